@@ -13,26 +13,26 @@ use crate::{
 };
 
 /// A step that is a command of cargo.
-struct Step {
+struct CheckStep {
     title: &'static str,
     arguments: &'static [&'static str],
 }
 
-const BEFORE_TIDY: [Step; 2] = [
-    Step { title: "fmt: the code is formatted", arguments: &["fmt", "--all", "--check"] },
-    Step {
+const BEFORE_TIDY: [CheckStep; 2] = [
+    CheckStep { title: "fmt: the code is formatted", arguments: &["fmt", "--all", "--check"] },
+    CheckStep {
         title: "clippy: no warning in any target",
         arguments: &["clippy", "--workspace", "--all-targets", "--profile", "checked", "--", "-D", "warnings"],
     },
 ];
 
 /// What [`Stamp`] stands for. Advisories need a download; `make audit` checks them.
-const DENY: [Step; 2] = [
-    Step {
+const DENY: [CheckStep; 2] = [
+    CheckStep {
         title: "deny: one crypto stack in what ships",
         arguments: &["deny", "--all-features", "--exclude-dev", "--log-level", "error", "check", "bans"],
     },
-    Step {
+    CheckStep {
         title: "deny: licences and sources, those of the tests included",
         arguments: &["deny", "--all-features", "--log-level", "error", "check", "licenses", "sources"],
     },
@@ -82,7 +82,7 @@ fn deny(root: &Path) -> Result<(), CheckError> {
     Ok(stamp.approve(root)?)
 }
 
-fn cargo(root: &Path, step: &Step) -> Result<(), CheckError> {
+fn cargo(root: &Path, step: &CheckStep) -> Result<(), CheckError> {
     println!("== {}", step.title);
     let mut command = Command::new(env!("CARGO"));
     run(step.title, command.args(step.arguments).current_dir(root).env("PATH", path_with_tools(root)))
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_failing_command_is_an_error() {
-        let step = |arguments| Step { title: "a", arguments };
+        let step = |arguments| CheckStep { title: "a", arguments };
         assert!(matches!(cargo(&root(), &step(&["no-such-command"])), Err(CheckError::Failed("a"))));
         assert!(cargo(&root(), &step(&["--version"])).is_ok());
     }

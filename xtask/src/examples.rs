@@ -76,7 +76,7 @@ impl Order {
 
 /// Writes the documents of `order` to `out`.
 pub(crate) fn write(order: &Order, out: &mut impl Write) -> io::Result<()> {
-    let mut random = Random(order.seed);
+    let mut random = SplitMix64(order.seed);
     match order.size {
         Size::Fields(fields) => write_fields(&mut random, fields, out)?,
         Size::Bytes(bytes) => write_bytes(&mut random, bytes, out)?,
@@ -93,7 +93,7 @@ const OPENING: &str = "{\"records\": [\n  ";
 const BETWEEN: &str = ",\n  ";
 const CLOSING: &str = "\n]}\n";
 
-fn write_fields(random: &mut Random, fields: u64, out: &mut impl Write) -> io::Result<()> {
+fn write_fields(random: &mut SplitMix64, fields: u64, out: &mut impl Write) -> io::Result<()> {
     let mut left = fields;
     let mut before = OPENING;
     while left > 0 {
@@ -105,7 +105,7 @@ fn write_fields(random: &mut Random, fields: u64, out: &mut impl Write) -> io::R
     write!(out, "{CLOSING}")
 }
 
-fn write_bytes(random: &mut Random, bytes: u64, out: &mut impl Write) -> io::Result<()> {
+fn write_bytes(random: &mut SplitMix64, bytes: u64, out: &mut impl Write) -> io::Result<()> {
     let mut left = bytes - CLOSING.len() as u64;
     let mut before = OPENING;
     loop {
@@ -123,14 +123,14 @@ fn write_bytes(random: &mut Random, bytes: u64, out: &mut impl Write) -> io::Res
 }
 
 /// One customer as JSON text.
-struct Record {
+struct CustomerRecord {
     text: String,
     /// Number of scalars in it, without `null`s.
     fields: usize,
 }
 
 /// Writes a customer's members up to the first `fields_max` scalars. A name `a.b` means member `b` of the object `a`.
-fn record(random: &mut Random, fields_max: usize) -> Record {
+fn record(random: &mut SplitMix64, fields_max: usize) -> CustomerRecord {
     let members = members(random);
     let mut text = String::from("{");
     let (mut fields, mut group) = (0, "");
@@ -153,7 +153,7 @@ fn record(random: &mut Random, fields_max: usize) -> Record {
         group = own_group;
     }
     text.push_str(if group.is_empty() { "}" } else { "}}" });
-    Record { text, fields }
+    CustomerRecord { text, fields }
 }
 
 const GIVEN: [&str; 12] =
@@ -187,7 +187,7 @@ const NOTES: [&str; 6] = [
 const AMOUNTS: [&str; 5] = ["1e+21", "-0.5", "0", "12.50", "9007199254740993"];
 
 /// Names and JSON values of one customer. Members of the same object are adjacent.
-fn members(random: &mut Random) -> Vec<(&'static str, String)> {
+fn members(random: &mut SplitMix64) -> Vec<(&'static str, String)> {
     let (given, family) = (random.pick(&GIVEN), random.pick(&FAMILY));
     let (town, country) = *random.pick(&TOWNS);
     let text = |value: String| format!("\"{value}\"");
@@ -216,7 +216,7 @@ fn members(random: &mut Random) -> Vec<(&'static str, String)> {
 }
 
 /// Sixteen digits in the test range 4000 00; the last one is the Luhn check digit (ISO/IEC 7812-1 annex B).
-fn card_number(random: &mut Random) -> String {
+fn card_number(random: &mut SplitMix64) -> String {
     let digits = format!("400000{:09}", random.below(1_000_000_000));
     let sum: u32 = digits.bytes().rev().enumerate().map(|(index, byte)| luhn(index + 1, byte)).sum();
     format!("{digits}{}", (10 - sum % 10) % 10)
@@ -233,9 +233,9 @@ fn luhn(place: usize, byte: u8) -> u32 {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small and portable. Not used for secrets.
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -314,7 +314,7 @@ mod tests {
             |number: &str| -> u32 { number.bytes().rev().enumerate().map(|(place, byte)| luhn(place, byte)).sum() };
         assert_eq!(sum("4242424242424242") % 10, 0);
         assert_ne!(sum("4242424242424241") % 10, 0);
-        let mut random = Random(3);
+        let mut random = SplitMix64(3);
         for _ in 0..100 {
             let number = card_number(&mut random);
             assert_eq!((number.len(), sum(&number) % 10), (16, 0), "{number}");
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_random_sequence_is_the_published_one() {
-        let mut random = Random(1_234_567);
+        let mut random = SplitMix64(1_234_567);
         let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }

@@ -14,7 +14,7 @@ pub(crate) struct Masked {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum TokenKind {
     Code,
     Comment,
     Literal,
@@ -32,10 +32,10 @@ pub(crate) fn mask(source: &str) -> Masked {
             // Blanking is bytewise: a letter outside ASCII becomes as many spaces as it has bytes.
             let blank = if byte == b'\n' { b'\n' } else { b' ' };
             let (as_code, as_comment) = match kind {
-                Kind::Code => (byte, blank),
-                Kind::Comment => (blank, byte),
-                Kind::Literal if byte == b'"' => (byte, blank),
-                Kind::Literal => (blank, blank),
+                TokenKind::Code => (byte, blank),
+                TokenKind::Comment => (blank, byte),
+                TokenKind::Literal if byte == b'"' => (byte, blank),
+                TokenKind::Literal => (blank, blank),
             };
             code.push(as_code);
             comments.push(as_comment);
@@ -47,17 +47,17 @@ pub(crate) fn mask(source: &str) -> Masked {
 }
 
 /// Returns kind and length of the token at `at`. Each byte outside comments and literals is a token of code.
-fn token(bytes: &[u8], at: usize) -> (Kind, usize) {
+fn token(bytes: &[u8], at: usize) -> (TokenKind, usize) {
     let rest = &bytes[at..];
     match rest {
-        [b'/', b'/', ..] => (Kind::Comment, rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())),
-        [b'/', b'*', ..] => (Kind::Comment, block_comment(rest)),
-        [b'"', ..] => (Kind::Literal, 1 + quoted(&rest[1..], b'"')),
-        [b'\'', ..] => character(rest).map_or((Kind::Code, 1), |length| (Kind::Literal, length)),
+        [b'/', b'/', ..] => (TokenKind::Comment, rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len())),
+        [b'/', b'*', ..] => (TokenKind::Comment, block_comment(rest)),
+        [b'"', ..] => (TokenKind::Literal, 1 + quoted(&rest[1..], b'"')),
+        [b'\'', ..] => character(rest).map_or((TokenKind::Code, 1), |length| (TokenKind::Literal, length)),
         [b'r', ..] if starts_raw(bytes, at) => {
-            raw_string(rest).map_or((Kind::Code, 1), |length| (Kind::Literal, length))
+            raw_string(rest).map_or((TokenKind::Code, 1), |length| (TokenKind::Literal, length))
         }
-        _ => (Kind::Code, 1),
+        _ => (TokenKind::Code, 1),
     }
 }
 

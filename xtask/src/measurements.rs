@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, error::Error, fmt::Write, fs, path::Path};
 
 use serde::Deserialize;
 
-use crate::source::Source;
+use crate::source::SourceFile;
 
 /// The folder of the results, and the page generated from them.
 pub(crate) const RESULTS: &str = "benches/results/";
@@ -47,7 +47,7 @@ struct Run {
     conditions: String,
     figures: Vec<Figure>,
     /// Wide data that stays in the result file.
-    tables: Vec<Table>,
+    tables: Vec<MarkdownTable>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -64,7 +64,7 @@ struct Figure {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct MarkdownTable {
     title: String,
     columns: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -74,7 +74,7 @@ struct Table {
 ///
 /// # Errors
 /// If files cannot be read or written, or results are invalid.
-pub(crate) fn write(root: &Path, sources: &[Source]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn write(root: &Path, sources: &[SourceFile]) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(root.join(PAGE), page(sources)?)?)
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn write(root: &Path, sources: &[Source]) -> Result<(), Box<dyn Error
 ///
 /// # Errors
 /// A message with the path of the invalid result.
-pub(crate) fn page(sources: &[Source]) -> Result<String, String> {
+pub(crate) fn page(sources: &[SourceFile]) -> Result<String, String> {
     let mut index = None;
     let mut runs = BTreeMap::new();
     for source in sources {
@@ -181,8 +181,8 @@ mod tests {
                     {"figure": "a file", "result": "9 ms", "ratio": "", "bar": "8 ms", "met": false}],
         "tables": [{"title": "By size", "columns": ["bytes", "16"], "rows": [["ours", "3"]]}]}"#;
 
-    fn sources(run: &str) -> [Source; 2] {
-        [Source::new("benches/results/index.json", INDEX), Source::new("benches/results/fields.json", run)]
+    fn sources(run: &str) -> [SourceFile; 2] {
+        [SourceFile::new("benches/results/index.json", INDEX), SourceFile::new("benches/results/fields.json", run)]
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::source::relative;
 
 /// How a dependency is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum DependencyUse {
     /// By the library or program, or by its build script.
     Shipped,
     /// Only by tests and benchmarks.
@@ -24,19 +24,19 @@ pub(crate) struct Dependency {
     /// The package's original name, even if the dependency renames it.
     pub name: String,
     /// What uses the dependency.
-    pub used_by: Use,
+    pub used_by: DependencyUse,
 }
 
 /// The root file of a target.
 #[derive(Clone, Debug)]
-pub(crate) struct Target {
+pub(crate) struct CargoTarget {
     /// Path relative to the repository's root.
     pub path: String,
     /// Cargo's kinds.
     pub kinds: Vec<TargetKind>,
 }
 
-impl Target {
+impl CargoTarget {
     /// Whether the target is built into the product.
     pub(crate) fn is_shipped(&self) -> bool {
         use TargetKind::{Bin, CDyLib, Lib, ProcMacro, RLib, StaticLib};
@@ -54,7 +54,7 @@ pub(crate) struct Package {
     /// Its direct dependencies.
     pub dependencies: Vec<Dependency>,
     /// Its targets.
-    pub targets: Vec<Target>,
+    pub targets: Vec<CargoTarget>,
 }
 
 /// A third-party package in a program.
@@ -140,12 +140,12 @@ pub(crate) fn crate_name(folder: &str) -> Option<&'static str> {
 }
 
 fn dependency(item: &cargo_metadata::Dependency) -> Dependency {
-    let used_by = if item.kind == DependencyKind::Development { Use::Test } else { Use::Shipped };
+    let used_by = if item.kind == DependencyKind::Development { DependencyUse::Test } else { DependencyUse::Shipped };
     Dependency { name: item.name.clone(), used_by }
 }
 
-fn target(root: &Path, item: &cargo_metadata::Target) -> Target {
-    Target { path: relative(root, item.src_path.as_std_path()), kinds: item.kind.clone() }
+fn target(root: &Path, item: &cargo_metadata::Target) -> CargoTarget {
+    CargoTarget { path: relative(root, item.src_path.as_std_path()), kinds: item.kind.clone() }
 }
 
 /// A package's name without the project's prefix.

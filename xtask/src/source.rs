@@ -20,7 +20,7 @@ pub(crate) enum Region {
 
 /// One text file.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceFile {
     /// Path relative to the repository's root, with `/` between its parts.
     pub path: String,
     /// The whole text.
@@ -31,7 +31,7 @@ pub(crate) struct Source {
     regions: Vec<Region>,
 }
 
-impl Source {
+impl SourceFile {
     /// Analyses a file. `path` is relative to the repository's root.
     pub(crate) fn new(path: &str, text: &str) -> Self {
         let rust = path.ends_with(".rs");
@@ -123,7 +123,7 @@ pub(crate) fn body(code: &str, start: usize) -> Result<usize, usize> {
 }
 
 /// Reads every text file below `root` that `.gitignore` does not exclude; skips files that are not UTF-8.
-pub(crate) fn load(root: &Path) -> io::Result<Vec<Source>> {
+pub(crate) fn load(root: &Path) -> io::Result<Vec<SourceFile>> {
     let mut walk = ignore::WalkBuilder::new(root);
     walk.hidden(false).require_git(false).parents(false).git_global(false).git_exclude(true);
     walk.sort_by_file_path(Path::cmp).filter_entry(|entry| entry.file_name() != ".git");
@@ -134,7 +134,7 @@ pub(crate) fn load(root: &Path) -> io::Result<Vec<Source>> {
             continue;
         }
         match fs::read_to_string(entry.path()) {
-            Ok(text) => sources.push(Source::new(&relative(root, entry.path()), &text)),
+            Ok(text) => sources.push(SourceFile::new(&relative(root, entry.path()), &text)),
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
             Err(error) => return Err(error),
         }
@@ -163,10 +163,10 @@ mod tests {
     fn distinguishes_test_lines_from_shipped_ones() {
         let text =
             "fn a() {\n}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n#[cfg(test)]\nmod d;\nfn e() {}\n";
-        let source = Source::new("crates/x/src/lib.rs", text);
+        let source = SourceFile::new("crates/x/src/lib.rs", text);
         let test_lines: Vec<_> = (1..=10).filter(|&line| source.region(line) == Region::Test).collect();
         assert_eq!(test_lines, [3, 4, 5, 6, 8, 9]);
-        let test = Source::new("crates/x/tests/all.rs", text);
+        let test = SourceFile::new("crates/x/tests/all.rs", text);
         assert!((1..=10).all(|line| test.region(line) == Region::Test));
     }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn names_the_area() {
-        let area = |path| Source::new(path, "").area().to_owned();
+        let area = |path| SourceFile::new(path, "").area().to_owned();
         assert_eq!(area("crates/document/src/a/b.rs"), "document");
         assert_eq!(area("crates/crypto/build.rs"), "build.rs");
         assert_eq!(area("xtask/src/main.rs"), "xtask");

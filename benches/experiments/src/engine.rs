@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use leafseal_client::{ClientSettings, ClientTls};
-use leafseal_load::accounting::Process;
+use leafseal_load::accounting::ProcessAccount;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -48,7 +48,7 @@ pub(crate) struct Engine {
     /// The address of its metrics, if enabled.
     pub operator: Option<SocketAddr>,
     /// Its process.
-    pub process: Process,
+    pub process: ProcessAccount,
     /// The maximum memory that its limits permit, in bytes.
     pub memory_bound: u64,
     /// The settings that differ from its defaults, as `key=value`.
@@ -79,7 +79,7 @@ impl Engine {
         Ok(Self {
             client: ClientSettings::new(child.address.as_str(), tls),
             operator: child.operator,
-            process: Process::new(child.child.id()),
+            process: ProcessAccount::new(child.child.id()),
             memory_bound,
             settings,
             _child: child,

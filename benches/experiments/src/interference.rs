@@ -12,10 +12,10 @@ use tokio::net::TcpStream;
 use crate::echo::Exchange;
 use crate::threads::on_own_thread;
 use leafseal_load::LoadError;
-use leafseal_load::arrivals::Process;
-use leafseal_load::driver::{self, LoadModel, Rotation};
-use leafseal_load::latencies::Tally;
-use leafseal_load::material::{self, Content};
+use leafseal_load::arrivals::ArrivalProcess;
+use leafseal_load::driver::{self, LoadModel, RequestRotation};
+use leafseal_load::latencies::LatencyTally;
+use leafseal_load::material::{self, RequestContent};
 use leafseal_load::metrics::{self, Buckets};
 
 /// Warm-up: how long large requests run before small ones are sent, and small ones before they are counted.
@@ -27,11 +27,11 @@ const IN_FLIGHT_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The small requests.
-    pub small: Content,
+    pub small: RequestContent,
     /// Small requests per second, with Poisson arrivals.
     pub rate: f64,
     /// The large requests.
-    pub large: Content,
+    pub large: RequestContent,
     /// Connections with one large request in flight each.
     pub large_connections: usize,
     /// Duration of a round.
@@ -55,9 +55,9 @@ pub(crate) enum CompetingLoad {
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     /// The small requests.
-    pub small: Tally,
+    pub small: LatencyTally,
     /// The large requests; empty if there were none.
-    pub large: Tally,
+    pub large: LatencyTally,
     /// Total duration of the large requests.
     pub large_elapsed: Duration,
     /// How long all requests waited in the engine for a worker, if known.
@@ -186,8 +186,8 @@ struct Kind {
 }
 
 impl Kind {
-    fn rotation(&self) -> Arc<Rotation> {
-        Arc::new(Rotation::new(vec![self.request.clone()], self.answer_size))
+    fn rotation(&self) -> Arc<RequestRotation> {
+        Arc::new(RequestRotation::new(vec![self.request.clone()], self.answer_size))
     }
 
     /// The equivalent exchange of the echo server.
@@ -271,7 +271,7 @@ impl Interference {
         number: u32,
     ) -> Result<Round, LoadError>
     where
-        S: driver::Stream,
+        S: driver::LoadStream,
         Small: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
         Large: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
     {
@@ -296,9 +296,9 @@ impl Interference {
     fn start_large<S, F>(
         &self,
         connect: impl Fn() -> F + Send + 'static,
-    ) -> impl Future<Output = Result<(Tally, Duration), LoadError>>
+    ) -> impl Future<Output = Result<(LatencyTally, Duration), LoadError>>
     where
-        S: driver::Stream,
+        S: driver::LoadStream,
         F: Future<Output = Result<RawConnection<S>, LoadError>> + Send,
     {
         let (rotation, count) = (self.large.rotation(), self.plan.large_connections);
@@ -316,7 +316,7 @@ impl Interference {
 
     fn probe(&self, number: u32) -> Probe {
         let model = LoadModel::Open {
-            process: Process::Poisson,
+            process: ArrivalProcess::Poisson,
             rate: self.plan.rate,
             in_flight_max: IN_FLIGHT_MAX,
             seed: self.plan.seed.wrapping_add(u64::from(number)),
@@ -341,19 +341,19 @@ async fn plain(address: SocketAddr) -> Result<RawConnection<TcpStream>, LoadErro
 
 /// Small requests on one connection.
 struct Probe {
-    rotation: Arc<Rotation>,
+    rotation: Arc<RequestRotation>,
     model: LoadModel,
     duration: Duration,
 }
 
 impl Probe {
-    async fn run<S: driver::Stream>(self, connection: RawConnection<S>) -> Result<Tally, LoadError> {
+    async fn run<S: driver::LoadStream>(self, connection: RawConnection<S>) -> Result<LatencyTally, LoadError> {
         let warm = driver::run(vec![connection], &self.rotation, self.model, LEAD).await?;
         Ok(driver::run(warm.connections, &self.rotation, self.model, self.duration).await?.tally)
     }
 }
 
-async fn kind(connection: &mut RawConnection, plan: &Plan, content: Content) -> Result<Kind, LoadError> {
+async fn kind(connection: &mut RawConnection, plan: &Plan, content: RequestContent) -> Result<Kind, LoadError> {
     let values = material::values(content, plan.seed);
     let (prepared, answer) = material::encrypting(connection, &plan.app, content, &values).await?;
     material::decrypting(connection, &plan.app, &prepared, answer, 1, &values).await?;

@@ -10,11 +10,11 @@ use leafseal_client::raw::{EncodedRequest, RawConnection, RawConnector, request}
 
 use crate::threads::on_own_thread;
 use leafseal_load::LoadError;
-use leafseal_load::accounting::Process;
+use leafseal_load::accounting::ProcessAccount;
 use leafseal_load::arrivals;
-use leafseal_load::driver::{self, LoadModel, Rotation, answer_size, ask};
-use leafseal_load::latencies::{Latencies, Tally};
-use leafseal_load::material::{self, Content};
+use leafseal_load::driver::{self, LoadModel, RequestRotation, answer_size, ask};
+use leafseal_load::latencies::{Latencies, LatencyTally};
+use leafseal_load::material::{self, RequestContent};
 
 /// Requests in flight on each connection while the engine's capacity is measured.
 const CAPACITY_IN_FLIGHT: usize = 8;
@@ -35,7 +35,7 @@ const MEMORY_PERIOD: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The content of each request.
-    pub content: Content,
+    pub content: RequestContent,
     /// Deadline of a request in milliseconds, if any.
     pub deadline_ms: Option<u32>,
     /// Connections.
@@ -64,9 +64,9 @@ pub(crate) struct Outcome {
     /// Requests per second that were due.
     pub offered: f64,
     /// The requests.
-    pub tally: Tally,
+    pub tally: LatencyTally,
     /// The health requests; latency counts from when they were due.
-    pub health: Tally,
+    pub health: LatencyTally,
     /// Resident memory.
     pub memory: Memory,
     /// Time from the end of the load until every request was answered.
@@ -92,7 +92,11 @@ pub(crate) struct Memory {
 ///
 /// # Errors
 /// Fails if a connection closes, an answer is wrong, or a request is not answered exactly once.
-pub(crate) async fn run(plan: Plan, client: ClientSettings, engine: Option<Process>) -> Result<Outcome, LoadError> {
+pub(crate) async fn run(
+    plan: Plan,
+    client: ClientSettings,
+    engine: Option<ProcessAccount>,
+) -> Result<Outcome, LoadError> {
     let connector = Arc::new(RawConnector::new(client)?);
     let health = watch_health(&plan, Arc::clone(&connector));
     let memory = watch_memory(engine.clone());
@@ -106,7 +110,7 @@ pub(crate) async fn run(plan: Plan, client: ClientSettings, engine: Option<Proce
 struct Load {
     plan: Plan,
     connector: Arc<RawConnector>,
-    engine: Option<Process>,
+    engine: Option<ProcessAccount>,
 }
 
 impl Load {
@@ -123,7 +127,7 @@ impl Load {
         let before = self.memory()?;
 
         let rate = capacity * plan.factor;
-        let process = arrivals::Process::Poisson;
+        let process = arrivals::ArrivalProcess::Poisson;
         let model = LoadModel::Open { process, rate, in_flight_max: plan.in_flight_max, seed: plan.seed };
         let began = Instant::now();
         let phase = driver::run(phase.connections, &rotation, model, plan.duration).await?;
@@ -131,7 +135,7 @@ impl Load {
         let drained_in = end.elapsed();
         let (recovered_in, recovered_rate) = recover(phase.connections, &rotation, busy, capacity, end).await?;
         let memory = Memory { before, max: 0, after: self.memory()? };
-        let health = Tally::default();
+        let health = LatencyTally::default();
         Ok(Outcome { capacity, offered: rate, tally, health, memory, drained_in, recovered_in, recovered_rate })
     }
 
@@ -141,25 +145,25 @@ impl Load {
 }
 
 /// Returns the engine's resident memory in bytes; 0 if its process is unknown.
-fn memory(engine: Option<&Process>) -> Result<u64, LoadError> {
+fn memory(engine: Option<&ProcessAccount>) -> Result<u64, LoadError> {
     let Some(engine) = engine else { return Ok(0) };
     Ok(engine.resources().map_err(|error| LoadError::system("the engine's memory", error))?.memory)
 }
 
 /// Prepares the requests; each is sent once in both directions.
-async fn rotation(plan: &Plan, connection: &mut RawConnection) -> Result<Arc<Rotation>, LoadError> {
+async fn rotation(plan: &Plan, connection: &mut RawConnection) -> Result<Arc<RequestRotation>, LoadError> {
     let values = material::values(plan.content, plan.seed);
     let (prepared, answer) = material::encrypting(connection, &plan.app, plan.content, &values).await?;
     material::decrypting(connection, &plan.app, &prepared, answer, 1, &values).await?;
     let mut options = plan.content.options(&plan.app);
     options.deadline_ms = plan.deadline_ms;
-    Ok(Arc::new(Rotation::new(vec![material::to_encrypt(&options, &values)], prepared.answer_size)))
+    Ok(Arc::new(RequestRotation::new(vec![material::to_encrypt(&options, &values)], prepared.answer_size)))
 }
 
 /// Sends requests until the engine is at full speed. Returns the time from `end` until then, and the rate.
 async fn recover(
     mut connections: Vec<RawConnection>,
-    rotation: &Arc<Rotation>,
+    rotation: &Arc<RequestRotation>,
     busy: LoadModel,
     capacity: f64,
     end: Instant,
@@ -195,19 +199,23 @@ impl<T, F: Future<Output = Result<T, LoadError>>> BackgroundTask<F> {
 fn watch_health(
     plan: &Plan,
     connector: Arc<RawConnector>,
-) -> BackgroundTask<impl Future<Output = Result<Tally, LoadError>> + use<>> {
+) -> BackgroundTask<impl Future<Output = Result<LatencyTally, LoadError>> + use<>> {
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, period, seed) = (Arc::clone(&stop), plan.health_period, plan.seed);
     let result = on_own_thread("load-health", move || async move {
         let mut connection = connector.connect().await?;
         let health = EncodedRequest::new(request::health);
         let (answer, _) = ask(&mut connection, &health).await?;
-        let rotation = Arc::new(Rotation::new(vec![health], answer_size(&answer, 0)));
+        let rotation = Arc::new(RequestRotation::new(vec![health], answer_size(&answer, 0)));
         let rate = 1.0 / period.as_secs_f64();
-        let model =
-            LoadModel::Open { process: arrivals::Process::Even, rate, in_flight_max: HEALTH_IN_FLIGHT_MAX, seed };
+        let model = LoadModel::Open {
+            process: arrivals::ArrivalProcess::Even,
+            rate,
+            in_flight_max: HEALTH_IN_FLIGHT_MAX,
+            seed,
+        };
         let mut connections = vec![connection];
-        let mut tally = Tally::default();
+        let mut tally = LatencyTally::default();
         while !stopped.load(Ordering::Relaxed) {
             let phase = driver::run(connections, &rotation, model, HEALTH_STRETCH).await?;
             tally.add(&phase.tally);
@@ -219,7 +227,9 @@ fn watch_health(
 }
 
 /// Samples the engine's memory; returns the maximum.
-fn watch_memory(engine: Option<Process>) -> BackgroundTask<impl Future<Output = Result<u64, LoadError>> + use<>> {
+fn watch_memory(
+    engine: Option<ProcessAccount>,
+) -> BackgroundTask<impl Future<Output = Result<u64, LoadError>> + use<>> {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let result = on_own_thread("load-memory", move || async move {

@@ -1,7 +1,7 @@
 //! Runs the experiment that the command line names, and prints its report.
 
 use leafseal_client::{Curve, Keying};
-use leafseal_load::material::Content;
+use leafseal_load::material::RequestContent;
 use leafseal_load::report::Provenance;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -92,7 +92,7 @@ async fn soak(arguments: &EngineArguments, chosen: &SoakArguments) -> Result<Str
 async fn overload(arguments: &EngineArguments, chosen: &OverloadArguments) -> Result<String, ExperimentError> {
     let engine = Engine::start(arguments, &BOUNDS)?;
     let plan = overload::Plan {
-        content: Content {
+        content: RequestContent {
             fields: chosen.fields as usize,
             field_size: FIELD_SIZE,
             curve: Curve::R1,
@@ -133,7 +133,7 @@ async fn interference(arguments: &EngineArguments, chosen: &InterferenceArgument
 }
 
 fn interference_plan(chosen: &InterferenceArguments) -> Plan {
-    let content = |fields: u32| Content {
+    let content = |fields: u32| RequestContent {
         fields: fields as usize,
         field_size: FIELD_SIZE,
         curve: Curve::R1,

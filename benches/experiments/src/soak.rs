@@ -13,9 +13,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::threads::on_own_thread;
 use leafseal_load::LoadError;
-use leafseal_load::accounting::{Process, Resources};
+use leafseal_load::accounting::{ProcessAccount, Resources};
 use leafseal_load::driver::{ANSWER_TIMEOUT, ask, parse};
-use leafseal_load::material::{self, Content};
+use leafseal_load::material::{self, RequestContent};
 use leafseal_load::statistics::median;
 
 /// Sizes of requests; small ones are more frequent, as in production.
@@ -162,7 +162,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Fails if a connection closes unexpectedly or an answer is missing, an error or wrong.
-pub(crate) async fn run(plan: Plan, client: ClientSettings, engine: Process) -> Result<Outcome, LoadError> {
+pub(crate) async fn run(plan: Plan, client: ClientSettings, engine: ProcessAccount) -> Result<Outcome, LoadError> {
     let began = Instant::now();
     let until = began + plan.duration;
     let connector = Arc::new(RawConnector::new(client)?);
@@ -185,7 +185,7 @@ pub(crate) async fn run(plan: Plan, client: ClientSettings, engine: Process) -> 
     Ok(Outcome { counts, elapsed, samples: sampling.await? })
 }
 
-async fn sample(engine: Process, until: Instant) -> Result<Vec<Resources>, LoadError> {
+async fn sample(engine: ProcessAccount, until: Instant) -> Result<Vec<Resources>, LoadError> {
     let mut samples = Vec::new();
     while Instant::now() + SAMPLE_PERIOD < until {
         sleep(SAMPLE_PERIOD).await;
@@ -226,12 +226,12 @@ impl Caller {
         Ok(self.counts)
     }
 
-    fn content(&mut self) -> Content {
+    fn content(&mut self) -> RequestContent {
         let keying = Keying::ALL[self.random.random_range(0..Keying::ALL.len())];
         let fields = FIELDS[self.random.random_range(0..FIELDS.len())];
         let fields = if keying == Keying::Field { fields.min(FIELD_KEYING_FIELDS_MAX) } else { fields };
         let curve = Curve::ALL[self.random.random_range(0..Curve::ALL.len())];
-        Content { fields, field_size: self.random.random_range(1..=64), curve, keying }
+        RequestContent { fields, field_size: self.random.random_range(1..=64), curve, keying }
     }
 
     /// Encrypts and decrypts a list.
@@ -267,14 +267,15 @@ impl Caller {
         Ok(())
     }
 
-    fn count_round_trip(&mut self, content: Content) {
+    fn count_round_trip(&mut self, content: RequestContent) {
         self.counts.round_trips += 1;
         self.counts.fields += content.fields as u64;
     }
 
     /// Creates a request that takes long enough to be cancelled or interrupted.
     fn long_request(&mut self, deadline_ms: Option<u32>) -> EncodedRequest {
-        let content = Content { fields: DISTURBED_FIELDS, field_size: 32, curve: Curve::R1, keying: Keying::Request };
+        let content =
+            RequestContent { fields: DISTURBED_FIELDS, field_size: 32, curve: Curve::R1, keying: Keying::Request };
         let values = material::values(content, self.random.random());
         let mut options = content.options(&self.app);
         options.deadline_ms = deadline_ms;

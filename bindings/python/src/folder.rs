@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leafseal_config::{Document, Kind, Value, line_column, raw};
 use leafseal_engine::admin::{
-    AppName, Environment, Error, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
-    PostgresUrl, PublicKeys, SqliteKeystore, SslMode, system_clock,
+    AppName, AppPublicKeys, Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
+    PostgresUrl, SqliteKeystore, SslMode, StoreError, StoreLimits, system_clock,
 };
 use leafseal_engine::{Curve, EmptyStrings, Engine, Keying, PublicKey, Settings, system_random};
 use leafseal_protocol::{ErrorCode, Retry};
@@ -58,7 +58,7 @@ pub(crate) fn of_public_keys(apps: Vec<(String, u32, Vec<u8>, Vec<u8>)>) -> Resu
                 Fault::settings(format!("app {name}: the {} key is no point of the curve", curve.short_name()))
             })
         };
-        let keys = PublicKeys { version, r1: point(Curve::P256, &r1)?, k1: point(Curve::Secp256k1, &k1)? };
+        let keys = AppPublicKeys { version, r1: point(Curve::P256, &r1)?, k1: point(Curve::Secp256k1, &k1)? };
         Ok((app, keys))
     };
     let apps = apps.into_iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
@@ -90,10 +90,10 @@ enum Place {
 
 impl Place {
     fn open(&self, environment: Environment) -> Result<(Box<dyn Keystore>, Option<String>), Fault> {
-        let (mode, limits) = (OpenMode::Existing, Limits::default());
+        let (mode, limits) = (OpenMode::Existing, StoreLimits::default());
         match self {
             Self::File(path) => {
-                let unusable = |error: Error| {
+                let unusable = |error: StoreError| {
                     Fault::settings(format!("the keystore {} cannot be opened: {error}", path.display()))
                 };
                 let store = SqliteKeystore::open(path, mode, environment, limits).map_err(unusable)?;
@@ -102,7 +102,7 @@ impl Place {
             Self::Database(settings) => {
                 let store =
                     PostgresKeystore::open(settings, mode, environment, limits).map_err(|error| match error {
-                        Error::Unreachable { .. } => {
+                        StoreError::Unreachable { .. } => {
                             Fault::new(ErrorCode::ConnectFailed, error.to_string()).retry(Retry::Later)
                         }
                         error => Fault::settings(format!("the keystore at {} cannot be opened: {error}", settings.url)),

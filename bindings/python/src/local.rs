@@ -2,8 +2,8 @@
 
 use leafseal_client::Inspection;
 use leafseal_engine::{
-    Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, Inspected, Marking, OnFailure, Opened, Progress,
-    Rewriter, Selection, Settled, Value, ValueType,
+    Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, Inspected, Marking, OnFailure, OpenedValue, Progress,
+    Rewriter, SealedInput, Selection, Settled, ValueType,
 };
 use leafseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
 
@@ -129,7 +129,7 @@ fn encrypt(encryptor: &mut Encryptor, source: &impl Source, check: Check<'_>) ->
         let mut kept = Vec::with_capacity(scalars.len());
         for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
             let Some((kind, text)) = scalar.text(buffer) else { continue };
-            let value = Value { value_type: value_type(kind), text };
+            let value = SealedInput { value_type: value_type(kind), text };
             if !encryptor.leaves(&value) && !settled.leaves(index) {
                 values.push(value);
                 kept.push(index);
@@ -222,7 +222,7 @@ fn decrypt(decryptor: &mut Decryptor, source: &impl Source, first: usize, check:
     Ok(out.finish())
 }
 
-fn push_opened(out: &mut Draft, opened: &Opened<'_>, index: usize) -> Result<(), Fault> {
+fn push_opened(out: &mut Draft, opened: &OpenedValue<'_>, index: usize) -> Result<(), Fault> {
     match opened.value_type {
         ValueType::String => out.push_text(opened.text),
         ValueType::Boolean => out.push(&Scalar::Bool(opened.text == "true")),

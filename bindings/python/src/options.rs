@@ -186,11 +186,11 @@ impl Options {
         Ok(engine::DecryptOptions { app: self.app()?, role: self.role.as_deref(), on_failure })
     }
 
-    pub(crate) fn engine_other_case(&self) -> engine::OtherCase {
+    pub(crate) fn engine_other_case(&self) -> engine::CaseFold {
         match self.other_case {
-            Some(wire::OtherCase::Refuse) => engine::OtherCase::Refuse,
-            Some(wire::OtherCase::Same) => engine::OtherCase::Same,
-            Some(wire::OtherCase::Other) | None => engine::OtherCase::Other,
+            Some(wire::OtherCase::Refuse) => engine::CaseFold::Refuse,
+            Some(wire::OtherCase::Same) => engine::CaseFold::Same,
+            Some(wire::OtherCase::Other) | None => engine::CaseFold::Other,
         }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use leafseal_net::LogFormat;
 use leafseal_relay::AccessLog;
 
-use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::output::OpenOutput;
 
 /// Memory in bytes of a waiting line beside its text, so that the number of short lines is bounded too.
 const LINE_OVERHEAD: usize = 64;
@@ -22,11 +22,11 @@ pub(crate) struct LineWriter {
     lines: Sender<String>,
     /// Maximum memory of waiting lines in bytes; further lines are dropped and counted.
     size_max: usize,
-    shared: Arc<Shared>,
+    shared: Arc<SharedLog>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct SharedLog {
     /// Memory of the lines that wait.
     waiting: AtomicUsize,
     /// Lines dropped because the queue was full or they could not be written.
@@ -36,12 +36,12 @@ struct Shared {
 }
 
 /// The destination of lines.
-enum Destination {
+enum LogDestination {
     Standard,
     File(PathBuf),
 }
 
-impl Destination {
+impl LogDestination {
     fn open(&self) -> std::io::Result<Box<dyn Write + Send>> {
         match self {
             Self::Standard => Ok(Box::new(std::io::stdout())),
@@ -55,21 +55,21 @@ impl LineWriter {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(crate) fn start(path: &Path, format: LogFormat, size_max: usize) -> Outcome<Self> {
+    pub(crate) fn start(path: &Path, format: LogFormat, size_max: usize) -> CommandOutcome<Self> {
         let destination = if path == Path::new("-") {
             // Checked here, so that a closed descriptor is reported at the start.
-            Output::standard()?.finish()?;
-            Destination::Standard
+            OpenOutput::standard()?.finish()?;
+            LogDestination::Standard
         } else {
-            Destination::File(path.to_owned())
+            LogDestination::File(path.to_owned())
         };
-        let out = destination.open().map_err(|error| Failure::writing(path.display(), &error))?;
+        let out = destination.open().map_err(|error| CommandFailure::writing(path.display(), &error))?;
         let (lines, waiting) = channel();
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<SharedLog>::default();
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("leafseal-access".to_owned());
         let started = thread.spawn(move || write_lines(&waiting, out, &destination, &of_thread));
-        started.map_err(|error| Failure::internal(format!("no thread: {error}")))?;
+        started.map_err(|error| CommandFailure::internal(format!("no thread: {error}")))?;
         Ok(Self { format, lines, size_max, shared })
     }
 
@@ -109,7 +109,7 @@ impl AccessLog for LineWriter {
     }
 }
 
-impl Shared {
+impl SharedLog {
     /// Writes a line, which waits no longer. Returns how many lines it is: an empty one only wakes the thread.
     fn write(&self, line: &str, out: &mut impl Write) -> (std::io::Result<()>, u64) {
         if line.is_empty() {
@@ -121,7 +121,12 @@ impl Shared {
     }
 }
 
-fn write_lines(waiting: &Receiver<String>, out: Box<dyn Write + Send>, destination: &Destination, shared: &Shared) {
+fn write_lines(
+    waiting: &Receiver<String>,
+    out: Box<dyn Write + Send>,
+    destination: &LogDestination,
+    shared: &SharedLog,
+) {
     let (mut is_broken, mut reported) = (false, 0);
     let mut out = BufWriter::new(out);
     while let Ok(first) = waiting.recv() {
@@ -186,7 +191,7 @@ mod tests {
             lines.into_iter().for_each(|line| writer.lines.send(line).unwrap());
             let shared = Arc::clone(&writer.shared);
             drop(writer);
-            write_lines(&waiting, Box::new(io::sink()), &Destination::Standard, &shared);
+            write_lines(&waiting, Box::new(io::sink()), &LogDestination::Standard, &shared);
             assert_eq!(shared.waiting.load(Ordering::Relaxed), 0, "what was written waits no longer");
         }
     }
@@ -213,7 +218,7 @@ mod tests {
         (0..4).for_each(|_| writer.write("{}"));
         let shared = Arc::clone(&writer.shared);
         drop(writer);
-        write_lines(&waiting, Box::new(Full), &Destination::Standard, &shared);
+        write_lines(&waiting, Box::new(Full), &LogDestination::Standard, &shared);
         assert_eq!(shared.dropped.load(Ordering::Relaxed), 4);
     }
 
@@ -223,7 +228,7 @@ mod tests {
         let (path, rotated) = (folder.path().join("access.log"), folder.path().join("access.log.1"));
         let (writer, waiting) = writer(1 << 20);
         let shared = Arc::clone(&writer.shared);
-        let destination = Destination::File(path.clone());
+        let destination = LogDestination::File(path.clone());
         let out = destination.open().unwrap();
         let thread = std::thread::spawn(move || write_lines(&waiting, out, &destination, &shared));
         writer.write("before");

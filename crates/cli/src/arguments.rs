@@ -105,7 +105,7 @@ pub(crate) enum Command {
 
 /// How an answer is printed.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct Form {
+pub(crate) struct AnswerFormat {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -133,7 +133,7 @@ pub(crate) struct DevArguments {
     pub no_relay: bool,
     /// How the ready line is printed: one line of JSON once the engine answers
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
 }
 
 /// `leafseal serve`.
@@ -154,7 +154,7 @@ pub(crate) struct ServeArguments {
     pub api: Option<std::net::SocketAddr>,
     /// Print one line of JSON on standard output once the engine answers
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
 }
 
 /// `leafseal relay`.
@@ -174,7 +174,7 @@ pub(crate) struct RelayArguments {
     pub access_log: PathBuf,
     /// Print one line of JSON on standard output once it listens
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
 }
 
 /// `leafseal probe`.
@@ -226,7 +226,7 @@ pub(crate) struct ProbeArguments {
     pub exit_on_alarm: bool,
     /// Print a line of JSON for each round
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
     /// The engine.
     #[command(flatten)]
     pub engine: ConnectArguments,
@@ -275,7 +275,7 @@ pub(crate) struct StreamArguments {
     pub format: Format,
     /// Tell on standard error, as JSON, what was done
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
 }
 
 /// The form of the input.
@@ -491,7 +491,7 @@ pub(crate) struct InspectArguments {
     pub app: Option<String>,
     /// The form.
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
     /// The engine.
     #[command(flatten)]
     pub engine: ConnectArguments,
@@ -511,7 +511,7 @@ pub(crate) enum KeysCommand {
         if_missing: bool,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Import existing keys, as a new app or as the app's newest key version
     #[command(after_help = "Example:\n  leafseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem")]
@@ -527,7 +527,7 @@ pub(crate) enum KeysCommand {
         k1: Option<PathBuf>,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// List apps and key versions
     #[command(after_help = "Example:\n  leafseal keys list --json")]
@@ -535,7 +535,7 @@ pub(crate) enum KeysCommand {
     List {
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Add a key version to an app; older versions still decrypt
     #[command(after_help = "Example:\n  leafseal keys rotate acme")]
@@ -545,7 +545,7 @@ pub(crate) enum KeysCommand {
         app: String,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Disable an app or one of its key versions
     #[command(after_help = "Example:\n  leafseal keys disable acme --version 1")]
@@ -591,7 +591,7 @@ Examples:
         yes: bool,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Print the public keys that values are encrypted to
     #[command(after_help = "Example:\n  leafseal keys public acme --curve r1 > acme-r1.pem")]
@@ -607,7 +607,7 @@ Examples:
         pem: bool,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
         /// The engine.
         #[command(flatten)]
         engine: ConnectArguments,
@@ -660,7 +660,7 @@ pub(crate) enum CertsCommand {
         unpinned: bool,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Create the authority (CA) that signs the outbound relay's certificates for destinations, unless it exists
     #[command(after_help = "Example:\n  leafseal certs relay-ca")]
@@ -671,7 +671,7 @@ pub(crate) enum CertsCommand {
     List {
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Revoke all permissions of a client; running engines refuse it within seconds
     #[command(after_help = "Example:\n  leafseal certs revoke billing")]
@@ -707,7 +707,7 @@ pub(crate) enum ApiKeysCommand {
         role: Vec<String>,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// List keys by id, with their permissions
     #[command(after_help = "Example:\n  leafseal api-keys list")]
@@ -715,7 +715,7 @@ pub(crate) enum ApiKeysCommand {
     List {
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Revoke a key permanently; running engines refuse it within seconds
     #[command(after_help = "Example:\n  leafseal api-keys revoke 3f9c0a1b2c3d4e5f")]
@@ -747,7 +747,7 @@ pub(crate) enum StoreCommand {
     Check {
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Copy the keystore between a SQLite file and the configured store, such as a PostgreSQL database
     #[command(after_help = "\
@@ -768,7 +768,7 @@ Examples:
         to: Option<PathBuf>,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Extract the keys of some apps to a keystore of their own under another root key, for jobs that decrypt on other machines
     #[command(after_help = "\
@@ -791,7 +791,7 @@ Example:
         root_key_file: Option<PathBuf>,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
 }
 
@@ -810,7 +810,7 @@ Example:
         relay: Option<PathBuf>,
         /// Check only what this program needs [default: serve, and relay if it has a file]
         #[arg(long = "for", value_enum, value_name = "PROGRAM")]
-        program: Option<Program>,
+        program: Option<ConfiguredProgram>,
     },
     /// Print every key with its value and the origin of the value
     #[command(
@@ -823,23 +823,23 @@ Example:
         relay: Option<PathBuf>,
         /// The program whose configuration is printed
         #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value = "serve")]
-        program: Program,
+        program: ConfiguredProgram,
         /// The form.
         #[command(flatten)]
-        form: Form,
+        form: AnswerFormat,
     },
     /// Print the JSON Schema of a configuration file, for editors
     #[command(after_help = "Example:\n  leafseal config schema --for relay > relay.schema.json")]
     Schema {
         /// The program whose configuration file the schema describes
         #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value = "serve")]
-        program: Program,
+        program: ConfiguredProgram,
     },
 }
 
 /// A program that reads the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Program {
+pub(crate) enum ConfiguredProgram {
     /// The engine
     Serve,
     /// The relay
@@ -860,7 +860,7 @@ pub(crate) struct GenerateArguments {
 pub(crate) struct InfoArguments {
     /// The form.
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
     /// The engine.
     #[command(flatten)]
     pub engine: ConnectArguments,

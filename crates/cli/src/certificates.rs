@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 
 /// Names in DIR/certs that clients cannot have.
 const RESERVED: [&str; 3] = ["ca", "server", "relay-ca"];
@@ -13,17 +13,17 @@ pub(crate) fn is_reserved(name: &str) -> bool {
 }
 
 /// The clients that have a certificate and a key in `folder`, by name.
-pub(crate) fn client_certificates(folder: &Path) -> Outcome<Vec<String>> {
+pub(crate) fn client_certificates(folder: &Path) -> CommandOutcome<Vec<String>> {
     let mut names = certificate_files(folder)?;
     names.retain(|name| !is_reserved(name) && folder.join(format!("{name}.key")).exists());
     Ok(names)
 }
 
 /// The names of the certificates in `folder`, in order.
-pub(crate) fn certificate_files(folder: &Path) -> Outcome<Vec<String>> {
+pub(crate) fn certificate_files(folder: &Path) -> CommandOutcome<Vec<String>> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| Failure::reading(folder, &error))?,
+        entries => entries.map_err(|error| CommandFailure::reading(folder, &error))?,
     };
     let names = entries.filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;

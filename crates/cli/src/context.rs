@@ -4,16 +4,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    Environment, Keystore, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SqliteKeystore,
-    StoreAddress, system_clock,
+    Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SqliteKeystore, StoreAddress,
+    StoreLimits, system_clock,
 };
 use leafseal_engine::{Engine, admin, system_random};
 use zeroize::Zeroizing;
 
 use crate::allocator;
 use crate::arguments::GlobalArguments;
-use crate::config::{Config, Loaded, Presence, Sources, load};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::config::{CliConfiguration, Loaded, Presence, Sources, load};
+use crate::failure::{CommandFailure, CommandOutcome, Exit};
 use crate::note::note;
 use crate::paths;
 
@@ -23,7 +23,7 @@ const ROOT_KEY_VARIABLE: &str = "LEAFSEAL_ROOT_KEY";
 const CONFIG_FILE: &str = "leafseal.toml";
 
 /// The folder and the configuration of a run.
-pub(crate) struct Context {
+pub(crate) struct RunContext {
     global: GlobalArguments,
     /// The configuration's file, if it exists.
     file: Option<PathBuf>,
@@ -31,14 +31,14 @@ pub(crate) struct Context {
 }
 
 /// Where a store is.
-pub(crate) enum Place {
+pub(crate) enum StoreLocation {
     /// A file of SQLite.
     File(PathBuf),
     /// A database of PostgreSQL.
     Database(PostgresSettings),
 }
 
-impl Place {
+impl StoreLocation {
     pub(crate) fn address(&self) -> StoreAddress<'_> {
         match self {
             Self::File(path) => StoreAddress::File(path),
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    fn exists(&self, limits: &Limits) -> Outcome<bool> {
+    fn exists(&self, limits: &StoreLimits) -> CommandOutcome<bool> {
         match self {
             Self::File(path) => Ok(path.exists()),
             Self::Database(settings) => Ok(PostgresKeystore::exists(settings, limits)?),
@@ -63,7 +63,7 @@ pub(crate) enum Created {
     Before,
 }
 
-impl Context {
+impl RunContext {
     /// Loads the configuration, valid or not, selects the implementations of primitives, and sets whether memory is wiped.
     pub(crate) fn read(global: &GlobalArguments) -> Self {
         let (file, presence) = match &global.config {
@@ -74,7 +74,7 @@ impl Context {
         let wrong_paths = paths::choose(&environment);
         let (file, mut loaded) = load(&Sources { file: &file, presence, environment, settings: &global.set });
         loaded.problems.extend(wrong_paths);
-        let Config { memory, server, .. } = &mut loaded.settings;
+        let CliConfiguration { memory, server, .. } = &mut loaded.settings;
         allocator::set_wiping(memory.wipe_buffers);
         server.reserve_large_frames = !memory.wipe_buffers;
         Self { global: global.clone(), file, loaded }
@@ -84,7 +84,7 @@ impl Context {
     ///
     /// # Errors
     /// All problems of the configuration.
-    pub(crate) fn reloaded(&self) -> Outcome<Self> {
+    pub(crate) fn reloaded(&self) -> CommandOutcome<Self> {
         Self::checked(&self.global)
     }
 
@@ -94,11 +94,11 @@ impl Context {
     }
 
     /// Loads the configuration and refuses it if it has problems.
-    pub(crate) fn checked(global: &GlobalArguments) -> Outcome<Self> {
+    pub(crate) fn checked(global: &GlobalArguments) -> CommandOutcome<Self> {
         let context = Self::read(global);
         match context.loaded.problems.as_slice() {
             [] => Ok(context),
-            problems => Err(Failure::usage(problems.join("\n"))),
+            problems => Err(CommandFailure::usage(problems.join("\n"))),
         }
     }
 
@@ -108,7 +108,7 @@ impl Context {
     }
 
     /// The configuration in effect.
-    pub(crate) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &CliConfiguration {
         &self.loaded.settings
     }
 
@@ -133,10 +133,10 @@ impl Context {
     }
 
     /// Where the store is.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> StoreLocation {
         match self.config().store.database(self.folder()) {
-            Some(settings) => Place::Database(settings),
-            None => Place::File(self.path(&self.config().store.path)),
+            Some(settings) => StoreLocation::Database(settings),
+            None => StoreLocation::File(self.path(&self.config().store.path)),
         }
     }
 
@@ -145,21 +145,23 @@ impl Context {
     }
 
     /// Opens the store, which must exist.
-    pub(crate) fn store(&self) -> Outcome<Box<dyn Keystore>> {
+    pub(crate) fn store(&self) -> CommandOutcome<Box<dyn Keystore>> {
         let place = self.place();
-        if let Place::File(path) = &place
+        if let StoreLocation::File(path) = &place
             && !path.exists()
         {
-            return Err(admin::Error::NoStore(path.as_path().into()).into());
+            return Err(admin::StoreError::NoStore(path.as_path().into()).into());
         }
         self.open(&place, OpenMode::Existing, self.root_key()?)
     }
 
     /// Everything that prevents the store from being opened.
-    pub(crate) fn store_problems(&self) -> Vec<Failure> {
+    pub(crate) fn store_problems(&self) -> Vec<CommandFailure> {
         let place = self.place();
         let missing = match &place {
-            Place::File(path) if !path.exists() => Some(admin::Error::NoStore(path.as_path().into()).into()),
+            StoreLocation::File(path) if !path.exists() => {
+                Some(admin::StoreError::NoStore(path.as_path().into()).into())
+            }
             _ => None,
         };
         match (missing, self.root_key()) {
@@ -172,13 +174,14 @@ impl Context {
     }
 
     /// Opens the engine over the store.
-    pub(crate) fn engine(&self) -> Outcome<Engine> {
+    pub(crate) fn engine(&self) -> CommandOutcome<Engine> {
         Ok(Engine::new(self.store()?, self.config().engine.clone()))
     }
 
     /// An engine over an empty temporary store, for commands that need no keys.
-    pub(crate) fn engine_without_keys(&self) -> Outcome<Engine> {
-        let folder = tempfile::tempdir().map_err(|error| Failure::writing("the folder for temporary files", &error))?;
+    pub(crate) fn engine_without_keys(&self) -> CommandOutcome<Engine> {
+        let folder =
+            tempfile::tempdir().map_err(|error| CommandFailure::writing("the folder for temporary files", &error))?;
         let root_key = LocalRootKey::generate(&mut system_random());
         let path = folder.path().join("keystore.db");
         let store =
@@ -187,7 +190,7 @@ impl Context {
     }
 
     /// Opens the store, or creates it with its root key; notes on standard error what was created.
-    pub(crate) fn store_or_new(&self) -> Outcome<Box<dyn Keystore>> {
+    pub(crate) fn store_or_new(&self) -> CommandOutcome<Box<dyn Keystore>> {
         let place = self.place();
         if place.exists(&self.config().keystore)? {
             return self.open(&place, OpenMode::CreateIfMissing, self.root_key()?);
@@ -203,14 +206,14 @@ impl Context {
     }
 
     /// Creates a store, and its root key if it is missing; returns whether the root key was created.
-    pub(crate) fn new_store(&self) -> Outcome<(Box<dyn Keystore>, Created)> {
+    pub(crate) fn new_store(&self) -> CommandOutcome<(Box<dyn Keystore>, Created)> {
         let (key, key_created) = self.root_key_or_new()?;
         Ok((self.open(&self.place(), OpenMode::CreateIfMissing, key)?, key_created))
     }
 
-    fn open(&self, place: &Place, mode: OpenMode, root_key: LocalRootKey) -> Outcome<Box<dyn Keystore>> {
+    fn open(&self, place: &StoreLocation, mode: OpenMode, root_key: LocalRootKey) -> CommandOutcome<Box<dyn Keystore>> {
         let limits = self.config().keystore;
-        let Place::Database(settings) = place else {
+        let StoreLocation::Database(settings) = place else {
             return Ok(place.address().open(mode, environment(root_key), limits)?);
         };
         let store = PostgresKeystore::open(settings, mode, environment(root_key), limits)?;
@@ -222,21 +225,21 @@ impl Context {
     }
 
     /// Returns what a store needs besides its place, for each time that one is opened under the root key.
-    pub(crate) fn environments(&self) -> Outcome<impl Fn() -> Result<Environment, admin::Error>> {
+    pub(crate) fn environments(&self) -> CommandOutcome<impl Fn() -> Result<Environment, admin::StoreError>> {
         let root_key = self.root_key()?.to_text();
         Ok(move || Ok(environment(LocalRootKey::from_text(&root_key)?)))
     }
 
-    fn root_key_from_environment(&self) -> Outcome<Option<LocalRootKey>> {
+    fn root_key_from_environment(&self) -> CommandOutcome<Option<LocalRootKey>> {
         let Some(text) = root_key_text()? else { return Ok(None) };
         match LocalRootKey::from_text(&text) {
             Ok(key) => Ok(Some(key)),
-            Err(error) => Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: {error}"))),
+            Err(error) => Err(CommandFailure::usage(format!("{ROOT_KEY_VARIABLE}: {error}"))),
         }
     }
 
     /// The root key of the store.
-    pub(crate) fn root_key(&self) -> Outcome<LocalRootKey> {
+    pub(crate) fn root_key(&self) -> CommandOutcome<LocalRootKey> {
         if let Some(key) = self.root_key_from_environment()? {
             return Ok(key);
         }
@@ -244,13 +247,13 @@ impl Context {
         if !path.exists() {
             let message = format!("no root key at {}", path.display());
             let advice = format!("restore it from a backup, or set {ROOT_KEY_VARIABLE}");
-            return Err(Failure::unreachable(message).advise(advice));
+            return Err(CommandFailure::unreachable(message).advise(advice));
         }
         read_root_key(&path)
     }
 
     /// Only if there is no store yet: a store whose root key is missing must not be given another.
-    fn root_key_or_new(&self) -> Outcome<(LocalRootKey, Created)> {
+    fn root_key_or_new(&self) -> CommandOutcome<(LocalRootKey, Created)> {
         let path = self.root_key_path();
         if path.exists() || root_key_text()?.is_some() {
             return Ok((self.root_key()?, Created::Before));
@@ -261,21 +264,21 @@ impl Context {
 }
 
 /// Reads a root key file; errors name it.
-pub(crate) fn read_root_key(path: &Path) -> Outcome<LocalRootKey> {
+pub(crate) fn read_root_key(path: &Path) -> CommandOutcome<LocalRootKey> {
     LocalRootKey::read_file(path).map_err(|error| match error {
-        admin::Error::RootKey(error) => Failure::unreachable(format!("{}: {error}", path.display())),
+        admin::StoreError::RootKey(error) => CommandFailure::unreachable(format!("{}: {error}", path.display())),
         error => error.into(),
     })
 }
 
 /// The root key in the environment. The environment itself cannot be wiped; this copy is.
-fn root_key_text() -> Outcome<Option<Zeroizing<String>>> {
+fn root_key_text() -> CommandOutcome<Option<Zeroizing<String>>> {
     let Some(value) = std::env::var_os(ROOT_KEY_VARIABLE) else { return Ok(None) };
     match value.into_string() {
         Ok(text) => Ok(Some(Zeroizing::new(text))),
         Err(value) => {
             wipe(value);
-            Err(Failure::usage(format!("{ROOT_KEY_VARIABLE}: it must be UTF-8 text")))
+            Err(CommandFailure::usage(format!("{ROOT_KEY_VARIABLE}: it must be UTF-8 text")))
         }
     }
 }
@@ -304,10 +307,10 @@ pub(crate) fn environment(root_key: LocalRootKey) -> Environment {
 }
 
 /// Creates a folder that only its owner may enter, and its parents.
-pub(crate) fn make_folder(folder: &Path) -> Outcome {
+pub(crate) fn make_folder(folder: &Path) -> CommandOutcome {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| Failure::writing(folder.display(), &error))
+    made.map_err(|error| CommandFailure::writing(folder.display(), &error))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn number(limit: Option<u64>) -> usize {
 }
 
 /// A setting that limits sockets.
-struct Bound<'c> {
+struct SocketLimit<'c> {
     name: &'static str,
     value: &'c mut usize,
     /// Descriptors per unit of the setting.
@@ -47,7 +47,7 @@ struct Bound<'c> {
     of_client: Option<&'c mut usize>,
 }
 
-impl Bound<'_> {
+impl SocketLimit<'_> {
     fn wanted(&self) -> usize {
         self.value.saturating_mul(self.times)
     }
@@ -65,22 +65,22 @@ impl Bound<'_> {
 }
 
 /// All uses of descriptors in one process.
-struct Plan<'c> {
-    bounds: Vec<Bound<'c>>,
+struct DescriptorPlan<'c> {
+    bounds: Vec<SocketLimit<'c>>,
     /// Settings that are not reduced: name and descriptors.
     fixed: Vec<(&'static str, usize)>,
     /// All other descriptors.
     other: usize,
 }
 
-impl Plan<'_> {
+impl DescriptorPlan<'_> {
     /// Reduces the limits if they do not fit, and returns a warning then.
     ///
     /// # Errors
     /// Advice if even small limits do not fit.
     fn fit(mut self, limit: usize) -> Result<Option<String>, String> {
         let fixed = self.fixed.iter().map(|(_, count)| *count).fold(self.other, usize::saturating_add);
-        let wanted = self.bounds.iter().map(Bound::wanted).fold(0, usize::saturating_add);
+        let wanted = self.bounds.iter().map(SocketLimit::wanted).fold(0, usize::saturating_add);
         let needed = fixed.saturating_add(wanted);
         if needed <= limit {
             return Ok(None);
@@ -133,17 +133,17 @@ pub(crate) fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: us
     let has_operator = settings.operator.address.is_some();
     let listeners = 1 + usize::from(has_api) + usize::from(has_operator);
     let mut bounds = vec![
-        Bound {
+        SocketLimit {
             name: "server.connections_max",
             value: &mut settings.connections_max,
             times: 1,
             of_client: Some(&mut settings.client_connections_max),
         },
-        Bound { name: "server.handshakes_max", value: &mut settings.handshakes_max, times: 1, of_client: None },
+        SocketLimit { name: "server.handshakes_max", value: &mut settings.handshakes_max, times: 1, of_client: None },
     ];
     if has_api {
         let http = &mut settings.api.http;
-        bounds.push(Bound {
+        bounds.push(SocketLimit {
             name: "api.connections_max",
             value: &mut http.connections_max,
             times: 1,
@@ -152,7 +152,7 @@ pub(crate) fn fit_engine(settings: &mut ServerSettings, beside: usize, limit: us
     }
     let operator = has_operator.then_some(("operator.connections_max", settings.operator.connections_max));
     let other = FILES + listeners * (CLOSING_MAX + THREAD) + beside;
-    Plan { bounds, fixed: operator.into_iter().collect(), other }.fit(limit)
+    DescriptorPlan { bounds, fixed: operator.into_iter().collect(), other }.fit(limit)
 }
 
 /// The same for a relay.
@@ -164,13 +164,13 @@ pub(crate) fn fit_relay(configuration: &mut Configuration, limit: usize) -> Resu
     let sockets = threads * (configuration.inbound.len() + configuration.outbound.len());
     let limits = &mut configuration.limits;
     let bounds = vec![
-        Bound {
+        SocketLimit {
             name: "limits.connections_max",
             value: &mut limits.connections_max,
             times: sockets,
             of_client: Some(&mut limits.client_connections_max),
         },
-        Bound {
+        SocketLimit {
             name: "upstream.sockets_max",
             value: &mut configuration.upstream.sockets_max,
             times: 1,
@@ -180,16 +180,16 @@ pub(crate) fn fit_relay(configuration: &mut Configuration, limit: usize) -> Resu
     let engine = ("engine.connections_max", configuration.engine.calls.connections_max.saturating_mul(threads + 1));
     let operator = OperatorSettings::default().connections_max + CLOSING_MAX;
     let other = FILES + LOOKUPS + operator + threads * THREAD + sockets * (CLOSING_MAX + 1);
-    Plan { bounds, fixed: vec![engine], other }.fit(limit)
+    DescriptorPlan { bounds, fixed: vec![engine], other }.fit(limit)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::CliConfiguration;
 
     fn engine() -> ServerSettings {
-        let mut settings = Config::default().server;
+        let mut settings = CliConfiguration::default().server;
         settings.api.address = Some(([127, 0, 0, 1], 0).into());
         settings
     }

@@ -45,7 +45,7 @@ impl Exit {
 /// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     /// The exit code.
     pub exit: Exit,
     /// One or more lines, without the prefix `leafseal:`.
@@ -53,9 +53,9 @@ pub(crate) struct Failure {
 }
 
 /// The result of commands.
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type CommandOutcome<T = ()> = Result<T, CommandFailure>;
 
-impl Failure {
+impl CommandFailure {
     /// The operation failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, message: message.into() }
@@ -125,7 +125,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
     text
 }
 
-impl From<EngineError> for Failure {
+impl From<EngineError> for CommandFailure {
     fn from(error: EngineError) -> Self {
         let advice = match error.code {
             ErrorCode::UnknownApp => ": run leafseal keys list to see the apps",
@@ -138,9 +138,9 @@ impl From<EngineError> for Failure {
     }
 }
 
-impl From<admin::Error> for Failure {
-    fn from(error: admin::Error) -> Self {
-        use admin::Error as E;
+impl From<admin::StoreError> for CommandFailure {
+    fn from(error: admin::StoreError) -> Self {
+        use admin::StoreError as E;
         let exit = match &error {
             E::Permissions { .. } => Exit::Usage,
             E::NoStore(_)
@@ -184,8 +184,8 @@ impl From<admin::Error> for Failure {
 }
 
 /// What to do at a limit of the keystore.
-fn way_out(counted: admin::Counted) -> &'static str {
-    use admin::Counted as C;
+fn way_out(counted: admin::LimitedEntries) -> &'static str {
+    use admin::LimitedEntries as C;
     match counted {
         C::Versions => {
             ": rewrap the values of old versions, disable these, and destroy their keys with leafseal keys trim APP, or raise \
@@ -198,7 +198,7 @@ fn way_out(counted: admin::Counted) -> &'static str {
     }
 }
 
-impl From<admin::InvalidName> for Failure {
+impl From<admin::InvalidName> for CommandFailure {
     fn from(error: admin::InvalidName) -> Self {
         Self::usage(error.to_string())
     }
@@ -210,11 +210,11 @@ mod tests {
 
     #[test]
     fn a_full_disk_and_a_closed_pipe_are_different_errors() {
-        let full = Failure::writing("standard output", &io::ErrorKind::StorageFull.into());
+        let full = CommandFailure::writing("standard output", &io::ErrorKind::StorageFull.into());
         assert_eq!(full.exit, Exit::Output);
         assert!(full.message.contains("no space left"), "{full}");
-        let gone = Failure::writing("standard output", &io::ErrorKind::BrokenPipe.into()).at("line 3");
-        assert_eq!(gone, Failure { exit: Exit::BrokenPipe, message: String::new() });
+        let gone = CommandFailure::writing("standard output", &io::ErrorKind::BrokenPipe.into()).at("line 3");
+        assert_eq!(gone, CommandFailure { exit: Exit::BrokenPipe, message: String::new() });
     }
 
     #[test]

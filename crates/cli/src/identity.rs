@@ -12,8 +12,8 @@ use leafseal_net::tls::{
 use leafseal_server::{StartError, TlsSettings, check_identity};
 use zeroize::Zeroizing;
 
-use crate::context::Context;
-use crate::failure::{Failure, Outcome, plain};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome, plain};
 
 /// Interval of expiry checks.
 pub(crate) const EXPIRY_PERIOD: Duration = Duration::from_secs(3600);
@@ -52,7 +52,7 @@ pub(crate) struct Identity {
 
 impl IdentityFiles {
     /// The files that the configuration names.
-    pub(crate) fn configured(context: &Context, has_api: bool) -> Self {
+    pub(crate) fn configured(context: &RunContext, has_api: bool) -> Self {
         let (files, of_api) = (&context.config().files, &context.config().api_files);
         let path = |configured: &Path| context.path(configured);
         Self {
@@ -78,7 +78,7 @@ impl IdentityFiles {
 
     /// Removes what killed processes left behind, perhaps with a private key in it: temporary files beside these, and of any key or
     /// certificate in the folder of certificates.
-    pub(crate) fn remove_abandoned(&self, context: &Context) {
+    pub(crate) fn remove_abandoned(&self, context: &RunContext) {
         self.paths().iter().for_each(|path| remove_abandoned(path));
         remove_abandoned_in(&context.certificates());
     }
@@ -87,7 +87,7 @@ impl IdentityFiles {
     pub(crate) fn problems(&self) -> Vec<String> {
         let content = self.content();
         let unread = content.failure().map_or(String::new(), |failure| failure.message);
-        let Content { tls, api, unreadable } = content;
+        let IdentityContent { tls, api, unreadable } = content;
         let shown =
             |paths: &[&PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
         let faults = check_identity(&tls, api.as_ref()).into_iter().filter_map(|error| {
@@ -105,12 +105,12 @@ impl IdentityFiles {
     ///
     /// # Errors
     /// Every file that cannot be read, one per line.
-    pub(crate) fn read(&self) -> Outcome<Identity> {
+    pub(crate) fn read(&self) -> CommandOutcome<Identity> {
         let content = self.content();
         if let Some(failure) = content.failure() {
             return Err(failure);
         }
-        let Content { tls, api, .. } = content;
+        let IdentityContent { tls, api, .. } = content;
         let expiry =
             |usage, path: &Path, pem: &[u8]| CertificateExpiry::of_pem(usage, &path.display().to_string(), pem);
         let mut certificates = expiry("server", &self.chain, &tls.certificate_chain_pem);
@@ -121,7 +121,7 @@ impl IdentityFiles {
         Ok(Identity { tls, api, certificates })
     }
 
-    fn content(&self) -> Content {
+    fn content(&self) -> IdentityContent {
         let (mut unreadable, mut invalid) = (BTreeMap::new(), None);
         let mut file = |path: &Path| {
             std::fs::read(path).unwrap_or_else(|error| {
@@ -157,25 +157,25 @@ impl IdentityFiles {
         if let Some((path, problem)) = invalid {
             unreadable.entry(path).or_insert(problem);
         }
-        Content { tls, api, unreadable }
+        IdentityContent { tls, api, unreadable }
     }
 }
 
 /// What could be read of the files; what could not is empty.
-struct Content {
+struct IdentityContent {
     tls: TlsSettings,
     api: Option<ServerIdentity>,
     /// A line for each file that could not be read, and why.
     unreadable: BTreeMap<PathBuf, (String, ErrorKind)>,
 }
 
-impl Content {
+impl IdentityContent {
     /// The files that could not be read, a line each, with advice.
-    fn failure(&self) -> Option<Failure> {
+    fn failure(&self) -> Option<CommandFailure> {
         let lines: Vec<&str> = self.unreadable.values().map(|(line, _)| line.as_str()).collect();
         let has = |wanted| self.unreadable.values().any(|(_, kind)| *kind == wanted);
         let advice = advice(has(ErrorKind::NotFound), has(ErrorKind::InvalidData));
-        (!lines.is_empty()).then(|| Failure::usage(lines.join("\n")).advise(advice))
+        (!lines.is_empty()).then(|| CommandFailure::usage(lines.join("\n")).advise(advice))
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use leafseal_engine::BYTE_ORDER_MARK;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
 
 /// Bytes read at a time.
@@ -14,7 +14,7 @@ const READ_SIZE: usize = 256 << 10;
 
 /// A file or standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Input {
+pub(crate) enum InputFile {
     /// Standard input.
     Standard,
     /// A file.
@@ -23,32 +23,32 @@ pub(crate) enum Input {
 
 /// A limit and the key that sets it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bound {
+pub(crate) struct InputLimit {
     /// The maximum size in bytes.
     pub size_max: usize,
     /// The key of the limit, for the error message.
     pub key: &'static str,
 }
 
-impl Bound {
-    fn exceeded(&self, what: &str) -> Failure {
-        Failure::failed(format!("{what} is larger than {} bytes", self.size_max))
+impl InputLimit {
+    fn exceeded(&self, what: &str) -> CommandFailure {
+        CommandFailure::failed(format!("{what} is larger than {} bytes", self.size_max))
             .advise(format_args!("raise {} in the configuration or with --set", self.key))
     }
 }
 
 /// Reads a whole file; if it has more than `size_max` bytes it cannot be a `kind`, and is not read further.
-pub(crate) fn read_file(path: &Path, size_max: u64, kind: &str) -> Outcome<Vec<u8>> {
+pub(crate) fn read_file(path: &Path, size_max: u64, kind: &str) -> CommandOutcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(size_max.saturating_add(1)).read_to_end(&mut bytes));
-    read.map_err(|error| Failure::reading(path, &error))?;
+    read.map_err(|error| CommandFailure::reading(path, &error))?;
     if u64::try_from(bytes.len()).is_ok_and(|size| size <= size_max) {
         return Ok(bytes);
     }
-    Err(Failure::usage(format!("{}: a {kind} must be at most {size_max} bytes", path.display())))
+    Err(CommandFailure::usage(format!("{}: a {kind} must be at most {size_max} bytes", path.display())))
 }
 
-impl Input {
+impl InputFile {
     /// `-` and `None` mean standard input.
     pub(crate) fn new(path: Option<&Path>) -> Self {
         match path {
@@ -65,7 +65,7 @@ impl Input {
     }
 
     /// Opens the input; also returns its size if known.
-    fn open(&self) -> Outcome<(Box<dyn Read + Send>, Option<u64>)> {
+    fn open(&self) -> CommandOutcome<(Box<dyn Read + Send>, Option<u64>)> {
         match self {
             Self::Standard => {
                 let stdin = io::stdin();
@@ -75,25 +75,25 @@ impl Input {
                 Ok((Box::new(stdin), None))
             }
             Self::File(path) => {
-                let file = File::open(path).map_err(|error| Failure::reading(path, &error))?;
-                let metadata = file.metadata().map_err(|error| Failure::reading(path, &error))?;
+                let file = File::open(path).map_err(|error| CommandFailure::reading(path, &error))?;
+                let metadata = file.metadata().map_err(|error| CommandFailure::reading(path, &error))?;
                 if metadata.is_dir() {
-                    return Err(Failure::usage(format!("cannot read {}: it is a folder", path.display())));
+                    return Err(CommandFailure::usage(format!("cannot read {}: it is a folder", path.display())));
                 }
                 Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
             }
         }
     }
 
-    fn failure(&self, error: &io::Error) -> Failure {
+    fn failure(&self, error: &io::Error) -> CommandFailure {
         match self {
-            Self::Standard => Failure::reading(Path::new("standard input"), error),
-            Self::File(path) => Failure::reading(path, error),
+            Self::Standard => CommandFailure::reading(Path::new("standard input"), error),
+            Self::File(path) => CommandFailure::reading(path, error),
         }
     }
 
     /// Reads all of it.
-    pub(crate) fn read_whole(&self, bound: Bound) -> Outcome<Vec<u8>> {
+    pub(crate) fn read_whole(&self, bound: InputLimit) -> CommandOutcome<Vec<u8>> {
         let (reader, size) = self.open()?;
         let too_large = || bound.exceeded("the input");
         if size.is_some_and(|size| size > bound.size_max as u64) {
@@ -110,7 +110,7 @@ impl Input {
     }
 
     /// Reads its lines in blocks.
-    pub(crate) fn blocks(&self, line: Bound, lines_max: usize, size_max: usize) -> Outcome<Blocks> {
+    pub(crate) fn blocks(&self, line: InputLimit, lines_max: usize, size_max: usize) -> CommandOutcome<Blocks> {
         let (reader, size) = self.open()?;
         let reader = BufReader::with_capacity(READ_SIZE, reader);
         Ok(Blocks { reader, source: self.clone(), size, line, lines_max, size_max, next_line: 1, held: Vec::new() })
@@ -120,9 +120,9 @@ impl Input {
 /// The lines of an input, in blocks.
 pub(crate) struct Blocks {
     reader: BufReader<Box<dyn Read + Send>>,
-    source: Input,
+    source: InputFile,
     size: Option<u64>,
-    line: Bound,
+    line: InputLimit,
     lines_max: usize,
     size_max: usize,
     next_line: u64,
@@ -132,14 +132,14 @@ pub(crate) struct Blocks {
 
 /// Some consecutive lines.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct LineBlock {
     /// The number of the first line, from 1.
     pub first_line: u64,
     /// The lines with their line breaks; the last one may have none.
     pub text: Vec<u8>,
 }
 
-impl Block {
+impl LineBlock {
     /// The lines with their numbers: text and line break.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (u64, &[u8], &[u8])> {
         let lines = self.text.split_inclusive(|&byte| byte == b'\n').zip(self.first_line..);
@@ -159,8 +159,8 @@ impl Blocks {
     /// The next block; `None` at the end.
     ///
     /// A line that is refused is reported only after all lines before it were returned.
-    pub(crate) fn next(&mut self) -> Outcome<Option<Block>> {
-        let mut block = Block { first_line: self.next_line, text: Vec::new() };
+    pub(crate) fn next(&mut self) -> CommandOutcome<Option<LineBlock>> {
+        let mut block = LineBlock { first_line: self.next_line, text: Vec::new() };
         for count in 0..self.lines_max {
             if self.held.is_empty() && !self.read_line()? {
                 break;
@@ -180,7 +180,7 @@ impl Blocks {
     }
 
     /// Reads one line, but at most one byte beyond its limit; returns false at the end.
-    fn read_line(&mut self) -> Outcome<bool> {
+    fn read_line(&mut self) -> CommandOutcome<bool> {
         // The line break does not count.
         let limit = self.line.size_max as u64 + 2;
         let read = (&mut self.reader).take(limit).read_until(b'\n', &mut self.held);
@@ -188,10 +188,10 @@ impl Blocks {
     }
 
     /// Why the held line is refused: it is too long, or begins with a byte order mark, as where files were joined, and is not the first.
-    fn held_fault(&self) -> Option<Failure> {
+    fn held_fault(&self) -> Option<CommandFailure> {
         if self.next_line > 1 && self.held.starts_with(BYTE_ORDER_MARK) {
             let message = "a byte order mark: remove it, because only the first line may begin with one";
-            return Some(Failure::failed(message));
+            return Some(CommandFailure::failed(message));
         }
         let size = self.held.strip_suffix(b"\n").unwrap_or(&self.held).len();
         (size > self.line.size_max).then(|| self.line.exceeded("the line"))
@@ -202,11 +202,11 @@ impl Blocks {
 mod tests {
     use super::*;
 
-    fn blocks(text: &[u8], line_max: usize, lines_max: usize, size_max: usize) -> (Vec<Block>, Option<String>) {
-        let line = Bound { size_max: line_max, key: "k" };
+    fn blocks(text: &[u8], line_max: usize, lines_max: usize, size_max: usize) -> (Vec<LineBlock>, Option<String>) {
+        let line = InputLimit { size_max: line_max, key: "k" };
         let mut blocks = Blocks {
             reader: BufReader::new(Box::new(io::Cursor::new(text.to_vec()))),
-            source: Input::Standard,
+            source: InputFile::Standard,
             size: None,
             line,
             lines_max,
@@ -245,21 +245,21 @@ mod tests {
     #[test]
     fn a_line_that_is_too_long_comes_last_and_is_named() {
         let (found, error) = blocks(b"ab\nabc\nabcd\nx\n", 3, 10, 100);
-        assert_eq!(found, [Block { first_line: 1, text: b"ab\nabc\n".to_vec() }]);
+        assert_eq!(found, [LineBlock { first_line: 1, text: b"ab\nabc\n".to_vec() }]);
         assert_eq!(
             error.as_deref(),
             Some("line 3: the line is larger than 3 bytes: raise k in the configuration or with --set")
         );
         assert_eq!(blocks(b"abc", 3, 10, 100).1, None);
         let (found, error) = blocks("\u{feff}1\n2\n\u{feff}3\n".as_bytes(), 9, 10, 100);
-        assert_eq!(found, [Block { first_line: 1, text: "\u{feff}1\n2\n".as_bytes().to_vec() }]);
+        assert_eq!(found, [LineBlock { first_line: 1, text: "\u{feff}1\n2\n".as_bytes().to_vec() }]);
         assert!(error.is_some_and(|error| error.starts_with("line 3: a byte order mark: remove it")));
         assert!(blocks(b"abcd", 3, 10, 100).1.is_some());
     }
 
     #[test]
     fn names_of_json_lines() {
-        let named = |name| Input::new(Some(Path::new(name))).is_named_json_lines();
+        let named = |name| InputFile::new(Some(Path::new(name))).is_named_json_lines();
         assert!(named("a.jsonl") && named("b.NDJSON"));
         assert!(!named("a.json") && !named("-") && !named("jsonl"));
     }

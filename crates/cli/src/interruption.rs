@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
 use crate::signals;
 
@@ -14,7 +14,7 @@ const EXIT_BASE: u8 = 128;
 
 /// The operation that a signal would interrupt.
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum InterruptibleOperation {
     Idle,
     /// The file `place` is incomplete; `draft` is the name of the temporary file, if it has one.
     Writing {
@@ -27,9 +27,9 @@ enum State {
     },
 }
 
-static STATE: Mutex<State> = Mutex::new(State::Idle);
+static STATE: Mutex<InterruptibleOperation> = Mutex::new(InterruptibleOperation::Idle);
 
-fn state() -> MutexGuard<'static, State> {
+fn state() -> MutexGuard<'static, InterruptibleOperation> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -38,7 +38,7 @@ fn state() -> MutexGuard<'static, State> {
 ///
 /// # Errors
 /// If the system refuses a thread or signal handlers.
-pub(crate) fn watch() -> Outcome {
+pub(crate) fn watch() -> CommandOutcome {
     let runtime = signals::runtime()?;
     let mut deadly = {
         let _context = runtime.enter();
@@ -52,15 +52,15 @@ pub(crate) fn watch() -> Outcome {
         note(format_args!("leafseal: {}", abandon(&mut state)));
         crate::end_now(EXIT_BASE + signal);
     });
-    watching.map(drop).map_err(|error| Failure::internal(format!("no thread: {error}")))
+    watching.map(drop).map_err(|error| CommandFailure::internal(format!("no thread: {error}")))
 }
 
 /// Removes the temporary file; returns the line that states what happened to the file.
-fn abandon(state: &mut State) -> String {
-    match std::mem::replace(state, State::Idle) {
-        State::Idle => "interrupted".to_owned(),
-        State::Written { place } => format!("interrupted after {place} was written"),
-        State::Writing { place, draft } => {
+fn abandon(state: &mut InterruptibleOperation) -> String {
+    match std::mem::replace(state, InterruptibleOperation::Idle) {
+        InterruptibleOperation::Idle => "interrupted".to_owned(),
+        InterruptibleOperation::Written { place } => format!("interrupted after {place} was written"),
+        InterruptibleOperation::Writing { place, draft } => {
             let left = draft.and_then(|draft| std::fs::remove_file(&draft).err().map(|error| (draft, error)));
             let left = left.filter(|(_, error)| error.kind() != io::ErrorKind::NotFound);
             let left = left.map(|(draft, error)| {
@@ -73,7 +73,7 @@ fn abandon(state: &mut State) -> String {
 
 /// Begins writing `place`; `draft` is the name of the temporary file, if it has one.
 pub(crate) fn begin(place: &str, draft: Option<PathBuf>) {
-    *state() = State::Writing { place: place.to_owned(), draft };
+    *state() = InterruptibleOperation::Writing { place: place.to_owned(), draft };
 }
 
 /// Puts the file in place with `put`. A signal that arrives meanwhile waits until it is done.
@@ -83,8 +83,8 @@ pub(crate) fn begin(place: &str, draft: Option<PathBuf>) {
 pub(crate) fn commit(put: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut state = state();
     put()?;
-    if let State::Writing { place, .. } = &mut *state {
-        *state = State::Written { place: std::mem::take(place) };
+    if let InterruptibleOperation::Writing { place, .. } = &mut *state {
+        *state = InterruptibleOperation::Written { place: std::mem::take(place) };
     }
     Ok(())
 }
@@ -98,14 +98,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let draft = folder.path().join(".out.json.leafseal-x.tmp");
         std::fs::write(&draft, "plaintext").unwrap();
-        let writing = |draft: Option<PathBuf>| State::Writing { place: "out.json".to_owned(), draft };
+        let writing = |draft: Option<PathBuf>| InterruptibleOperation::Writing { place: "out.json".to_owned(), draft };
         let expected = "interrupted: nothing was written to out.json";
         assert_eq!(abandon(&mut writing(Some(draft.clone()))), expected);
         assert!(!draft.exists());
         // It may be gone already, or never had a name.
         assert_eq!(abandon(&mut writing(Some(draft))), expected);
         assert_eq!(abandon(&mut writing(None)), expected);
-        let mut written = State::Written { place: "out.json".to_owned() };
+        let mut written = InterruptibleOperation::Written { place: "out.json".to_owned() };
         assert_eq!(abandon(&mut written), "interrupted after out.json was written");
     }
 }

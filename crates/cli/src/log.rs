@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::config::Log;
+use crate::config::LogSettings;
 
 /// Events of other crates are omitted: this project's events explain their errors.
 const TARGETS: &str = "leafseal";
@@ -22,10 +22,10 @@ const LEVELS: [Level; 5] = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// Starts the log. A second call in one process only changes the level.
-pub(crate) fn start(log: Log) {
+pub(crate) fn start(log: LogSettings) {
     set_level(log.level);
     // Fails only if a log was started before.
-    let _ = tracing::subscriber::set_global_default(Lines { format: log.format });
+    let _ = tracing::subscriber::set_global_default(LogLines { format: log.format });
 }
 
 /// Changes the level.
@@ -40,11 +40,11 @@ fn level() -> Level {
 }
 
 /// Writes each event as one line.
-struct Lines {
+struct LogLines {
     format: LogFormat,
 }
 
-impl Subscriber for Lines {
+impl Subscriber for LogLines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event() && *metadata.level() <= level() && metadata.target().starts_with(TARGETS)
     }
@@ -72,14 +72,14 @@ impl Subscriber for Lines {
 
 fn line(format: LogFormat, event: &Event<'_>) -> String {
     let mut line = LogLine::new(format, &event.metadata().level().as_str().to_ascii_lowercase());
-    event.record(&mut Fields(&mut line));
+    event.record(&mut LogFields(&mut line));
     line.finish()
 }
 
 /// Adds the fields of an event to a line.
-struct Fields<'l>(&'l mut LogLine);
+struct LogFields<'l>(&'l mut LogLine);
 
-impl Visit for Fields<'_> {
+impl Visit for LogFields<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.0.bare(field.name(), format_args!("{value:.3}"));
     }

@@ -34,7 +34,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::arguments::Arguments;
-use crate::failure::{Exit, Failure};
+use crate::failure::{CommandFailure, Exit};
 use crate::note::note;
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn end_now(code: u8) -> ! {
     std::process::exit(i32::from(code))
 }
 
-fn tell(failure: &Failure) {
+fn tell(failure: &CommandFailure) {
     for line in failure.message.lines() {
         note(format_args!("leafseal: {line}"));
     }

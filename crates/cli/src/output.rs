@@ -15,32 +15,32 @@ use std::path::{Path, PathBuf};
 use leafseal_engine::admin::{Attributes, AttributesError};
 use tempfile::{Builder, NamedTempFile};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::interruption;
 
 /// Bytes buffered before they are written.
 const WRITE_SIZE: usize = 256 << 10;
 
 /// An open output.
-pub(crate) struct Output {
-    writer: BufWriter<Destination>,
+pub(crate) struct OpenOutput {
+    writer: BufWriter<OutputDestination>,
     place: String,
 }
 
-enum Destination {
+enum OutputDestination {
     /// Standard output, or another descriptor or special file.
     Direct(File),
     /// A temporary file beside `target` that replaces it at the end. Removed on drop before that.
-    Replacing { draft: Draft, target: PathBuf },
+    Replacing { draft: DraftFile, target: PathBuf },
 }
 
 /// A file that is not in its place yet.
-enum Draft {
+enum DraftFile {
     Unnamed(File),
     Named(NamedTempFile),
 }
 
-impl Draft {
+impl DraftFile {
     /// Creates a temporary file in the folder of `target` that only its owner may read.
     fn new(target: &Path) -> io::Result<Self> {
         match unnamed(folder_of(target)) {
@@ -140,7 +140,7 @@ fn existing(path: &Path) -> io::Result<Option<Metadata>> {
 
 /// A file at the output's path that another program, such as the shell, has opened for this one (`/dev/stdout`, `/dev/fd/3`). If it were
 /// replaced, what that program writes later would go into the old file.
-enum Opened {
+enum OpenedFile {
     /// It is standard output or error: what is written comes behind what is there.
     Standard(File),
     /// It is another descriptor, whose place in the file cannot be shared.
@@ -148,18 +148,20 @@ enum Opened {
 }
 
 /// Recognises the file by its identity, whatever names or links lead to it.
-fn opened(existing: &Metadata) -> Option<Opened> {
+fn opened(existing: &Metadata) -> Option<OpenedFile> {
     use std::os::unix::fs::MetadataExt;
     let is_existing = |found: &Metadata| (found.dev(), found.ino()) == (existing.dev(), existing.ino());
     for handle in [io::stdout().as_fd().try_clone_to_owned(), io::stderr().as_fd().try_clone_to_owned()] {
         let Ok(file) = handle.map(File::from) else { continue };
         if file.metadata().is_ok_and(|found| is_existing(&found)) {
-            return Some(Opened::Standard(file));
+            return Some(OpenedFile::Standard(file));
         }
     }
     let others = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let mut others = others.filter(|entry| is_written(&entry.file_name()));
-    others.any(|entry| std::fs::metadata(entry.path()).is_ok_and(|found| is_existing(&found))).then_some(Opened::Other)
+    others
+        .any(|entry| std::fs::metadata(entry.path()).is_ok_and(|found| is_existing(&found)))
+        .then_some(OpenedFile::Other)
 }
 
 /// Whether a descriptor of this process is open for writing.
@@ -173,18 +175,18 @@ fn is_written(number: &OsStr) -> bool {
 const ACCESS_MODE: u32 = 3;
 
 /// Gives the attributes of the file at `target`, if there is one, to the draft that will replace it.
-fn keep_attributes(draft: &Draft, target: &Path, place: &str) -> Outcome {
-    let failure = |error: AttributesError| Failure::writing(place, &io::Error::other(error));
+fn keep_attributes(draft: &DraftFile, target: &Path, place: &str) -> CommandOutcome {
+    let failure = |error: AttributesError| CommandFailure::writing(place, &io::Error::other(error));
     let Ok(existing) = std::fs::symlink_metadata(target) else { return Ok(()) };
     if !existing.is_file() {
         let changed = io::Error::other("it was replaced by something else while the command ran: run it again");
-        return Err(Failure::writing(place, &changed));
+        return Err(CommandFailure::writing(place, &changed));
     }
     let attributes = Attributes::of_replaced(target, &existing, folder_of(target)).map_err(failure)?;
     attributes.give_to(draft.file()).map_err(failure)
 }
 
-impl Write for Destination {
+impl Write for OutputDestination {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Direct(file) => file.write(bytes),
@@ -197,36 +199,37 @@ impl Write for Destination {
     }
 }
 
-impl Output {
+impl OpenOutput {
     /// Standard output, without the standard library's buffer, which flushes at line breaks and hides a closed descriptor.
-    pub(crate) fn standard() -> Outcome<Self> {
+    pub(crate) fn standard() -> CommandOutcome<Self> {
         let place = "standard output";
-        let handle = io::stdout().as_fd().try_clone_to_owned().map_err(|error| Failure::writing(place, &error))?;
-        Ok(Self::new(Destination::Direct(File::from(handle)), place.to_owned()))
+        let handle =
+            io::stdout().as_fd().try_clone_to_owned().map_err(|error| CommandFailure::writing(place, &error))?;
+        Ok(Self::new(OutputDestination::Direct(File::from(handle)), place.to_owned()))
     }
 
     /// `-` and `None` mean standard output.
-    pub(crate) fn open(path: Option<&Path>) -> Outcome<Self> {
+    pub(crate) fn open(path: Option<&Path>) -> CommandOutcome<Self> {
         match path {
             Some(path) if path != Path::new("-") => Self::file(path),
             _ => Self::standard(),
         }
     }
 
-    fn file(path: &Path) -> Outcome<Self> {
-        let failure = |error: io::Error| Failure::writing(path.display(), &error);
+    fn file(path: &Path) -> CommandOutcome<Self> {
+        let failure = |error: io::Error| CommandFailure::writing(path.display(), &error);
         let place = path.display().to_string();
         let target = match existing(path).map_err(failure)? {
             None => path.to_owned(),
             Some(existing) if existing.is_dir() => {
-                return Err(Failure::usage(format!("cannot write to {place}: it is a folder")));
+                return Err(CommandFailure::usage(format!("cannot write to {place}: it is a folder")));
             }
             // The target of a symbolic link is replaced, not the link.
             Some(existing) if existing.is_file() => match opened(&existing) {
                 None => std::fs::canonicalize(path).map_err(failure)?,
-                Some(Opened::Standard(file)) => return Ok(Self::new(Destination::Direct(file), place)),
-                Some(Opened::Other) => {
-                    return Err(Failure::usage(format!(
+                Some(OpenedFile::Standard(file)) => return Ok(Self::new(OutputDestination::Direct(file), place)),
+                Some(OpenedFile::Other) => {
+                    return Err(CommandFailure::usage(format!(
                         "cannot write to {place}: it is a file that is open already: write to standard output and redirect that, as in >&3"
                     )));
                 }
@@ -234,37 +237,37 @@ impl Output {
             // A device or pipe must not be replaced.
             Some(_) => {
                 let device = File::options().write(true).open(path).map_err(failure)?;
-                return Ok(Self::new(Destination::Direct(device), place));
+                return Ok(Self::new(OutputDestination::Direct(device), place));
             }
         };
-        let draft = Draft::new(&target).map_err(failure)?;
+        let draft = DraftFile::new(&target).map_err(failure)?;
         interruption::begin(&place, draft.name());
         keep_attributes(&draft, &target, &place)?;
-        Ok(Self::new(Destination::Replacing { draft, target }, place))
+        Ok(Self::new(OutputDestination::Replacing { draft, target }, place))
     }
 
-    fn new(destination: Destination, place: String) -> Self {
+    fn new(destination: OutputDestination, place: String) -> Self {
         Self { writer: BufWriter::with_capacity(WRITE_SIZE, destination), place }
     }
 
     /// Whether the output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
-        matches!(self.writer.get_ref(), Destination::Direct(file) if file.is_terminal())
+        matches!(self.writer.get_ref(), OutputDestination::Direct(file) if file.is_terminal())
     }
 
     /// Writes bytes, buffered.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> Outcome {
-        self.writer.write_all(bytes).map_err(|error| Failure::writing(&self.place, &error))
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> CommandOutcome {
+        self.writer.write_all(bytes).map_err(|error| CommandFailure::writing(&self.place, &error))
     }
 
     /// Writes buffered bytes; a file is then in its place and synced to disk.
-    pub(crate) fn finish(self) -> Outcome {
+    pub(crate) fn finish(self) -> CommandOutcome {
         let Self { mut writer, place } = self;
-        let failure = |error: io::Error| Failure::writing(&place, &error);
+        let failure = |error: io::Error| CommandFailure::writing(&place, &error);
         writer.flush().map_err(failure)?;
         match writer.into_inner().map_err(|error| failure(error.into_error()))? {
-            Destination::Direct(_) => Ok(()),
-            Destination::Replacing { draft, target } => {
+            OutputDestination::Direct(_) => Ok(()),
+            OutputDestination::Replacing { draft, target } => {
                 // They may have changed meanwhile, or the file is new.
                 keep_attributes(&draft, &target, &place)?;
                 draft.file().sync_all().map_err(failure)?;
@@ -275,14 +278,14 @@ impl Output {
 }
 
 /// Prints `text` on standard output.
-pub(crate) fn print(text: &str) -> Outcome {
-    let mut output = Output::standard()?;
+pub(crate) fn print(text: &str) -> CommandOutcome {
+    let mut output = OpenOutput::standard()?;
     output.write(text.as_bytes())?;
     output.finish()
 }
 
 /// Prints one line of JSON on standard output.
-pub(crate) fn print_json(value: &serde_json::Value) -> Outcome {
+pub(crate) fn print_json(value: &serde_json::Value) -> CommandOutcome {
     print(&format!("{value}\n"))
 }
 
@@ -298,9 +301,9 @@ mod tests {
     }
 
     /// A temporary file of each kind that this file system supports.
-    fn drafts(target: &Path) -> Vec<Draft> {
+    fn drafts(target: &Path) -> Vec<DraftFile> {
         let named = named(target, |names| names.tempfile_in(folder_of(target))).unwrap();
-        unnamed(folder_of(target)).map(Draft::Unnamed).into_iter().chain([Draft::Named(named)]).collect()
+        unnamed(folder_of(target)).map(DraftFile::Unnamed).into_iter().chain([DraftFile::Named(named)]).collect()
     }
 
     #[test]

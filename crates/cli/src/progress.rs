@@ -18,9 +18,9 @@ const STEPS: &str = "{msg} {bar:30} {pos}/{len} {eta}";
 const FIGURES: &str = "{spinner} {msg}";
 
 /// A bar that counts bytes or steps; removed on drop.
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct TerminalProgress(ProgressBar);
 
-impl Progress {
+impl TerminalProgress {
     /// A bar up to `size` bytes, or a spinner if that is unknown.
     pub(crate) fn bytes(what: &'static str, size: Option<u64>) -> Self {
         Self::new(what, if size.is_some() { BYTES } else { BYTES_WITHOUT_END }, size)
@@ -67,7 +67,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for TerminalProgress {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

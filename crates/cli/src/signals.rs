@@ -8,11 +8,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 
 /// Which signal arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ReceivedSignal {
     /// SIGINT, from a user at the keyboard, who does not want to wait.
     Interrupt,
     /// SIGTERM, as service managers send it.
@@ -30,15 +30,15 @@ impl Signals {
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn listen() -> Outcome<Self> {
+    pub(crate) fn listen() -> CommandOutcome<Self> {
         Ok(Self { interrupt: kept(SignalKind::interrupt())?, terminate: kept(SignalKind::terminate())? })
     }
 
     /// The next of these signals.
-    pub(crate) async fn next(&mut self) -> Ending {
+    pub(crate) async fn next(&mut self) -> ReceivedSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Ending::Interrupt,
-            _ = self.terminate.recv() => Ending::Terminate,
+            _ = self.interrupt.recv() => ReceivedSignal::Interrupt,
+            _ = self.terminate.recv() => ReceivedSignal::Terminate,
         }
     }
 
@@ -62,7 +62,7 @@ impl TerminationSignals {
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn listen() -> Outcome<Self> {
+    pub(crate) fn listen() -> CommandOutcome<Self> {
         Ok(Self {
             interrupt: kept_unless_ignored(SignalKind::interrupt())?,
             terminate: kept_unless_ignored(SignalKind::terminate())?,
@@ -85,7 +85,7 @@ impl TerminationSignals {
 ///
 /// # Errors
 /// If the system refuses.
-pub(crate) fn hangups() -> Outcome<Signal> {
+pub(crate) fn hangups() -> CommandOutcome<Signal> {
     kept(SignalKind::hangup())
 }
 
@@ -96,21 +96,21 @@ async fn received(signal: &mut Option<Signal>) {
     }
 }
 
-fn kept_unless_ignored(kind: SignalKind) -> Outcome<Option<Signal>> {
+fn kept_unless_ignored(kind: SignalKind) -> CommandOutcome<Option<Signal>> {
     if ignores_signal(kind.as_raw_value()) { Ok(None) } else { kept(kind).map(Some) }
 }
 
-fn kept(kind: SignalKind) -> Outcome<Signal> {
-    signal(kind).map_err(|error| Failure::internal(format!("cannot wait for signals: {error}")))
+fn kept(kind: SignalKind) -> CommandOutcome<Signal> {
+    signal(kind).map_err(|error| CommandFailure::internal(format!("cannot wait for signals: {error}")))
 }
 
 /// A runtime on the calling thread.
 ///
 /// # Errors
 /// If the system refuses.
-pub(crate) fn runtime() -> Outcome<Runtime> {
+pub(crate) fn runtime() -> CommandOutcome<Runtime> {
     Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error: io::Error| Failure::internal(format!("no runtime: {error}")))
+        .map_err(|error: io::Error| CommandFailure::internal(format!("no runtime: {error}")))
 }

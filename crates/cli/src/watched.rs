@@ -11,14 +11,14 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at};
 type Fingerprint = Option<(u64, u64, u64, i64, i64)>;
 
 /// Some files, and their state at the last check.
-pub(crate) struct Watched {
+pub(crate) struct WatchedFiles {
     /// `None` if they are not checked.
     ticks: Option<Interval>,
     files: Vec<PathBuf>,
     seen: Vec<Fingerprint>,
 }
 
-impl Watched {
+impl WatchedFiles {
     /// Checks `files` every `period`; never if that is zero. Call it on a runtime.
     pub(crate) fn new(period: Duration, files: Vec<PathBuf>) -> Self {
         let ticks = (!period.is_zero()).then(|| {
@@ -76,7 +76,7 @@ mod tests {
         let [file, link, other] = ["file", "link", "other"].map(|name| folder.path().join(name));
         std::fs::write(&file, "one").unwrap();
         std::fs::write(&other, "two").unwrap();
-        let mut watched = Watched::new(Duration::from_millis(1), vec![file.clone(), link.clone()]);
+        let mut watched = WatchedFiles::new(Duration::from_millis(1), vec![file.clone(), link.clone()]);
         std::fs::write(&file, "longer").unwrap();
         watched.changed().await;
         std::os::unix::fs::symlink(&file, &link).unwrap();

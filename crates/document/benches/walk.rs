@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput};
-use leafseal_document::{Limits, Match, Progress, Purpose, Selection, Walker};
+use leafseal_document::{DocumentLimits, Match, Purpose, Selection, WalkProgress, Walker};
 use serde::de::IgnoredAny;
 
 /// Size of each document of unselected text: larger than the caches of one core.
@@ -109,14 +109,14 @@ fn shapes(size: usize) -> Vec<Shape> {
 
 /// Walks a document as the engine does, and returns the number of matches.
 fn walk(document: &[u8], selection: &Selection, matches: &mut Vec<Match>) -> usize {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let mut walker = Walker::new(document, selection, Purpose::Encrypt, &limits).expect("within the limits");
     let mut count = 0;
     loop {
         matches.clear();
         let progress = walker.next_batch(matches, 1024, 64 << 10).expect("well-formed");
         count += black_box(&matches).len();
-        if progress == Progress::Done {
+        if progress == WalkProgress::Done {
             return count;
         }
     }
@@ -156,11 +156,11 @@ fn fastest(mut once: impl FnMut()) -> Duration {
 
 /// A selector that makes the automaton compare every name and selects nothing.
 fn searching() -> Selection {
-    Selection::parse(&["$..absent"], &Limits::default()).expect("a valid selector")
+    Selection::parse(&["$..absent"], &DocumentLimits::default()).expect("a valid selector")
 }
 
 fn skipping() -> Selection {
-    Selection::parse(&["$.absent"], &Limits::default()).expect("a valid selector")
+    Selection::parse(&["$.absent"], &DocumentLimits::default()).expect("a valid selector")
 }
 
 fn unselected(criterion: &mut Criterion, size: usize) {
@@ -195,7 +195,7 @@ fn unselected(criterion: &mut Criterion, size: usize) {
 
 /// Documents of `fields` records, the last of 100 MB, and selectors that select fields of them in different ways.
 fn matched(criterion: &mut Criterion, field_counts: &[usize]) {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let selections = [
         ("everything", Selection::everything()),
         ("$[*].card", Selection::parse(&["$[*].card"], &limits).expect("valid")),

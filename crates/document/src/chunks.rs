@@ -8,17 +8,17 @@ const CHUNK_SIZE: usize = 64 << 10;
 
 /// Values in chunks of the same length.
 #[derive(Debug)]
-pub(crate) struct Chunks<T> {
+pub(crate) struct ChunkedValues<T> {
     chunks: Vec<Vec<T>>,
 }
 
-impl<T> Default for Chunks<T> {
+impl<T> Default for ChunkedValues<T> {
     fn default() -> Self {
-        Chunks { chunks: Vec::new() }
+        ChunkedValues { chunks: Vec::new() }
     }
 }
 
-impl<T> Chunks<T> {
+impl<T> ChunkedValues<T> {
     const LENGTH: usize = (CHUNK_SIZE / size_of::<T>()).next_power_of_two();
 
     pub(crate) fn len(&self) -> usize {
@@ -52,7 +52,7 @@ impl<T> Chunks<T> {
     }
 }
 
-impl<T> Index<usize> for Chunks<T> {
+impl<T> Index<usize> for ChunkedValues<T> {
     type Output = T;
 
     #[inline(always)]
@@ -61,7 +61,7 @@ impl<T> Index<usize> for Chunks<T> {
     }
 }
 
-impl<T> IndexMut<usize> for Chunks<T> {
+impl<T> IndexMut<usize> for ChunkedValues<T> {
     #[inline(always)]
     fn index_mut(&mut self, index: usize) -> &mut T {
         &mut self.chunks[index / Self::LENGTH][index % Self::LENGTH]
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn values_stay_where_they_were_pushed() {
-        let length = Chunks::<[u32; 7]>::LENGTH;
-        let mut chunks = Chunks::default();
+        let length = ChunkedValues::<[u32; 7]>::LENGTH;
+        let mut chunks = ChunkedValues::default();
         for count in 0..=2 * length + 1 {
             assert_eq!(chunks.len(), count);
             chunks.push([count as u32; 7]);

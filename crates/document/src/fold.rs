@@ -3,7 +3,7 @@
 /// The action for a name that equals a selected one only when case is ignored. Go's `encoding/json`, ASP.NET and others read such a
 /// name as the selected one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OtherCase {
+pub enum CaseFold {
     /// Refuse it: parsers would find different values.
     Refuse,
     /// Select it too.

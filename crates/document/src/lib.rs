@@ -9,14 +9,14 @@
 //! contains no crypto, does no I/O and starts no threads. It writes nothing into a document by itself.
 //!
 //! ```
-//! use leafseal_document::{Limits, Progress, Purpose, Selection, Walker};
+//! use leafseal_document::{DocumentLimits, WalkProgress, Purpose, Selection, Walker};
 //!
 //! let document = br#"{"card": "4242", "amount": 12.50}"#;
-//! let limits = Limits::default();
+//! let limits = DocumentLimits::default();
 //! let selection = Selection::parse(&["$.card"], &limits)?;
 //! let mut walker = Walker::new(document, &selection, Purpose::Encrypt, &limits)?;
 //! let mut matches = Vec::new();
-//! while walker.next_batch(&mut matches, 1024, 64 << 10)? == Progress::More {}
+//! while walker.next_batch(&mut matches, 1024, 64 << 10)? == WalkProgress::More {}
 //! assert_eq!(&document[matches[0].start..matches[0].end], br#""4242""#);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -47,8 +47,8 @@ pub use encoding::{BYTE_ORDER_MARK, OtherEncoding};
 pub use error::{
     DocumentError, DocumentErrorKind, Expected, SelectorError, SelectorErrorKind, TextError, TextErrorKind,
 };
-pub use fold::{OtherCase, folded, folded_char};
-pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, Limits};
+pub use fold::{CaseFold, folded, folded_char};
+pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, DocumentLimits};
 pub use lines::{LineFinder, NextLine};
 pub use match_paths::MatchPaths;
 pub use names::{CanonicalNames, NameWalk};
@@ -57,4 +57,4 @@ pub use patch::{POINTER_SIZE_MAX, PatchShape, PatchWalk, ShapeWalk};
 pub use path::PATH_SIZE_MAX;
 pub use selector::{FieldPath, Selection, SelectionBuilder};
 pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};
-pub use walker::{Match, Progress, Purpose, ScalarKind, VISIT_BYTES, Walk, Walker};
+pub use walker::{DocumentWalk, Match, Purpose, ScalarKind, VISIT_BYTES, WalkProgress, Walker};

@@ -16,7 +16,7 @@ settings! {
     ///
     /// All are inclusive: a document of exactly `document_size_max` bytes is walked.
     #[derive(Clone, Debug, PartialEq, Eq)]
-    pub struct Limits {
+    pub struct DocumentLimits {
         /// Maximum size of a document.
         // An encrypted document is about three to five times as large as the plain one, and both must be within one limit.
         pub document_size_max: usize = 1 << 30, bytes in 1..=DOCUMENT_SIZE_CEILING;

@@ -6,7 +6,7 @@
 
 use crate::encoding::{BYTE_ORDER_MARK, OtherEncoding};
 use crate::error::{DocumentError, DocumentErrorKind, Expected};
-use crate::scan::{BLOCK, NumberPlace, Scanner, StringPlace, StringToken};
+use crate::scan::{BLOCK, NumberPlace, StringPlace, StringToken, TokenScanner};
 
 /// Minimum number of bytes visible after the stopping point: short tokens are read to their end.
 const SIGHT: usize = BLOCK;
@@ -20,7 +20,7 @@ pub(crate) enum Container {
 
 /// The kinds of scalar, as the grammar sees them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scalar {
+pub(crate) enum GrammarScalar {
     String { escaped: bool },
     Number,
     Boolean,
@@ -31,7 +31,7 @@ pub(crate) enum Scalar {
 /// marks. For each value of an object, `name` comes first.
 pub(crate) trait Sink {
     fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool);
-    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar);
+    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: GrammarScalar);
     fn open(&mut self, start: usize, container: Container);
     fn close(&mut self, end: usize);
     /// Whether the machine must stop before the next value.
@@ -48,7 +48,7 @@ pub(crate) trait FallibleSink: Sink {
 
 /// The expected token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
+enum ExpectedToken {
     Document,
     FirstMember,
     FirstElement,
@@ -87,24 +87,24 @@ enum CutToken {
 
 /// The progress of reading a document.
 #[derive(Debug)]
-pub(crate) struct Machine {
+pub(crate) struct GrammarMachine {
     position: usize,
-    next: Next,
+    next: ExpectedToken,
     cut: Option<Cut>,
     open: Vec<Container>,
     depth_max: usize,
 }
 
-impl Machine {
+impl GrammarMachine {
     /// At the start of a document.
     pub(crate) fn new(depth_max: usize) -> Self {
-        Machine { position: 0, next: Next::Document, cut: None, open: Vec::new(), depth_max }
+        GrammarMachine { position: 0, next: ExpectedToken::Document, cut: None, open: Vec::new(), depth_max }
     }
 
     /// Starts again with another document.
     pub(crate) fn restart(&mut self) {
         self.position = 0;
-        self.next = Next::Document;
+        self.next = ExpectedToken::Document;
         self.cut = None;
         self.open.clear();
     }
@@ -122,10 +122,10 @@ impl Machine {
     /// Reads until `stop` is reached or passed, the sink is full or the document ends. Passes `stop` by less than two blocks.
     pub(crate) fn run(&mut self, document: &[u8], stop: usize, sink: &mut impl Sink) -> Result<Reach, DocumentError> {
         let seen = seen(document, stop);
-        let mut reader = Reader {
+        let mut reader = RunningMachine {
             document: seen,
             is_whole: seen.len() == document.len(),
-            scanner: Scanner::new(seen),
+            scanner: TokenScanner::new(seen),
             in_object: self.open.last() == Some(&Container::Object),
             open: &mut self.open,
             next: self.next,
@@ -144,47 +144,47 @@ impl Machine {
             return Ok(Reach::Stopped);
         }
         match self.next {
-            Next::End => Ok(Reach::Finished),
-            Next::Document => Err(DocumentError::new(DocumentErrorKind::Empty, self.position)),
+            ExpectedToken::End => Ok(Reach::Finished),
+            ExpectedToken::Document => Err(DocumentError::new(DocumentErrorKind::Empty, self.position)),
             _ => Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, self.position)),
         }
     }
 }
 
 /// The machine while it runs. A separate value, inlined throughout, so that its fields are in registers.
-struct Reader<'r, S> {
+struct RunningMachine<'r, S> {
     /// The visible part of the document.
     document: &'r [u8],
     /// Whether all of it is visible.
     is_whole: bool,
-    scanner: Scanner<'r>,
+    scanner: TokenScanner<'r>,
     open: &'r mut Vec<Container>,
     /// Whether the innermost open container is an object.
     in_object: bool,
-    next: Next,
+    next: ExpectedToken,
     /// The interrupted token, if there is one.
     cut: Option<Cut>,
     depth_max: usize,
     sink: &'r mut S,
 }
 
-impl<S: Sink> Reader<'_, S> {
+impl<S: Sink> RunningMachine<'_, S> {
     #[inline(always)]
     fn run(&mut self, mut position: usize, stop: usize) -> Result<usize, DocumentError> {
         while position < stop && !self.sink.is_full() {
             let at = self.scanner.skip_space(position);
             let Some(&byte) = self.document.get(at) else { return Ok(at) };
             position = match self.next {
-                Next::After => self.after(at, byte)?,
-                Next::FirstMember if byte == b'}' => self.close(at),
-                Next::FirstMember => self.member(at, Expected::NameOrEnd)?,
-                Next::FirstElement if byte == b']' => self.close(at),
-                Next::FirstElement => self.value(at, Expected::ValueOrEnd)?,
-                Next::Document => self.root(at)?,
-                Next::Member => self.member(at, Expected::Name)?,
-                Next::Colon => self.colon(at)?,
-                Next::Value => self.value(at, Expected::Value)?,
-                Next::End => self.unexpected(Expected::EndOfDocument, at)?,
+                ExpectedToken::After => self.after(at, byte)?,
+                ExpectedToken::FirstMember if byte == b'}' => self.close(at),
+                ExpectedToken::FirstMember => self.member(at, Expected::NameOrEnd)?,
+                ExpectedToken::FirstElement if byte == b']' => self.close(at),
+                ExpectedToken::FirstElement => self.value(at, Expected::ValueOrEnd)?,
+                ExpectedToken::Document => self.root(at)?,
+                ExpectedToken::Member => self.member(at, Expected::Name)?,
+                ExpectedToken::Colon => self.colon(at)?,
+                ExpectedToken::Value => self.value(at, Expected::Value)?,
+                ExpectedToken::End => self.unexpected(Expected::EndOfDocument, at)?,
             };
         }
         Ok(position)
@@ -210,7 +210,7 @@ impl<S: Sink> Reader<'_, S> {
     #[inline(always)]
     fn member(&mut self, at: usize, expected: Expected) -> Result<usize, DocumentError> {
         if self.document.get(at) != Some(&b'"') {
-            return self.absent(expected, at, Next::Member);
+            return self.absent(expected, at, ExpectedToken::Member);
         }
         match self.scanner.string(at) {
             Ok(name) => self.named(at, name),
@@ -228,7 +228,7 @@ impl<S: Sink> Reader<'_, S> {
     #[inline(always)]
     fn colon(&mut self, at: usize) -> Result<usize, DocumentError> {
         if self.document.get(at) != Some(&b':') {
-            return self.absent(Expected::Colon, at, Next::Colon);
+            return self.absent(Expected::Colon, at, ExpectedToken::Colon);
         }
         let at = self.scanner.skip_space(at + 1);
         self.value(at, Expected::Value)
@@ -239,30 +239,30 @@ impl<S: Sink> Reader<'_, S> {
     fn value(&mut self, at: usize, expected: Expected) -> Result<usize, DocumentError> {
         let (end, scalar) = match self.document.get(at) {
             Some(b'"') => match self.scanner.string(at) {
-                Ok(string) => (string.end, Scalar::String { escaped: string.escaped }),
+                Ok(string) => (string.end, GrammarScalar::String { escaped: string.escaped }),
                 Err(error) => return self.leave_off(error, at, CutToken::String),
             },
             Some(b'-' | b'0'..=b'9') => match self.scanner.number(at) {
-                Ok(end) if end < self.document.len() || self.is_whole => (end, Scalar::Number),
+                Ok(end) if end < self.document.len() || self.is_whole => (end, GrammarScalar::Number),
                 result => return self.leave_off_number(result, at, None),
             },
             Some(b'{') => return self.open(at, Container::Object),
             Some(b'[') => return self.open(at, Container::Array),
             Some(&first @ (b't' | b'f' | b'n')) => {
                 let (end, scalar) = match first {
-                    b't' => (self.scanner.literal(at, b"true"), Scalar::Boolean),
-                    b'f' => (self.scanner.literal(at, b"false"), Scalar::Boolean),
-                    _ => (self.scanner.literal(at, b"null"), Scalar::Null),
+                    b't' => (self.scanner.literal(at, b"true"), GrammarScalar::Boolean),
+                    b'f' => (self.scanner.literal(at, b"false"), GrammarScalar::Boolean),
+                    _ => (self.scanner.literal(at, b"null"), GrammarScalar::Null),
                 };
                 match end {
                     Ok(end) => (end, scalar),
                     Err(error) => return self.leave_off_word(error, at),
                 }
             }
-            _ => return self.absent(expected, at, Next::Value),
+            _ => return self.absent(expected, at, ExpectedToken::Value),
         };
         self.sink.scalar(self.document, at, end, scalar);
-        self.next = Next::After;
+        self.next = ExpectedToken::After;
         Ok(end)
     }
 
@@ -273,7 +273,7 @@ impl<S: Sink> Reader<'_, S> {
         }
         self.open.push(container);
         self.in_object = container == Container::Object;
-        self.next = if self.in_object { Next::FirstMember } else { Next::FirstElement };
+        self.next = if self.in_object { ExpectedToken::FirstMember } else { ExpectedToken::FirstElement };
         self.sink.open(at, container);
         Ok(at + 1)
     }
@@ -282,7 +282,7 @@ impl<S: Sink> Reader<'_, S> {
     fn close(&mut self, at: usize) -> usize {
         self.open.pop();
         self.in_object = self.open.last() == Some(&Container::Object);
-        self.next = if self.open.is_empty() { Next::End } else { Next::After };
+        self.next = if self.open.is_empty() { ExpectedToken::End } else { ExpectedToken::After };
         self.sink.close(at + 1);
         at + 1
     }
@@ -296,8 +296,8 @@ impl<S: Sink> Reader<'_, S> {
             return Err(DocumentError::new(DocumentErrorKind::OtherEncoding(encoding), 0));
         }
         let end = self.value(at, Expected::Value)?;
-        if self.next == Next::After {
-            self.next = Next::End;
+        if self.next == ExpectedToken::After {
+            self.next = ExpectedToken::End;
         }
         Ok(end)
     }
@@ -314,31 +314,31 @@ impl<S: Sink> Reader<'_, S> {
                 };
             }
             CutToken::String(place) => match self.scanner.string_from(place) {
-                Ok(string) => (string.end, Scalar::String { escaped: string.escaped }),
+                Ok(string) => (string.end, GrammarScalar::String { escaped: string.escaped }),
                 Err(error) => return self.leave_off(error, start, CutToken::String),
             },
             CutToken::Number(place) => match self.scanner.number_from(place) {
-                Ok(end) if end < self.document.len() || self.is_whole => (end, Scalar::Number),
+                Ok(end) if end < self.document.len() || self.is_whole => (end, GrammarScalar::Number),
                 result => return self.leave_off_number(result, start, Some(place)),
             },
         };
         self.sink.scalar(self.document, start, end, scalar);
-        self.next = if self.open.is_empty() { Next::End } else { Next::After };
+        self.next = if self.open.is_empty() { ExpectedToken::End } else { ExpectedToken::After };
         Ok(end)
     }
 
     /// Handles a token other than `expected`: a fault, the end of the document, or the end of its visible part; then `next` is the
     /// next token.
     #[cold]
-    fn absent(&mut self, expected: Expected, at: usize, next: Next) -> Result<usize, DocumentError> {
+    fn absent(&mut self, expected: Expected, at: usize, next: ExpectedToken) -> Result<usize, DocumentError> {
         if at == self.document.len() && self.is_whole {
             return Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, at));
         }
         let at = self.unexpected(expected, at)?;
         self.next = match expected {
-            _ if self.next == Next::Document => Next::Document,
-            Expected::ValueOrEnd => Next::FirstElement,
-            Expected::NameOrEnd => Next::FirstMember,
+            _ if self.next == ExpectedToken::Document => ExpectedToken::Document,
+            Expected::ValueOrEnd => ExpectedToken::FirstElement,
+            Expected::NameOrEnd => ExpectedToken::FirstMember,
             _ => next,
         };
         Ok(at)
@@ -402,8 +402,8 @@ impl<S: Sink> Reader<'_, S> {
     }
 
     fn begin_again(&mut self, start: usize) -> usize {
-        if self.next != Next::Document {
-            self.next = Next::Value;
+        if self.next != ExpectedToken::Document {
+            self.next = ExpectedToken::Value;
         }
         start
     }
@@ -433,7 +433,7 @@ mod tests {
             self.0.push((start, end, format!("name {escaped}")));
         }
 
-        fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
+        fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: GrammarScalar) {
             assert!(end <= document.len());
             self.0.push((start, end, format!("{scalar:?}")));
         }
@@ -453,7 +453,7 @@ mod tests {
 
     /// Reads in steps of `step` bytes; returns the events, and the error if there is one.
     fn read(document: &[u8], step: usize) -> (Record, Option<DocumentError>) {
-        let (mut machine, mut record) = (Machine::new(8), Record::default());
+        let (mut machine, mut record) = (GrammarMachine::new(8), Record::default());
         loop {
             let stop = machine.position().saturating_add(step);
             match machine.run(document, stop, &mut record) {

@@ -8,7 +8,7 @@ use crate::path::{PATH_SIZE_MAX, cut_short, push_index, push_name};
 
 /// A step of the path from the root to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum PathKey {
     /// No key: the value is the root.
     Root,
     /// A member, by the range of its name's token.
@@ -20,7 +20,7 @@ pub(crate) enum Key {
 /// The paths of matches, in the order of the matches.
 #[derive(Clone, Debug, Default)]
 pub struct MatchPaths {
-    keys: Vec<Key>,
+    keys: Vec<PathKey>,
     matches: Vec<PathDelta>,
     /// In a text of lines: the number of the line, and where it starts.
     line: Option<(u64, usize)>,
@@ -42,7 +42,7 @@ impl MatchPaths {
     }
 
     /// Adds a match whose path begins with `kept` keys of the previous one.
-    pub(crate) fn push(&mut self, kept: usize, keys: impl Iterator<Item = Key>) {
+    pub(crate) fn push(&mut self, kept: usize, keys: impl Iterator<Item = PathKey>) {
         let start = self.keys.len() as u32;
         self.keys.extend(keys);
         self.matches.push(PathDelta { kept: kept as u32, keys: start..self.keys.len() as u32 });
@@ -58,7 +58,7 @@ impl MatchPaths {
     /// written as U+FFFD; a path or name of more than [`PATH_SIZE_MAX`] bytes is truncated and ends in `…`. Matches of a failed batch have
     /// no paths: theirs is `$`.
     pub fn path(&self, document: &[u8], index: usize) -> String {
-        let mut way: Vec<Key> = Vec::new();
+        let mut way: Vec<PathKey> = Vec::new();
         let found = if index < self.matches.len() { &self.matches[..=index] } else { &[] };
         for found in found {
             way.truncate(found.kept as usize);
@@ -71,12 +71,12 @@ impl MatchPaths {
         };
         for key in way {
             let is_whole = match key {
-                Key::Root => true,
-                Key::Element(index) => {
+                PathKey::Root => true,
+                PathKey::Element(index) => {
                     push_index(&mut path, index);
                     true
                 }
-                Key::Member { start, end } => push_name(&mut path, &document[start as usize..end as usize]),
+                PathKey::Member { start, end } => push_name(&mut path, &document[start as usize..end as usize]),
             };
             if !is_whole || path.len() > PATH_SIZE_MAX {
                 cut_short(&mut path, PATH_SIZE_MAX);
@@ -90,18 +90,18 @@ impl MatchPaths {
 /// Tracks the path during a walk, so that paths of matches can be recorded.
 #[derive(Debug, Default)]
 pub(crate) struct PathTracker {
-    open: Vec<Level>,
+    open: Vec<PathLevel>,
     name: (u32, u32),
     /// The key of the last value that began.
-    last: Option<Key>,
+    last: Option<PathKey>,
     /// How many of the open containers were also open at the previous match.
     kept: usize,
     match_paths: MatchPaths,
 }
 
 #[derive(Debug)]
-struct Level {
-    key: Key,
+struct PathLevel {
+    key: PathKey,
     container: Container,
     elements: u32,
 }
@@ -113,13 +113,15 @@ impl PathTracker {
     }
 
     /// A value begins.
-    fn begin(&mut self) -> Key {
+    fn begin(&mut self) -> PathKey {
         match self.open.last_mut() {
-            None => Key::Root,
-            Some(level) if level.container == Container::Object => Key::Member { start: self.name.0, end: self.name.1 },
+            None => PathKey::Root,
+            Some(level) if level.container == Container::Object => {
+                PathKey::Member { start: self.name.0, end: self.name.1 }
+            }
             Some(level) => {
                 level.elements += 1;
-                Key::Element(level.elements - 1)
+                PathKey::Element(level.elements - 1)
             }
         }
     }
@@ -130,7 +132,7 @@ impl PathTracker {
 
     pub(crate) fn open(&mut self, container: Container) {
         let key = self.begin();
-        self.open.push(Level { key, container, elements: 0 });
+        self.open.push(PathLevel { key, container, elements: 0 });
     }
 
     pub(crate) fn close(&mut self) {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::error::DocumentError;
-use crate::limits::Limits;
-use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
+use crate::limits::DocumentLimits;
+use crate::machine::{Container, FallibleSink, GrammarScalar, Reach, Sink};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::text::{escape_into, may_unescape_to, unescape};
 use crate::tracker::Tracker;
-use crate::walker::{Match, Pass, Progress, ScalarKind};
+use crate::walker::{Match, Pass, ScalarKind, WalkProgress};
 
 /// A walk through a document, which is passed in each call, that finds names.
 #[derive(Debug)]
@@ -21,14 +21,14 @@ pub struct NameWalk {
 impl NameWalk {
     /// Finds the names of members that the selection selects, or at which its selectors look on the way; any name with selectors that
     /// need to know more of a value than its path.
-    pub fn new(selection: &Selection, limits: &Limits) -> NameWalk {
+    pub fn new(selection: &Selection, limits: &DocumentLimits) -> NameWalk {
         let program = selection.program().filter(|program| !program.needs_lengths());
         let tracker = program.map(|program| Tracker::new(Arc::clone(program), Detail::Scalars, None));
         NameWalk { sink: Names { tracker, ..Names::new(limits) }, ..NameWalk::any(limits) }
     }
 
     /// Finds any name.
-    pub fn any(limits: &Limits) -> NameWalk {
+    pub fn any(limits: &DocumentLimits) -> NameWalk {
         NameWalk { pass: Pass::checking(limits), sink: Names::new(limits) }
     }
 
@@ -51,12 +51,12 @@ impl NameWalk {
         document: &[u8],
         bytes_max: usize,
         found: &mut CanonicalNames,
-    ) -> Result<Progress, DocumentError> {
+    ) -> Result<WalkProgress, DocumentError> {
         std::mem::swap(&mut self.sink.found, found);
         let reach = self.pass.run(document, bytes_max, &mut self.sink);
         std::mem::swap(&mut self.sink.found, found);
         let is_over = reach? == Reach::Finished || self.sink.is_over;
-        Ok(if is_over { Progress::Done } else { Progress::More })
+        Ok(if is_over { WalkProgress::Done } else { WalkProgress::More })
     }
 }
 
@@ -83,7 +83,7 @@ struct Names {
 }
 
 impl Names {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &DocumentLimits) -> Self {
         let (size_max, found) = (limits.selector_length_max, CanonicalNames::default());
         Names { tracker: None, size_max, found, text: String::new(), is_over: false }
     }
@@ -119,7 +119,7 @@ impl Sink for Names {
         places.push(Match { start: from, end: tokens.len(), kind });
     }
 
-    fn scalar(&mut self, _document: &[u8], _start: usize, _end: usize, _scalar: Scalar) {
+    fn scalar(&mut self, _document: &[u8], _start: usize, _end: usize, _scalar: GrammarScalar) {
         if let Some(tracker) = &mut self.tracker {
             tracker.value();
         }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
-use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
+use crate::limits::{DOCUMENT_SIZE_CEILING, DocumentLimits};
+use crate::machine::{Container, FallibleSink, GrammarScalar, Reach, Sink};
 use crate::path::{push_index, push_name_whole};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
@@ -43,7 +43,7 @@ pub struct SelectedNode {
 pub fn select(
     document: &[u8],
     selection: &Selection,
-    limits: &Limits,
+    limits: &DocumentLimits,
     strategy: Strategy,
 ) -> Result<Vec<SelectedNode>, DocumentError> {
     let size_max = limits.document_size_max.min(DOCUMENT_SIZE_CEILING);
@@ -63,13 +63,17 @@ pub fn select(
     Ok(read(document, limits, collector)?.found)
 }
 
-fn read<S: FallibleSink>(document: &[u8], limits: &Limits, mut sink: S) -> Result<S, DocumentError> {
+fn read<S: FallibleSink>(document: &[u8], limits: &DocumentLimits, mut sink: S) -> Result<S, DocumentError> {
     let mut pass = Pass::checking(limits);
     while pass.run(document, usize::MAX, &mut sink)? == Reach::Stopped {}
     Ok(sink)
 }
 
-fn select_on_tree(document: &[u8], selection: &Selection, limits: &Limits) -> Result<Vec<SelectedNode>, DocumentError> {
+fn select_on_tree(
+    document: &[u8],
+    selection: &Selection,
+    limits: &DocumentLimits,
+) -> Result<Vec<SelectedNode>, DocumentError> {
     let mut evaluation = Box::new(Evaluation::new(selection, limits));
     *evaluation.tape_mut() = read(document, limits, Tape::new(limits.tree_nodes_max, selection))?;
     evaluation.begin();
@@ -159,7 +163,7 @@ impl Sink for Collector {
         }
     }
 
-    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, _scalar: Scalar) {
+    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, _scalar: GrammarScalar) {
         self.begin(start, end, None);
     }
 

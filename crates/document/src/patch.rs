@@ -9,14 +9,14 @@ mod shape;
 use std::sync::Arc;
 
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
+use crate::limits::{DOCUMENT_SIZE_CEILING, DocumentLimits};
 use crate::machine::Reach;
 use crate::selector::Selection;
 use crate::selector::automaton::{Detail, SetId};
 use crate::text::unescape;
 use crate::tracker::Tracker;
-use crate::walker::{Match, Matcher, Pass, Progress, Purpose};
-use operations::{Operation, Operations, Token};
+use crate::walker::{Match, Matcher, Pass, Purpose, WalkProgress};
+use operations::{Operations, PatchOperation, TokenBytes};
 
 pub use shape::{PatchShape, ShapeWalk};
 
@@ -30,10 +30,10 @@ const OPERATION_BYTES: usize = 128;
 /// ([`Selection::is_of_names`]).
 #[derive(Debug)]
 pub struct PatchWalk {
-    limits: Limits,
+    limits: DocumentLimits,
     document_size: usize,
-    operations: Vec<Operation>,
-    stage: Stage,
+    operations: Vec<PatchOperation>,
+    stage: PatchStage,
     matcher: Box<Matcher>,
     is_strict: bool,
     /// Whether paths are refused that some readers take for others.
@@ -41,7 +41,7 @@ pub struct PatchWalk {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum PatchStage {
     /// Reads the operations.
     Read {
         pass: Pass,
@@ -77,7 +77,7 @@ impl PatchWalk {
         document_size: usize,
         selection: &Selection,
         purpose: Purpose,
-        limits: &Limits,
+        limits: &DocumentLimits,
     ) -> Result<Self, DocumentError> {
         let size_max = limits.document_size_max.min(DOCUMENT_SIZE_CEILING);
         if document_size > size_max {
@@ -89,7 +89,7 @@ impl PatchWalk {
             limits: limits.clone(),
             document_size,
             operations: Vec::new(),
-            stage: Stage::Read { pass: Pass::checking(limits), sink: Operations::default() },
+            stage: PatchStage::Read { pass: Pass::checking(limits), sink: Operations::default() },
             matcher: Box::new(Matcher::new(tracker, purpose)),
             is_strict: false,
             is_unambiguous: purpose == Purpose::Encrypt,
@@ -105,10 +105,10 @@ impl PatchWalk {
     /// Memory besides the document and the matches.
     pub fn memory(&self) -> usize {
         let read = match &self.stage {
-            Stage::Read { sink, .. } => sink.found.capacity(),
+            PatchStage::Read { sink, .. } => sink.found.capacity(),
             _ => self.operations.capacity(),
         };
-        read * size_of::<Operation>()
+        read * size_of::<PatchOperation>()
     }
 
     /// Continues through `document` for about `bytes_max` bytes and appends its matches, operation by operation.
@@ -123,11 +123,11 @@ impl PatchWalk {
         document: &[u8],
         matches: &mut Vec<Match>,
         bytes_max: usize,
-    ) -> Result<Progress, DocumentError> {
+    ) -> Result<WalkProgress, DocumentError> {
         assert_eq!(document.len(), self.document_size, "a walk keeps to its document");
         let advanced = self.advance(document, matches, bytes_max);
         if let Err(error) = advanced {
-            self.stage = Stage::Failed(error);
+            self.stage = PatchStage::Failed(error);
         }
         advanced
     }
@@ -137,19 +137,19 @@ impl PatchWalk {
         document: &[u8],
         matches: &mut Vec<Match>,
         bytes_max: usize,
-    ) -> Result<Progress, DocumentError> {
+    ) -> Result<WalkProgress, DocumentError> {
         let mut left = bytes_max.max(1);
         loop {
             match &mut self.stage {
-                Stage::Read { pass, sink } => {
+                PatchStage::Read { pass, sink } => {
                     if pass.run(document, left, sink)? == Reach::Stopped {
-                        return Ok(Progress::More);
+                        return Ok(WalkProgress::More);
                     }
                     self.operations = std::mem::take(&mut sink.found);
-                    self.stage = Stage::Look { next: 0, value: None };
-                    return Ok(Progress::More);
+                    self.stage = PatchStage::Look { next: 0, value: None };
+                    return Ok(WalkProgress::More);
                 }
-                Stage::Look { value: value @ Some(_), .. } => {
+                PatchStage::Look { value: value @ Some(_), .. } => {
                     let Some(walk) = value else { unreachable!("matched above") };
                     let is_done = walk.advance(document, matches, left, &mut self.matcher)?;
                     left = left.saturating_sub(walk.end - walk.start);
@@ -157,29 +157,29 @@ impl PatchWalk {
                         *value = None;
                     }
                     if !is_done || left == 0 {
-                        return Ok(Progress::More);
+                        return Ok(WalkProgress::More);
                     }
                 }
-                Stage::Look { next, value: None } => {
-                    let Some(operation) = self.operations.get(*next) else { return Ok(Progress::Done) };
+                PatchStage::Look { next, value: None } => {
+                    let Some(operation) = self.operations.get(*next) else { return Ok(WalkProgress::Done) };
                     *next += 1;
-                    left = left.saturating_sub(OPERATION_BYTES + operation.path.map_or(0, Token::size));
+                    left = left.saturating_sub(OPERATION_BYTES + operation.path.map_or(0, TokenBytes::size));
                     self.look_at(document, *operation)?;
                     if left == 0 {
-                        return Ok(Progress::More);
+                        return Ok(WalkProgress::More);
                     }
                 }
-                Stage::Failed(error) => return Err(*error),
+                PatchStage::Failed(error) => return Err(*error),
             }
         }
     }
 
     /// Checks an operation, and begins the walk through its value with the selectors at its place.
-    fn look_at(&mut self, document: &[u8], operation: Operation) -> Result<(), DocumentError> {
+    fn look_at(&mut self, document: &[u8], operation: PatchOperation) -> Result<(), DocumentError> {
         let kind = operation.kind(document)?;
         let mut scratch = String::new();
         let is_unambiguous = self.is_unambiguous;
-        let mut place = |token: Token, tracker: &mut Tracker, kept: &mut SetId| {
+        let mut place = |token: TokenBytes, tracker: &mut Tracker, kept: &mut SetId| {
             if token.size() > POINTER_SIZE_MAX {
                 return Err(token.error(DocumentErrorKind::PatchPath));
             }
@@ -206,7 +206,7 @@ impl PatchWalk {
         let lacks_match = self.is_strict && kind.has_value() && is_looked_for;
         tracker.begin_at(to);
         let pass = Pass::checked(&self.limits, end - start);
-        if let Stage::Look { value, .. } = &mut self.stage {
+        if let PatchStage::Look { value, .. } = &mut self.stage {
             *value = Some(ValueWalk { pass, start, end, lacks_match });
         }
         Ok(())

@@ -16,7 +16,7 @@ const WIDTH: usize = 16;
 pub(crate) const BLOCK: usize = 64;
 
 /// A class of bytes that end a run; the others are the run.
-trait Stop {
+trait StopBytes {
     /// One bit for each byte of the class.
     fn mask(lane: u8x16) -> u32;
 }
@@ -33,21 +33,21 @@ struct SpaceStop;
 #[derive(Debug)]
 struct DigitStop;
 
-impl Stop for StringStop {
+impl StopBytes for StringStop {
     #[inline(always)]
     fn mask(lane: u8x16) -> u32 {
         special_mask(lane)
     }
 }
 
-impl Stop for SpaceStop {
+impl StopBytes for SpaceStop {
     #[inline(always)]
     fn mask(lane: u8x16) -> u32 {
         !space_mask(lane) & 0xffff
     }
 }
 
-impl Stop for DigitStop {
+impl StopBytes for DigitStop {
     #[inline(always)]
     fn mask(lane: u8x16) -> u32 {
         let distance = lane - u8x16::splat(b'0');
@@ -65,7 +65,7 @@ struct Finder<S> {
     class: std::marker::PhantomData<S>,
 }
 
-impl<S: Stop> Finder<S> {
+impl<S: StopBytes> Finder<S> {
     fn new() -> Self {
         // No block begins at the last address, so the first search loads one.
         Finder { base: usize::MAX, mask: 0, class: std::marker::PhantomData }
@@ -93,7 +93,7 @@ impl<S: Stop> Finder<S> {
 /// The first block with a byte of the class at or after `position`; at the end of the document a block without one. Not inlined: it runs
 /// once per block, and the machine's code stays small enough for the instruction cache.
 #[inline(never)]
-fn seek<S: Stop>(document: &[u8], position: usize) -> (usize, u64) {
+fn seek<S: StopBytes>(document: &[u8], position: usize) -> (usize, u64) {
     let mut base = position & !(BLOCK - 1);
     let mut wanted = u64::MAX << (position % BLOCK);
     loop {
@@ -108,7 +108,7 @@ fn seek<S: Stop>(document: &[u8], position: usize) -> (usize, u64) {
 
 /// The bits of the block at `base`.
 #[inline(always)]
-fn block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
+fn block_mask<S: StopBytes>(document: &[u8], base: usize) -> u64 {
     match document.get(base..).and_then(|rest| rest.first_chunk()) {
         Some(block) => full_block_mask::<S>(block),
         None => last_block_mask::<S>(document, base),
@@ -116,7 +116,7 @@ fn block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
 }
 
 #[inline(always)]
-fn full_block_mask<S: Stop>(block: &[u8; BLOCK]) -> u64 {
+fn full_block_mask<S: StopBytes>(block: &[u8; BLOCK]) -> u64 {
     let (lanes, _) = block.as_chunks::<WIDTH>();
     let mask = |lane: usize| u64::from(S::mask(u8x16::new(lanes[lane])));
     mask(0) | mask(1) << WIDTH | mask(2) << (2 * WIDTH) | mask(3) << (3 * WIDTH)
@@ -126,7 +126,7 @@ fn full_block_mask<S: Stop>(block: &[u8; BLOCK]) -> u64 {
 /// is overwritten.
 #[cold]
 #[inline(never)]
-fn last_block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
+fn last_block_mask<S: StopBytes>(document: &[u8], base: usize) -> u64 {
     let rest = document.get(base..).unwrap_or_default();
     match document.last_chunk() {
         _ if rest.is_empty() => 0,
@@ -136,7 +136,7 @@ fn last_block_mask<S: Stop>(document: &[u8], base: usize) -> u64 {
 }
 
 /// The bits of less than a block.
-fn short_mask<S: Stop>(bytes: &[u8]) -> u64 {
+fn short_mask<S: StopBytes>(bytes: &[u8]) -> u64 {
     let (lanes, rest) = bytes.as_chunks::<WIDTH>();
     let lane_mask = |lane: [u8; WIDTH]| u64::from(S::mask(u8x16::new(lane)));
     let whole = (0..).step_by(WIDTH).zip(lanes).fold(0, |mask, (at, lane)| mask | lane_mask(*lane) << at);
@@ -188,7 +188,7 @@ pub(crate) fn special(text: &[u8], mut position: usize) -> usize {
 
 /// Reads tokens of one document, front to back.
 #[derive(Debug)]
-pub(crate) struct Scanner<'d> {
+pub(crate) struct TokenScanner<'d> {
     document: &'d [u8],
     strings: Finder<StringStop>,
     spaces: Finder<SpaceStop>,
@@ -229,10 +229,10 @@ pub(crate) struct StringToken {
     pub(crate) escaped: bool,
 }
 
-impl<'d> Scanner<'d> {
+impl<'d> TokenScanner<'d> {
     pub(crate) fn new(document: &'d [u8]) -> Self {
         let left_off = StringPlace::default();
-        Scanner { document, strings: Finder::new(), spaces: Finder::new(), digits: Finder::new(), left_off }
+        TokenScanner { document, strings: Finder::new(), spaces: Finder::new(), digits: Finder::new(), left_off }
     }
 
     /// The first position from `position` on without white space; the document's length if there is none.
@@ -382,7 +382,7 @@ impl<'d> Scanner<'d> {
 
 /// The end of the number at the start of `text`, for short texts.
 pub(crate) fn number(text: &[u8], start: usize) -> Result<usize, DocumentError> {
-    Scanner::new(text).number(start)
+    TokenScanner::new(text).number(start)
 }
 
 #[cold]
@@ -438,13 +438,13 @@ mod tests {
             let close = text.len();
             assert_eq!(special(&text, before + 1), close);
             let ends_early = Err(DocumentError::new(DocumentErrorKind::UnexpectedEnd, close));
-            assert_eq!(Scanner::new(&text).string(before), ends_early);
+            assert_eq!(TokenScanner::new(&text).string(before), ends_early);
             for (stop, rest) in [(b'"', 0), (b'"', 70), (b'\\', 5), (0x1f, 64), (0, 1)] {
                 text.truncate(close);
                 text.push(stop);
                 text.extend(filler(rest, b'"'));
                 assert_eq!(special(&text, before + 1), close);
-                let token = Scanner::new(&text).string(before);
+                let token = TokenScanner::new(&text).string(before);
                 let expected = match stop {
                     b'"' => Ok(StringToken { end: close + 1, escaped: false }),
                     b'\\' => Ok(StringToken { end: close + 3, escaped: true }),
@@ -455,7 +455,7 @@ mod tests {
         }
         for plain in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
             assert_eq!(special(&filler(40, plain), 0), 40);
-            assert!(Scanner::new(&filler(140, plain)).string(3).is_err_and(|error| error.offset == 140));
+            assert!(TokenScanner::new(&filler(140, plain)).string(3).is_err_and(|error| error.offset == 140));
         }
     }
 
@@ -468,16 +468,16 @@ mod tests {
                 let mut text = filler(before, b'x');
                 text.extend(filler(length, space));
                 let end = text.len();
-                assert_eq!(Scanner::new(&text).skip_space(before), end);
+                assert_eq!(TokenScanner::new(&text).skip_space(before), end);
                 text.push(b'x');
                 text.extend(filler(20, space));
-                assert_eq!(Scanner::new(&text).skip_space(before), end);
+                assert_eq!(TokenScanner::new(&text).skip_space(before), end);
             }
         }
         for other in [0, 1, 8, 11, 12, 14, 31, 33, 0x80, 0xa0] {
-            assert_eq!(Scanner::new(&[other; 40]).skip_space(3), 3, "{other} is no white space");
+            assert_eq!(TokenScanner::new(&[other; 40]).skip_space(3), 3, "{other} is no white space");
         }
-        assert_eq!(Scanner::new(b"").skip_space(0), 0);
+        assert_eq!(TokenScanner::new(b"").skip_space(0), 0);
     }
 
     #[test]

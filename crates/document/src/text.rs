@@ -205,16 +205,16 @@ const ENTRY_SIZE: usize = 8;
 
 /// The escaped form of a byte; the last byte is the length.
 #[derive(Clone, Copy)]
-struct Escape([u8; ENTRY_SIZE]);
+struct ByteEscape([u8; ENTRY_SIZE]);
 
-impl Escape {
+impl ByteEscape {
     fn length(self) -> usize {
         usize::from(self.0[ENTRY_SIZE - 1])
     }
 }
 
-static ESCAPES: [Escape; 256] = {
-    let mut escapes = [Escape([0; ENTRY_SIZE]); 256];
+static ESCAPES: [ByteEscape; 256] = {
+    let mut escapes = [ByteEscape([0; ENTRY_SIZE]); 256];
     let mut byte = 0;
     while byte < 256 {
         escapes[byte] = escape_of(byte as u8);
@@ -223,7 +223,7 @@ static ESCAPES: [Escape; 256] = {
     escapes
 };
 
-const fn escape_of(byte: u8) -> Escape {
+const fn escape_of(byte: u8) -> ByteEscape {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let short = match byte {
         b'"' | b'\\' => byte,
@@ -234,11 +234,11 @@ const fn escape_of(byte: u8) -> Escape {
         b'\t' => b't',
         0..=0x1f => {
             let (high, low) = (DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]);
-            return Escape([b'\\', b'u', b'0', b'0', high, low, 0, UNIT_ESCAPE_SIZE as u8]);
+            return ByteEscape([b'\\', b'u', b'0', b'0', high, low, 0, UNIT_ESCAPE_SIZE as u8]);
         }
-        plain => return Escape([plain, 0, 0, 0, 0, 0, 0, 1]),
+        plain => return ByteEscape([plain, 0, 0, 0, 0, 0, 0, 1]),
     };
-    Escape([b'\\', short, 0, 0, 0, 0, 0, 2])
+    ByteEscape([b'\\', short, 0, 0, 0, 0, 0, 2])
 }
 
 fn escape_row(row: &[u8], out: &mut Vec<u8>) {

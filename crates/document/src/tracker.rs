@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::chunks::Chunks;
+use crate::chunks::ChunkedValues;
 use crate::error::DocumentErrorKind;
-use crate::machine::{Container, Scalar, Sink};
-use crate::selector::automaton::{Automaton, Detail, Member, Program, SetId};
+use crate::machine::{Container, GrammarScalar, Sink};
+use crate::selector::automaton::{Automaton, CompiledQueries, Detail, Member, SetId};
 
 /// The number of elements of each array of a document, in the order in which the arrays begin. Counted in a separate pass, only for
 /// selectors that count from an array's end; four bytes per array.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths {
-    arrays: Chunks<u32>,
+    arrays: ChunkedValues<u32>,
     /// Open arrays by number; `None` for an object.
     open: Vec<Option<u32>>,
 }
@@ -40,7 +40,7 @@ impl Sink for Lengths {
     fn name(&mut self, _document: &[u8], _start: usize, _end: usize, _escaped: bool) {}
 
     #[inline(always)]
-    fn scalar(&mut self, _document: &[u8], _start: usize, _end: usize, _scalar: Scalar) {
+    fn scalar(&mut self, _document: &[u8], _start: usize, _end: usize, _scalar: GrammarScalar) {
         self.count();
     }
 
@@ -66,7 +66,7 @@ impl Sink for Lengths {
 
 /// An open container, with the state for its children.
 #[derive(Debug)]
-struct Frame {
+struct TrackedContainer {
     set: SetId,
     container: Container,
     /// Elements so far.
@@ -81,7 +81,7 @@ struct Frame {
 #[derive(Debug)]
 pub(crate) struct Tracker {
     automaton: Automaton,
-    frames: Vec<Frame>,
+    frames: Vec<TrackedContainer>,
     /// The set of the member whose name was read last.
     member: SetId,
     /// The set of the document's root.
@@ -99,7 +99,7 @@ pub(crate) struct Tracker {
 
 impl Tracker {
     /// Starts at the beginning of a document. If the program needs `lengths`, they are required before the first value.
-    pub(crate) fn new(program: Arc<Program>, detail: Detail, lengths: Option<Lengths>) -> Self {
+    pub(crate) fn new(program: Arc<CompiledQueries>, detail: Detail, lengths: Option<Lengths>) -> Self {
         let refuses_duplicates = program.refuses_duplicates();
         let automaton = Automaton::new(program, detail);
         Tracker {
@@ -284,7 +284,7 @@ impl Tracker {
             (Some(lengths), Container::Array) => lengths.arrays[array],
             _ => u32::MAX,
         };
-        self.frames.push(Frame { set, container, index: 0, length, seen: self.seen.len() as u32 });
+        self.frames.push(TrackedContainer { set, container, index: 0, length, seen: self.seen.len() as u32 });
         if self.automaton.is_crowded() {
             self.automaton.forget(self.frames.iter_mut().map(|frame| &mut frame.set));
         }

@@ -13,14 +13,14 @@ mod sieve;
 use std::sync::Arc;
 
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::limits::{DOCUMENT_SIZE_CEILING, Limits};
-use crate::machine::{Container, Reach, Scalar, Sink};
-use crate::match_paths::{Key, MatchPaths, PathTracker};
+use crate::limits::{DOCUMENT_SIZE_CEILING, DocumentLimits};
+use crate::machine::{Container, GrammarScalar, Reach, Sink};
+use crate::match_paths::{MatchPaths, PathKey, PathTracker};
 use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes};
-use lines::Lines;
+use lines::LineProgress;
 use locator::{Locator, path_keys};
 pub(crate) use matcher::Matcher;
 use matcher::matched;
@@ -68,22 +68,22 @@ pub struct Match {
 
 /// Whether a walk is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum WalkProgress {
     /// More of the document follows.
     More,
     /// The whole document was read and is well-formed, and all matches were returned.
     Done,
 }
 
-/// A walk that borrows its document and selection. [`Walk`] is the same without the borrow.
+/// A walk that borrows its document and selection. [`DocumentWalk`] is the same without the borrow.
 #[derive(Debug)]
 pub struct Walker<'d> {
     document: &'d [u8],
-    walk: Walk,
+    walk: DocumentWalk,
 }
 
 impl<'d> Walker<'d> {
-    /// Starts a walk; see [`Walk::new`].
+    /// Starts a walk; see [`DocumentWalk::new`].
     ///
     /// # Errors
     /// The document is larger than the limits permit.
@@ -91,17 +91,17 @@ impl<'d> Walker<'d> {
         document: &'d [u8],
         selection: &Selection,
         purpose: Purpose,
-        limits: &Limits,
+        limits: &DocumentLimits,
     ) -> Result<Self, DocumentError> {
-        Ok(Walker { document, walk: Walk::new(document.len(), selection, purpose, limits)? })
+        Ok(Walker { document, walk: DocumentWalk::new(document.len(), selection, purpose, limits)? })
     }
 
-    /// Reads the document as JSON Lines; see [`Walk::lines`].
+    /// Reads the document as JSON Lines; see [`DocumentWalk::lines`].
     pub fn lines(self) -> Self {
         Walker { walk: self.walk.lines(), ..self }
     }
 
-    /// Continues; see [`Walk::next_batch`].
+    /// Continues; see [`DocumentWalk::next_batch`].
     ///
     /// # Errors
     /// The document is not well-formed or exceeds a limit. Matches appended before are still valid ranges.
@@ -110,16 +110,16 @@ impl<'d> Walker<'d> {
         matches: &mut Vec<Match>,
         matches_max: usize,
         bytes_max: usize,
-    ) -> Result<Progress, DocumentError> {
+    ) -> Result<WalkProgress, DocumentError> {
         self.walk.next_batch(self.document, matches, matches_max, bytes_max)
     }
 
-    /// See [`Walk::position`].
+    /// See [`DocumentWalk::position`].
     pub fn position(&self) -> usize {
         self.walk.position()
     }
 
-    /// See [`Walk::matched`].
+    /// See [`DocumentWalk::matched`].
     pub fn matched(&self) -> &[u64] {
         self.walk.matched()
     }
@@ -127,12 +127,12 @@ impl<'d> Walker<'d> {
 
 /// A walk through one document, which is passed in each call, so that both can wait in a queue.
 #[derive(Debug)]
-pub struct Walk {
+pub struct DocumentWalk {
     selection: Selection,
     purpose: Purpose,
-    limits: Limits,
+    limits: DocumentLimits,
     document_size: usize,
-    stage: Stage,
+    stage: WalkStage,
     /// Whether the paths of matches are recorded.
     records_paths: bool,
     /// Whether each selector must select something.
@@ -142,7 +142,7 @@ pub struct Walk {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum WalkStage {
     /// Counts array elements ahead of the walk.
     Count {
         pass: Pass,
@@ -170,7 +170,7 @@ enum Stage {
         match_paths: MatchPaths,
     },
     /// The documents of a text of lines.
-    Lines(Box<Lines>),
+    Lines(Box<LineProgress>),
     Done,
     /// Complete, with paths that were not taken yet.
     Ended {
@@ -203,7 +203,7 @@ impl Collector {
     }
 }
 
-impl Walk {
+impl DocumentWalk {
     /// Starts a walk through a document of `document_size` bytes. Allocates almost nothing until the first batch.
     ///
     /// # Errors
@@ -212,7 +212,7 @@ impl Walk {
         document_size: usize,
         selection: &Selection,
         purpose: Purpose,
-        limits: &Limits,
+        limits: &DocumentLimits,
     ) -> Result<Self, DocumentError> {
         let size_max = limits.document_size_max.min(DOCUMENT_SIZE_CEILING);
         if document_size > size_max {
@@ -220,19 +220,28 @@ impl Walk {
         }
         let pass = Pass::checking(limits);
         let stage = match selection.program() {
-            None => Stage::Read { pass, evaluation: Box::new(Evaluation::new(selection, limits)) },
+            None => WalkStage::Read { pass, evaluation: Box::new(Evaluation::new(selection, limits)) },
             Some(program) => {
                 let tracker = Tracker::new(Arc::clone(program), Detail::Scalars, None);
                 let collector = Collector::Matcher(Box::new(Matcher::new(tracker, purpose)));
-                Stage::begin_pass(pass, collector, program.needs_lengths().then(Lengths::default))
+                WalkStage::begin_pass(pass, collector, program.needs_lengths().then(Lengths::default))
             }
         };
         let (selection, limits) = (selection.clone(), limits.clone());
         let (records_paths, is_strict) = (false, false);
-        Ok(Walk { selection, purpose, limits, document_size, stage, records_paths, is_strict, matched: Vec::new() })
+        Ok(DocumentWalk {
+            selection,
+            purpose,
+            limits,
+            document_size,
+            stage,
+            records_paths,
+            is_strict,
+            matched: Vec::new(),
+        })
     }
 
-    /// Records the paths of matches, for [`Walk::take_paths`]. Call it before the first batch.
+    /// Records the paths of matches, for [`DocumentWalk::take_paths`]. Call it before the first batch.
     pub fn with_paths(mut self) -> Self {
         self.records_paths = true;
         let located = |collector| match collector {
@@ -240,8 +249,10 @@ impl Walk {
             collector => collector,
         };
         self.stage = match self.stage {
-            Stage::Stream { pass, collector } => Stage::Stream { pass, collector: located(collector) },
-            Stage::Count { pass, lengths, collector } => Stage::Count { pass, lengths, collector: located(collector) },
+            WalkStage::Stream { pass, collector } => WalkStage::Stream { pass, collector: located(collector) },
+            WalkStage::Count { pass, lengths, collector } => {
+                WalkStage::Count { pass, lengths, collector: located(collector) }
+            }
             stage => stage,
         };
         self
@@ -255,13 +266,14 @@ impl Walk {
     }
 
     /// Reads the document as JSON Lines: a document on each line that is not blank, which all have the walk's selection. Limits apply to
-    /// each line, those of the size and of the work of filters to all together; [`Walk::strict`] applies to each line. Call it after
-    /// these and [`Walk::with_paths`], and before the first batch.
+    /// each line, those of the size and of the work of filters to all together; [`DocumentWalk::strict`] applies to each line. Call it
+    /// after
+    /// these and [`DocumentWalk::with_paths`], and before the first batch.
     pub fn lines(self) -> Self {
         let (selection, limits) = (self.selection.clone(), self.limits.clone());
-        let Walk { purpose, document_size, records_paths, is_strict, .. } = self;
-        Walk {
-            stage: Stage::Lines(Lines::new(self)),
+        let DocumentWalk { purpose, document_size, records_paths, is_strict, .. } = self;
+        DocumentWalk {
+            stage: WalkStage::Lines(LineProgress::new(self)),
             selection,
             purpose,
             limits,
@@ -281,7 +293,7 @@ impl Walk {
         }
         self.document_size = document_size;
         match &mut self.stage {
-            Stage::Stream { pass, .. } if !self.selection.needs_lengths() => pass.restart(),
+            WalkStage::Stream { pass, .. } if !self.selection.needs_lengths() => pass.restart(),
             _ => self.begin_stage(finished),
         }
         let is_strict = self.is_strict;
@@ -294,18 +306,18 @@ impl Walk {
     /// Begins a stage that is not the one at the end of the last document.
     fn begin_stage(&mut self, finished: Option<Box<Evaluation>>) {
         let pass = Pass::checking(&self.limits);
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Count { mut lengths, collector, .. } => {
+        self.stage = match std::mem::replace(&mut self.stage, WalkStage::Done) {
+            WalkStage::Count { mut lengths, collector, .. } => {
                 lengths.clear();
-                Stage::begin_pass(pass, collector, Some(lengths))
+                WalkStage::begin_pass(pass, collector, Some(lengths))
             }
-            Stage::Stream { mut collector, .. } => {
+            WalkStage::Stream { mut collector, .. } => {
                 let lengths = self.selection.needs_lengths().then(|| {
                     let mut lengths = collector.tracker().begin_with(Lengths::default()).unwrap_or_default();
                     lengths.clear();
                     lengths
                 });
-                Stage::begin_pass(pass, collector, lengths)
+                WalkStage::begin_pass(pass, collector, lengths)
             }
             _ => {
                 let evaluation = match finished {
@@ -315,7 +327,7 @@ impl Walk {
                     }
                     None => Box::new(Evaluation::new(&self.selection, &self.limits)),
                 };
-                Stage::Read { pass, evaluation }
+                WalkStage::Read { pass, evaluation }
             }
         };
     }
@@ -323,7 +335,7 @@ impl Walk {
     /// The tracker of a walk in one pass.
     fn tracker(&mut self) -> Option<&mut Tracker> {
         match &mut self.stage {
-            Stage::Count { collector, .. } | Stage::Stream { collector, .. } => Some(collector.tracker()),
+            WalkStage::Count { collector, .. } | WalkStage::Stream { collector, .. } => Some(collector.tracker()),
             _ => None,
         }
     }
@@ -338,15 +350,15 @@ impl Walk {
 
     /// Whether the walk goes on with the next document as it is, and counts the matches of all.
     fn continues(&self) -> bool {
-        matches!(self.stage, Stage::Count { .. } | Stage::Stream { .. })
+        matches!(self.stage, WalkStage::Count { .. } | WalkStage::Stream { .. })
     }
 
     /// Ends a walk with filters; returns the evaluation, to be used again.
     fn finish_evaluation(&mut self) -> Option<Box<Evaluation>> {
-        match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::HandOver { nodes, match_paths, .. } => {
+        match std::mem::replace(&mut self.stage, WalkStage::Done) {
+            WalkStage::HandOver { nodes, match_paths, .. } => {
                 if self.records_paths {
-                    self.stage = Stage::Ended { match_paths };
+                    self.stage = WalkStage::Ended { match_paths };
                 }
                 Some(nodes.into_evaluation())
             }
@@ -357,9 +369,9 @@ impl Walk {
     /// The paths of the matches returned since the last call, for a walk that records them.
     pub fn take_paths(&mut self) -> MatchPaths {
         match &mut self.stage {
-            Stage::Stream { collector: Collector::Locator(locator), .. } => locator.path_tracker.take(),
-            Stage::HandOver { match_paths, .. } | Stage::Ended { match_paths } => std::mem::take(match_paths),
-            Stage::Lines(lines) => lines.take_paths(),
+            WalkStage::Stream { collector: Collector::Locator(locator), .. } => locator.path_tracker.take(),
+            WalkStage::HandOver { match_paths, .. } | WalkStage::Ended { match_paths } => std::mem::take(match_paths),
+            WalkStage::Lines(lines) => lines.take_paths(),
             _ => MatchPaths::default(),
         }
     }
@@ -373,24 +385,24 @@ impl Walk {
     /// No further match begins before this byte of the document. Stays 0 during a pass before the matches.
     pub fn position(&self) -> usize {
         match &self.stage {
-            Stage::Count { .. } | Stage::Read { .. } | Stage::Evaluate { .. } => 0,
-            Stage::Stream { pass, .. } => pass.machine.token_start(),
-            Stage::HandOver { position, .. } => *position,
-            Stage::Lines(lines) => lines.position().min(self.document_size),
-            Stage::Done | Stage::Ended { .. } => self.document_size,
-            Stage::Failed(error) => error.offset.min(self.document_size),
+            WalkStage::Count { .. } | WalkStage::Read { .. } | WalkStage::Evaluate { .. } => 0,
+            WalkStage::Stream { pass, .. } => pass.machine.token_start(),
+            WalkStage::HandOver { position, .. } => *position,
+            WalkStage::Lines(lines) => lines.position().min(self.document_size),
+            WalkStage::Done | WalkStage::Ended { .. } => self.document_size,
+            WalkStage::Failed(error) => error.offset.min(self.document_size),
         }
     }
 
     /// Memory besides the document and the matches, excluding patterns.
     pub fn memory(&self) -> usize {
         match &self.stage {
-            Stage::Count { lengths, collector, .. } => lengths.memory() + collector.memory(),
-            Stage::Stream { collector, .. } => collector.memory(),
-            Stage::Read { evaluation, .. } | Stage::Evaluate { evaluation } => evaluation.memory(),
-            Stage::HandOver { nodes, .. } => nodes.memory(),
-            Stage::Lines(lines) => lines.memory(),
-            Stage::Done | Stage::Ended { .. } | Stage::Failed(_) => 0,
+            WalkStage::Count { lengths, collector, .. } => lengths.memory() + collector.memory(),
+            WalkStage::Stream { collector, .. } => collector.memory(),
+            WalkStage::Read { evaluation, .. } | WalkStage::Evaluate { evaluation } => evaluation.memory(),
+            WalkStage::HandOver { nodes, .. } => nodes.memory(),
+            WalkStage::Lines(lines) => lines.memory(),
+            WalkStage::Done | WalkStage::Ended { .. } | WalkStage::Failed(_) => 0,
         }
     }
 
@@ -413,25 +425,25 @@ impl Walk {
         matches: &mut Vec<Match>,
         matches_max: usize,
         bytes_max: usize,
-    ) -> Result<Progress, DocumentError> {
+    ) -> Result<WalkProgress, DocumentError> {
         assert_eq!(document.len(), self.document_size, "a walk keeps to its document");
         let result = self.advance(document, matches, matches_max.max(1), bytes_max.max(1));
         match result {
             Ok(true) => {
-                let is_lines = matches!(self.stage, Stage::Lines(_));
+                let is_lines = matches!(self.stage, WalkStage::Lines(_));
                 self.end();
                 match self.unmatched().filter(|_| self.is_strict && !is_lines) {
                     Some(selector) => self.fail(DocumentError::new(DocumentErrorKind::Unmatched(selector), 0)),
-                    None => Ok(Progress::Done),
+                    None => Ok(WalkProgress::Done),
                 }
             }
-            Ok(false) => Ok(Progress::More),
+            Ok(false) => Ok(WalkProgress::More),
             Err(error) => self.fail(error),
         }
     }
 
-    fn fail(&mut self, error: DocumentError) -> Result<Progress, DocumentError> {
-        self.stage = Stage::Failed(error);
+    fn fail(&mut self, error: DocumentError) -> Result<WalkProgress, DocumentError> {
+        self.stage = WalkStage::Failed(error);
         Err(error)
     }
 
@@ -444,56 +456,57 @@ impl Walk {
         bytes_max: usize,
     ) -> Result<bool, DocumentError> {
         match &mut self.stage {
-            Stage::Count { pass, lengths, .. } => {
+            WalkStage::Count { pass, lengths, .. } => {
                 if pass.run(document, bytes_max, lengths)? == Reach::Finished {
-                    self.stage = std::mem::replace(&mut self.stage, Stage::Done).counted(&self.limits, document.len());
+                    self.stage =
+                        std::mem::replace(&mut self.stage, WalkStage::Done).counted(&self.limits, document.len());
                 }
                 Ok(false)
             }
-            Stage::Stream { pass, collector: Collector::Matcher(matcher) } => {
+            WalkStage::Stream { pass, collector: Collector::Matcher(matcher) } => {
                 matcher.begin_batch(matches, matches_max);
                 let result = pass.run(document, bytes_max, &mut **matcher);
                 matcher.end_batch(matches, pass, result)
             }
-            Stage::Stream { pass, collector: Collector::Locator(locator) } => {
+            WalkStage::Stream { pass, collector: Collector::Locator(locator) } => {
                 locator.matcher.begin_batch(matches, matches_max);
                 let result = pass.run(document, bytes_max, &mut **locator);
                 locator.matcher.end_batch(matches, pass, result)
             }
-            Stage::Read { pass, evaluation } => {
+            WalkStage::Read { pass, evaluation } => {
                 // Writing a value to the tape takes about as long as walking it.
                 if pass.run(document, bytes_max.div_ceil(2), evaluation.tape_mut())? == Reach::Finished
-                    && let Stage::Read { mut evaluation, .. } = std::mem::replace(&mut self.stage, Stage::Done)
+                    && let WalkStage::Read { mut evaluation, .. } = std::mem::replace(&mut self.stage, WalkStage::Done)
                 {
                     evaluation.begin();
-                    self.stage = Stage::Evaluate { evaluation };
+                    self.stage = WalkStage::Evaluate { evaluation };
                 }
                 Ok(false)
             }
-            Stage::Evaluate { evaluation } => {
+            WalkStage::Evaluate { evaluation } => {
                 if evaluation.run(document, bytes_max / VISIT_BYTES)? == Evaluated::More {
                     return Ok(false);
                 }
-                if let Stage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, Stage::Done) {
+                if let WalkStage::Evaluate { evaluation } = std::mem::replace(&mut self.stage, WalkStage::Done) {
                     // In a text of lines the next one has what is left.
                     self.limits.filter_steps_max = self.limits.filter_steps_max.saturating_sub(evaluation.steps());
                     self.matched.clear();
                     self.matched.extend_from_slice(evaluation.matched());
                     let nodes = SelectedNodes::new(evaluation);
-                    self.stage = Stage::HandOver { nodes, position: 0, match_paths: MatchPaths::default() };
+                    self.stage = WalkStage::HandOver { nodes, position: 0, match_paths: MatchPaths::default() };
                 }
                 Ok(false)
             }
-            Stage::HandOver { .. } => Ok(self.hand_over(document, matches, matches_max, bytes_max)),
-            Stage::Lines(lines) => lines.advance(document, matches, matches_max, bytes_max),
-            Stage::Done | Stage::Ended { .. } => Ok(true),
-            Stage::Failed(error) => Err(*error),
+            WalkStage::HandOver { .. } => Ok(self.hand_over(document, matches, matches_max, bytes_max)),
+            WalkStage::Lines(lines) => lines.advance(document, matches, matches_max, bytes_max),
+            WalkStage::Done | WalkStage::Ended { .. } => Ok(true),
+            WalkStage::Failed(error) => Err(*error),
         }
     }
 
     /// Hands over a batch of the values that filters have selected; returns true at their end.
     fn hand_over(&mut self, document: &[u8], matches: &mut Vec<Match>, matches_max: usize, bytes_max: usize) -> bool {
-        let Stage::HandOver { nodes, position, match_paths } = &mut self.stage else { return true };
+        let WalkStage::HandOver { nodes, position, match_paths } = &mut self.stage else { return true };
         let (purpose, records_paths) = (self.purpose, self.records_paths);
         let (full, stop) = (matches.len().saturating_add(matches_max), position.saturating_add(bytes_max));
         while *position < stop && matches.len() < full && match_paths.size() < KEYS_MAX {
@@ -517,40 +530,40 @@ impl Walk {
 
     /// Records the number of scalars that each selector has selected.
     fn end(&mut self) {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Count { mut collector, .. } | Stage::Stream { mut collector, .. } => {
+        self.stage = match std::mem::replace(&mut self.stage, WalkStage::Done) {
+            WalkStage::Count { mut collector, .. } | WalkStage::Stream { mut collector, .. } => {
                 self.matched = collector.tracker().matched();
                 match collector {
-                    Collector::Matcher(_) => Stage::Done,
-                    Collector::Locator(mut locator) => Stage::Ended { match_paths: locator.path_tracker.take() },
+                    Collector::Matcher(_) => WalkStage::Done,
+                    Collector::Locator(mut locator) => WalkStage::Ended { match_paths: locator.path_tracker.take() },
                 }
             }
-            Stage::HandOver { match_paths, .. } if self.records_paths => Stage::Ended { match_paths },
-            Stage::Lines(lines) => {
+            WalkStage::HandOver { match_paths, .. } if self.records_paths => WalkStage::Ended { match_paths },
+            WalkStage::Lines(lines) => {
                 self.matched = lines.into_matched();
-                Stage::Done
+                WalkStage::Done
             }
-            Stage::Ended { match_paths } => Stage::Ended { match_paths },
-            _ => Stage::Done,
+            WalkStage::Ended { match_paths } => WalkStage::Ended { match_paths },
+            _ => WalkStage::Done,
         };
     }
 }
 
-impl Stage {
+impl WalkStage {
     /// Before a document. `lengths` are those of its arrays if they must be counted first, and empty.
-    fn begin_pass(pass: Pass, collector: Collector, lengths: Option<Lengths>) -> Stage {
+    fn begin_pass(pass: Pass, collector: Collector, lengths: Option<Lengths>) -> WalkStage {
         match lengths {
-            Some(lengths) => Stage::Count { pass, lengths, collector },
-            None => Stage::Stream { pass, collector },
+            Some(lengths) => WalkStage::Count { pass, lengths, collector },
+            None => WalkStage::Stream { pass, collector },
         }
     }
 
     /// Behind the pass that counts elements, in which all bytes of the document were found to be UTF-8.
-    fn counted(self, limits: &Limits, document_size: usize) -> Stage {
+    fn counted(self, limits: &DocumentLimits, document_size: usize) -> WalkStage {
         match self {
-            Stage::Count { lengths, mut collector, .. } => {
+            WalkStage::Count { lengths, mut collector, .. } => {
                 collector.tracker().begin_with(lengths);
-                Stage::Stream { pass: Pass::checked(limits, document_size), collector }
+                WalkStage::Stream { pass: Pass::checked(limits, document_size), collector }
             }
             stage => stage,
         }

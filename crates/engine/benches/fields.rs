@@ -16,7 +16,8 @@ use criterion::{Criterion, Throughput};
 use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
 use leafseal_crypto::{EcContext, Lanes, PrivateKey, Recipient};
 use leafseal_engine::{
-    Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, Progress, Settings, Value, ValueType, system_random,
+    Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, Progress, SealedInput, Settings, ValueType,
+    system_random,
 };
 use leafseal_testkit::ScratchStore;
 
@@ -167,7 +168,7 @@ fn options(curve: Curve, keying: Keying) -> EncryptOptions<'static> {
 }
 
 /// A request for a list of values: started, encrypted in steps, each envelope after a header.
-fn encrypt_values(engine: &Engine, options: &EncryptOptions<'_>, values: &[Value<'_>], out: &mut Vec<u8>) {
+fn encrypt_values(engine: &Engine, options: &EncryptOptions<'_>, values: &[SealedInput<'_>], out: &mut Vec<u8>) {
     let mut encryptor = engine.encryptor(&Caller::Owner, options).expect("begins");
     let mut rest = values;
     while !rest.is_empty() {
@@ -219,8 +220,8 @@ fn row<'a>(name: impl Into<String>, once: impl FnMut(&mut Vec<u8>) + 'a) -> Row<
 fn measure(fixture: &Fixture, count: usize) -> Vec<(String, f64)> {
     let engine = &fixture.engine;
     let texts = texts(count);
-    let values: Vec<Value<'_>> =
-        texts.iter().map(|text| Value { value_type: ValueType::String, text: text.as_bytes() }).collect();
+    let values: Vec<SealedInput<'_>> =
+        texts.iter().map(|text| SealedInput { value_type: ValueType::String, text: text.as_bytes() }).collect();
     let document = document(count);
     let (boringssl, aws_lc) = (&boringssl(), &aws_lc());
     let (mut one_shot, mut one_shot_texts) = (Vec::new(), Vec::new());
@@ -284,7 +285,7 @@ fn aws_lc() -> AwsLc {
 type Sealed = (Curve, Vec<u8>, Vec<(usize, usize)>, Vec<u8>);
 
 /// Envelopes of one request, their positions, and a document of them.
-fn seal(engine: &Engine, curve: Curve, values: &[Value<'_>], document: &str) -> Sealed {
+fn seal(engine: &Engine, curve: Curve, values: &[SealedInput<'_>], document: &str) -> Sealed {
     let options = options(curve, Keying::Request);
     let (mut text, mut places, mut sealed_document) = (Vec::new(), Vec::new(), Vec::new());
     let mut encryptor = engine.encryptor(&Caller::Owner, &options).expect("begins");
@@ -380,8 +381,8 @@ fn print_bars(rows: &[(String, f64)]) {
 fn criterion_report(criterion: &mut Criterion, fixture: &Fixture) {
     const COUNT: usize = 2_000;
     let texts = texts(COUNT);
-    let values: Vec<Value<'_>> =
-        texts.iter().map(|text| Value { value_type: ValueType::String, text: text.as_bytes() }).collect();
+    let values: Vec<SealedInput<'_>> =
+        texts.iter().map(|text| SealedInput { value_type: ValueType::String, text: text.as_bytes() }).collect();
     let document = document(COUNT);
     let boringssl = boringssl();
     let mut out = Vec::with_capacity(COUNT * 200);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use leafseal_crypto::{Curve, PublicKey};
-use leafseal_keystore::{AppKeys, AppName, KeyPair, PublicKeys};
+use leafseal_keystore::{AppKeyPair, AppKeys, AppName, AppPublicKeys};
 
 use crate::error::{Error, ErrorCode};
 use crate::recent::RecentVersions;
@@ -26,12 +26,12 @@ pub(crate) enum Keys {
         encrypting: u32,
     },
     /// Those of one version, which encrypt.
-    Public(PublicKeys),
+    Public(AppPublicKeys),
 }
 
 impl App {
     /// The key pairs of a curve that may decrypt, with their versions, newest first; none if the public keys alone are known.
-    pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &KeyPair)> {
+    pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &AppKeyPair)> {
         let keys = match &self.keys {
             Keys::Pairs { keys, .. } => Some(keys),
             Keys::Public(_) => None,
@@ -41,7 +41,7 @@ impl App {
     }
 
     /// The key pair of a version on a curve, if it may decrypt.
-    pub(crate) fn pair(&self, curve: Curve, version: u32) -> Option<&KeyPair> {
+    pub(crate) fn pair(&self, curve: Curve, version: u32) -> Option<&AppKeyPair> {
         match &self.keys {
             Keys::Pairs { keys, .. } => keys.active_version(version).map(|version| version.pair(curve)),
             Keys::Public(_) => None,
@@ -105,13 +105,13 @@ impl App {
 pub(crate) type PublicApps = HashMap<AppName, Arc<App>>;
 
 /// The apps with these keys; of several for the same app the last.
-pub(crate) fn public_apps(apps: impl IntoIterator<Item = (AppName, PublicKeys)>) -> PublicApps {
+pub(crate) fn public_apps(apps: impl IntoIterator<Item = (AppName, AppPublicKeys)>) -> PublicApps {
     apps.into_iter()
         .map(|(name, keys)| (name.clone(), Arc::new(App { name, keys: Keys::Public(keys), recent: Arc::default() })))
         .collect()
 }
 
-fn public_key(keys: &PublicKeys, curve: Curve) -> &PublicKey {
+fn public_key(keys: &AppPublicKeys, curve: Curve) -> &PublicKey {
     match curve {
         Curve::P256 => &keys.r1,
         Curve::Secp256k1 => &keys.k1,

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpenedMetadata, Role};
+use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, OpenedMetadata, OpenedValue, Role};
 use leafseal_pool::{others_wait, yield_slice};
 
 use crate::app::App;
@@ -133,7 +133,11 @@ impl Decryptor {
     /// # Errors
     /// The first text that is malformed, fails to decrypt or has a role that the caller may not read, with its index. Earlier results of
     /// `each` are void. Too large, without an index: the request has tried too many key versions without success.
-    pub fn decrypt(&mut self, texts: &[&[u8]], each: impl FnMut(usize, Option<Opened<'_>>)) -> Result<usize, Error> {
+    pub fn decrypt(
+        &mut self,
+        texts: &[&[u8]],
+        each: impl FnMut(usize, Option<OpenedValue<'_>>),
+    ) -> Result<usize, Error> {
         let mut receiver = UntilFailure { each, failure: None };
         let done = self.open(texts, &mut receiver)?;
         receiver.failure.map_or(Ok(done), Err)
@@ -147,7 +151,7 @@ impl Decryptor {
     pub fn open_texts(
         &mut self,
         texts: &[&[u8]],
-        each: impl FnMut(usize, Result<Option<Opened<'_>>, Error>),
+        each: impl FnMut(usize, Result<Option<OpenedValue<'_>>, Error>),
     ) -> Result<usize, Error> {
         self.open(texts, &mut Outcomes(each))
     }
@@ -340,7 +344,7 @@ fn hand_over(
     rights: &Rights,
     role: Option<&Role>,
     index: usize,
-    result: Result<Opened<'_>, OpenError>,
+    result: Result<OpenedValue<'_>, OpenError>,
     receiver: &mut impl Receiver,
 ) -> ControlFlow<()> {
     let error = match result {
@@ -360,7 +364,7 @@ fn hand_over(
 /// moving a `Result` of both took a tenth of the time of a decryption.
 trait Receiver {
     /// `None` for a text that is not an envelope.
-    fn opened(&mut self, index: usize, opened: Option<Opened<'_>>);
+    fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>);
 
     /// A text failed to decrypt. After `Break` only the rest of the run of adjacent values follows.
     fn failed(&mut self, index: usize, error: Error) -> ControlFlow<()>;
@@ -372,9 +376,9 @@ struct UntilFailure<F> {
     failure: Option<Error>,
 }
 
-impl<F: FnMut(usize, Option<Opened<'_>>)> Receiver for UntilFailure<F> {
+impl<F: FnMut(usize, Option<OpenedValue<'_>>)> Receiver for UntilFailure<F> {
     #[inline]
-    fn opened(&mut self, index: usize, opened: Option<Opened<'_>>) {
+    fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>) {
         (self.each)(index, opened);
     }
 
@@ -388,8 +392,8 @@ impl<F: FnMut(usize, Option<Opened<'_>>)> Receiver for UntilFailure<F> {
 /// Passes failures on as well.
 struct Outcomes<F>(F);
 
-impl<F: FnMut(usize, Result<Option<Opened<'_>>, Error>)> Receiver for Outcomes<F> {
-    fn opened(&mut self, index: usize, opened: Option<Opened<'_>>) {
+impl<F: FnMut(usize, Result<Option<OpenedValue<'_>>, Error>)> Receiver for Outcomes<F> {
+    fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>) {
         self.0(index, Ok(opened));
     }
 
@@ -408,7 +412,7 @@ struct Judged<'r, R> {
 
 impl<R: Receiver> Receiver for Judged<'_, R> {
     #[inline]
-    fn opened(&mut self, index: usize, opened: Option<Opened<'_>>) {
+    fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>) {
         self.receiver.opened(index, opened);
     }
 

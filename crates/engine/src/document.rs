@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use leafseal_document::{
-    Limits, Match, MatchPaths, Progress as WalkProgress, Purpose, ScalarKind, Selection, Walk, escape_into,
+    DocumentLimits, DocumentWalk, Match, MatchPaths, Purpose, ScalarKind, Selection, WalkProgress, escape_into,
     escape_piece, escaped_size, unescape, unescape_piece,
 };
-use leafseal_envelope::{Opened, Value, ValueType};
+use leafseal_envelope::{OpenedValue, SealedInput, ValueType};
 
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
@@ -149,8 +149,8 @@ impl Engine {
 ///
 /// # Errors
 /// As those of a document that is rewritten.
-pub fn check_document(document: &[u8], limits: &Limits) -> Result<(), Error> {
-    let mut walk = Walk::new(document.len(), &Selection::everything(), Purpose::Decrypt, limits)?;
+pub fn check_document(document: &[u8], limits: &DocumentLimits) -> Result<(), Error> {
+    let mut walk = DocumentWalk::new(document.len(), &Selection::everything(), Purpose::Decrypt, limits)?;
     let mut matches = Vec::new();
     while walk.next_batch(document, &mut matches, CHECKED_VALUES_MAX, usize::MAX)? == WalkProgress::More {
         matches.clear();
@@ -285,7 +285,7 @@ fn in_line(is_lines: bool, document: &[u8], error: Error) -> Error {
 
 /// Finds the values: the walk, and how much of the document it has returned.
 struct Plan {
-    walk: Walk,
+    walk: DocumentWalk,
     walked: WalkProgress,
     planned: usize,
     values_max: usize,
@@ -313,7 +313,7 @@ impl Plan {
                 &everything
             }
         };
-        let walk = Walk::new(size, selection, purpose, &settings.document)?;
+        let walk = DocumentWalk::new(size, selection, purpose, &settings.document)?;
         Ok(Self {
             walk: if records_paths { walk.with_paths() } else { walk },
             walked: WalkProgress::More,
@@ -510,7 +510,7 @@ impl<L> LongMatch<L> {
             }
             text = self.text.as_bytes();
         }
-        let value = Value { value_type: value_type(found.kind), text };
+        let value = SealedInput { value_type: value_type(found.kind), text };
         rewriter.rewrite_long(&mut self.work, &value, out).map_err(|error| placed(error, &[*found]))
     }
 
@@ -538,7 +538,12 @@ pub trait Rewriter: Sized {
     fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error>;
 
     /// Continues with a long value.
-    fn rewrite_long(&mut self, long: &mut Self::Long, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error>;
+    fn rewrite_long(
+        &mut self,
+        long: &mut Self::Long,
+        value: &SealedInput<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error>;
 
     /// Maximum bytes of one value, or of a gap, per step.
     fn bytes_max(&self) -> usize;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leafseal_crypto::random::{fresh_random, system_random};
 use leafseal_crypto::{Curve, PublicKey, Recipient};
 use leafseal_envelope::{
-    Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, SealScratch, SealingKey, Value, ValueType, seal_each,
+    Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, SealScratch, SealedInput, SealingKey, ValueType, seal_each,
 };
 
 use crate::cost;
@@ -185,13 +185,13 @@ impl Encryptor {
     }
 
     /// Counts, for the report, values that are envelopes already.
-    pub(crate) fn note_sealed(&mut self, values: &[Value<'_>]) {
-        let is_sealed = |value: &&Value<'_>| value.value_type == ValueType::String && is_sealed(value.text);
+    pub(crate) fn note_sealed(&mut self, values: &[SealedInput<'_>]) {
+        let is_sealed = |value: &&SealedInput<'_>| value.value_type == ValueType::String && is_sealed(value.text);
         self.tally.add_resealed(values.iter().filter(is_sealed).count() as u64);
     }
 
     /// Whether the engine's settings leave the value unchanged.
-    pub fn leaves(&self, value: &Value<'_>) -> bool {
+    pub fn leaves(&self, value: &SealedInput<'_>) -> bool {
         self.permit.engine.settings().empty_strings == EmptyStrings::Leave
             && value.value_type == ValueType::String
             && value.text.is_empty()
@@ -203,7 +203,7 @@ impl Encryptor {
     /// The permission to encrypt, or the app's keys, were revoked since the last call; or the store does not respond.
     pub fn encrypt(
         &mut self,
-        values: &[Value<'_>],
+        values: &[SealedInput<'_>],
         out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
     ) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use leafseal_crypto::random::{fresh_random, system_random};
 use leafseal_crypto::{EcContext, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
-use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientName, Keystore, PublicKeys};
+use leafseal_keystore::{ApiKey, ApiKeyId, AppName, AppPublicKeys, ClientName, Keystore};
 
 use crate::api_key::{ApiCaller, read_api_key};
 use crate::app::{App, PublicApps, public_apps};
@@ -76,7 +76,7 @@ impl Engine {
     }
 
     /// Creates an engine that encrypts for these apps and does nothing else: it has no store and no secret. Their keys do not change.
-    pub fn of_public_keys(apps: impl IntoIterator<Item = (AppName, PublicKeys)>, settings: Settings) -> Self {
+    pub fn of_public_keys(apps: impl IntoIterator<Item = (AppName, AppPublicKeys)>, settings: Settings) -> Self {
         Self::with(Box::new(NoStore), public_apps(apps), settings, Box::new(SystemClock::default()))
     }
 
@@ -528,7 +528,7 @@ pub(crate) fn app_name(text: &str) -> Result<AppName, Error> {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use leafseal_keystore::{Environment, Limits, LocalRootKey, OpenMode, SqliteKeystore, system_clock};
+    use leafseal_keystore::{Environment, LocalRootKey, OpenMode, SqliteKeystore, StoreLimits, system_clock};
 
     use super::*;
 
@@ -552,7 +552,7 @@ mod tests {
             rng: Box::new(system_random()),
         };
         let path = folder.path().join("private").join("store.sqlite");
-        let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, Limits::default());
+        let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, StoreLimits::default());
         let clock = Box::new(ManualClock(Arc::clone(seconds)));
         (Engine::with_clock(Box::new(store.expect("opens")), Settings::default(), clock), path)
     }

@@ -143,9 +143,9 @@ impl From<InvalidRole> for Error {
     }
 }
 
-impl From<leafseal_keystore::Error> for Error {
+impl From<leafseal_keystore::StoreError> for Error {
     /// The store's own messages name paths and settings of this machine: callers learn only that it does not answer.
-    fn from(error: leafseal_keystore::Error) -> Self {
+    fn from(error: leafseal_keystore::StoreError) -> Self {
         let message = "the keystore does not answer: see the engine's log, then try again";
         Self { cause: Some(error.to_string()), ..Self::new(ErrorCode::Unavailable, message) }
     }

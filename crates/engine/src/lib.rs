@@ -66,10 +66,10 @@ pub use leafseal_crypto::{
     use_lanes,
 };
 pub use leafseal_document::{
-    BYTE_ORDER_MARK, Limits as DocumentLimits, LineFinder, NextLine, OtherCase, Selection, SelectionBuilder,
+    BYTE_ORDER_MARK, CaseFold, DocumentLimits, LineFinder, NextLine, Selection, SelectionBuilder,
 };
 pub use leafseal_envelope::{
-    ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, Opened, OpenedMetadata, Role, Value, ValueType,
+    ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, OpenedMetadata, OpenedValue, Role, SealedInput, ValueType,
 };
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;

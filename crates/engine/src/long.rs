@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use leafseal_crypto::random::system_random;
 use leafseal_envelope::{
-    Envelope, EnvelopeDigest, Form, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata, Sealed,
-    SealingKey, Value, ValueType,
+    Envelope, EnvelopeDigest, EnvelopeForm, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata,
+    Sealed, SealedInput, SealingKey, ValueType,
 };
 use zeroize::Zeroize;
 
@@ -120,7 +120,7 @@ impl Encryptor {
     pub fn encrypt_long(
         &mut self,
         long: &mut LongEncryption,
-        value: &Value<'_>,
+        value: &SealedInput<'_>,
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
@@ -146,7 +146,7 @@ impl Encryptor {
     }
 
     /// Continues checking whether a long value is an envelope to skip; fails if it is none.
-    fn settle_long(&mut self, long: &mut LongEncryption, value: &Value<'_>) -> Result<LongStep, Error> {
+    fn settle_long(&mut self, long: &mut LongEncryption, value: &SealedInput<'_>) -> Result<LongStep, Error> {
         let (Some(opener), tally) = self.opener() else { return Ok(LongStep::Failed) };
         if value.value_type != ValueType::String || !is_sealed(value.text) {
             return Ok(LongStep::Failed);
@@ -188,7 +188,7 @@ enum Stage {
 /// The metadata of a decrypted envelope.
 struct Open {
     opening: Arc<Opening>,
-    form: Form,
+    form: EnvelopeForm,
     text: LongText,
     /// The size of the text in the output.
     size: usize,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leafseal_envelope::{Form, LongOpening, OpenError, Sealed};
+use leafseal_envelope::{EnvelopeForm, LongOpening, OpenError, Sealed};
 
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
@@ -40,7 +40,7 @@ impl LongSearch {
         sealed: &Sealed<'_>,
         size: usize,
         plaintext: &mut Vec<u8>,
-    ) -> Result<Option<Form>, OpenError> {
+    ) -> Result<Option<EnvelopeForm>, OpenError> {
         let key = match &self.candidate {
             Some(candidate) => &*candidate.key,
             None => match self.opening.next(self.place, likely, &engine.agreements(), &mut SearchBudget::default()) {

@@ -4,103 +4,103 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use leafseal_keystore::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, Generation, Keystore,
-    NewApiKey, NewClient, NewKeys, Secret, TOKEN_SECRET_SIZE, VersionSummary,
+    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
+    NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// See the module.
 pub(crate) struct NoStore;
 
-fn no_store<T>() -> Result<T, Error> {
-    Err(Error::NoStore(Path::new("(public keys alone)").into()))
+fn no_store<T>() -> Result<T, StoreError> {
+    Err(StoreError::NoStore(Path::new("(public keys alone)").into()))
 }
 
 impl Keystore for NoStore {
-    fn generation(&self) -> Result<Generation, Error> {
+    fn generation(&self) -> Result<Generation, StoreError> {
         Ok(Generation { replacements: 0, changes: 0, mark: 0 })
     }
 
-    fn create_app(&self, _: &AppName, _: NewKeys) -> Result<AppSummary, Error> {
+    fn create_app(&self, _: &AppName, _: NewKeys) -> Result<AppSummary, StoreError> {
         no_store()
     }
 
-    fn add_version(&self, _: &AppName, _: NewKeys) -> Result<VersionSummary, Error> {
+    fn add_version(&self, _: &AppName, _: NewKeys) -> Result<VersionSummary, StoreError> {
         no_store()
     }
 
-    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
+    fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError> {
         no_store()
     }
 
-    fn app_summary(&self, _: &AppName) -> Result<Option<AppSummary>, Error> {
+    fn app_summary(&self, _: &AppName) -> Result<Option<AppSummary>, StoreError> {
         no_store()
     }
 
-    fn load_app(&self, _: &AppName) -> Result<Option<AppKeys>, Error> {
+    fn load_app(&self, _: &AppName) -> Result<Option<AppKeys>, StoreError> {
         Ok(None)
     }
 
-    fn disable_app(&self, _: &AppName) -> Result<(), Error> {
+    fn disable_app(&self, _: &AppName) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn enable_app(&self, _: &AppName) -> Result<(), Error> {
+    fn enable_app(&self, _: &AppName) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn disable_version(&self, _: &AppName, _: u32) -> Result<(), Error> {
+    fn disable_version(&self, _: &AppName, _: u32) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn trim_versions(&self, _: &AppName, _: &BTreeSet<u32>) -> Result<(), Error> {
+    fn trim_versions(&self, _: &AppName, _: &BTreeSet<u32>) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn enable_version(&self, _: &AppName, _: u32) -> Result<(), Error> {
+    fn enable_version(&self, _: &AppName, _: u32) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn put_client(&self, _: &NewClient) -> Result<ClientGrant, Error> {
+    fn put_client(&self, _: &NewClient) -> Result<ClientGrant, StoreError> {
         no_store()
     }
 
-    fn client(&self, _: &ClientName) -> Result<Option<ClientGrant>, Error> {
+    fn client(&self, _: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
         Ok(None)
     }
 
-    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, StoreError> {
         no_store()
     }
 
-    fn disable_client(&self, _: &ClientName) -> Result<(), Error> {
+    fn disable_client(&self, _: &ClientName) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn enable_client(&self, _: &ClientName) -> Result<(), Error> {
+    fn enable_client(&self, _: &ClientName) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn create_api_key(&self, _: &NewApiKey) -> Result<ApiKey, Error> {
+    fn create_api_key(&self, _: &NewApiKey) -> Result<ApiKey, StoreError> {
         no_store()
     }
 
-    fn api_key(&self, _: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+    fn api_key(&self, _: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
         Ok(None)
     }
 
-    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         no_store()
     }
 
-    fn revoke_api_key(&self, _: &ApiKeyId) -> Result<(), Error> {
+    fn revoke_api_key(&self, _: &ApiKeyId) -> Result<(), StoreError> {
         no_store()
     }
 
-    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
         no_store()
     }
 
-    fn check(&self) -> Result<CheckReport, Error> {
+    fn check(&self) -> Result<CheckReport, StoreError> {
         no_store()
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use leafseal_crypto::ec::{COMPRESSED_SIZE, SCALAR_SIZE};
 use leafseal_crypto::{Curve, EcContext, Peer, PeerWork, PublicKey, Secret};
 use leafseal_envelope::{Envelope, Malformed, OpeningKey};
-use leafseal_keystore::KeyPair;
+use leafseal_keystore::AppKeyPair;
 
 use crate::app::App;
 use crate::cost::SearchBudget;
@@ -238,7 +238,7 @@ impl Opening {
 }
 
 /// Versions in the order in which they decrypted values last, those that have decrypted none behind.
-fn latest_first<'a>(app: &App, rest: Vec<(u32, &'a KeyPair)>) -> Vec<(u32, &'a KeyPair)> {
+fn latest_first<'a>(app: &App, rest: Vec<(u32, &'a AppKeyPair)>) -> Vec<(u32, &'a AppKeyPair)> {
     let versions: Vec<u32> = rest.iter().map(|(version, _)| *version).collect();
     let mut placed: Vec<_> = app.recent().places(&versions).into_iter().zip(rest).collect();
     placed.sort_by_key(|(place, _)| *place);
@@ -269,7 +269,7 @@ impl Search {
         let latest = app.recent().versions(ALONE_COUNT_MAX);
         let mut latest = likely.into_iter().chain(latest).filter(|version| self.is_new(*version));
         let likely = latest.find_map(|version| Some((version, app.pair(curve, version)?)));
-        let rest: Vec<(u32, &KeyPair)> = app.versions(curve).filter(|(version, _)| self.is_new(*version)).collect();
+        let rest: Vec<(u32, &AppKeyPair)> = app.versions(curve).filter(|(version, _)| self.is_new(*version)).collect();
         let Some(next) = likely.or_else(|| rest.first().copied()) else {
             self.table = Table::None;
             return ControlFlow::Break(Next::Nothing);

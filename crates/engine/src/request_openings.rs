@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leafseal_crypto::Curve;
 use leafseal_crypto::hash::SHA256_SIZE;
-use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, Opened, OpeningKey};
+use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, OpenedValue, OpeningKey};
 use lru::LruCache;
 
 use crate::app::App;
@@ -24,7 +24,7 @@ const LIKELY_COUNT_MAX: usize = 8;
 pub(crate) struct Found<'o, 's> {
     pub(crate) key: &'o OpeningKey,
     /// The opened value, if the search for the key had to open it.
-    pub(crate) opened: Option<Opened<'s>>,
+    pub(crate) opened: Option<OpenedValue<'s>>,
 }
 
 /// Why a value has no key.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leafseal_crypto::Curve;
 use leafseal_crypto::random::system_random;
 use leafseal_envelope::{
-    Envelope, Form, Malformed, Marking, Metadata, ORIGIN_LEAFSEAL, OpenScratch, OpenedMetadata, Profile, Role,
-    SealScratch, SealingKey, Value,
+    Envelope, EnvelopeForm, Malformed, Marking, Metadata, ORIGIN_LEAFSEAL, OpenScratch, OpenedMetadata, Profile, Role,
+    SealScratch, SealedInput, SealingKey,
 };
 
 use crate::cost::SearchBudget;
@@ -200,7 +200,7 @@ impl Rewrapper {
             spent.sealing += 1;
             engine.request_key(app.newest(profile.version().curve()), profile)
         });
-        let value = Value { value_type: opened.value_type, text: opened.text.as_bytes() };
+        let value = SealedInput { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
             .seal_many(metadata.as_ref(), &mut system_random(), &[value], seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
@@ -241,7 +241,7 @@ enum Outcome {
 /// A decrypted envelope.
 pub(crate) struct Old<'a> {
     pub(crate) envelope: &'a Envelope<'a>,
-    pub(crate) form: Form,
+    pub(crate) form: EnvelopeForm,
     pub(crate) metadata: Option<OpenedMetadata<'a>>,
     /// Whether the newest key version decrypted it.
     pub(crate) by_newest: bool,
@@ -252,7 +252,7 @@ impl Old<'_> {
     fn target(&self, curve: Option<Curve>, now_unix_s: u32) -> Option<(Profile, Option<Metadata>)> {
         let version = self.envelope.version;
         let curve = curve.unwrap_or(version.curve());
-        let is_current = self.form == Form::Standard && !version.is_legacy();
+        let is_current = self.form == EnvelopeForm::Standard && !version.is_legacy();
         if self.by_newest && is_current && curve == version.curve() {
             return None;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::Curve;
-use leafseal_document::Limits;
+use leafseal_document::DocumentLimits;
 
 use crate::cost;
 
@@ -94,6 +94,6 @@ settings! {
         /// How long such a name is remembered; a change of the keystore ends it at once.
         pub miss_age_max: Duration = secs(60), in ms(0)..;
         /// Limits on JSON documents and selectors. A request that exceeds one is refused.
-        pub document: Limits = Limits::default(), is section("document.");
+        pub document: DocumentLimits = DocumentLimits::default(), is section("document.");
     }
 }

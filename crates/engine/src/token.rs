@@ -14,7 +14,7 @@ use std::time::Duration;
 use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify, sha256};
 use leafseal_crypto::rand_core::Rng as _;
 use leafseal_crypto::random::system_random;
-use leafseal_document::{Match, Progress, Purpose, ScalarKind, Selection, Walk};
+use leafseal_document::{DocumentWalk, Match, Purpose, ScalarKind, Selection, WalkProgress};
 use leafseal_keystore::{AppName, RoleName, Roles};
 
 use crate::api_key::{hex, unhex};
@@ -53,7 +53,7 @@ pub struct PayloadDigest([u8; 32]);
 
 /// A payload whose digest is being computed.
 pub struct PayloadReading {
-    walk: Walk,
+    walk: DocumentWalk,
     digest: [u8; 32],
     strings: u64,
     values_max: usize,
@@ -65,7 +65,7 @@ pub struct TokenRequestReading {
     payload: PayloadReading,
     /// Whether the payload is read, and the options are being searched.
     is_payload_read: bool,
-    options: Walk,
+    options: DocumentWalk,
     asked: TokenRequest,
 }
 
@@ -208,7 +208,7 @@ impl Engine {
 
 impl PayloadReading {
     fn new(size: usize, selection: &Selection, settings: &Settings) -> Result<Self, Error> {
-        let walk = Walk::new(size, selection, Purpose::Encrypt, &settings.document)?;
+        let walk = DocumentWalk::new(size, selection, Purpose::Encrypt, &settings.document)?;
         let bytes_max = cost::walked_bytes_max(settings.step_bytes_max);
         let values_max = settings.step_values_max.max(1);
         Ok(PayloadReading { walk, digest: [0; 32], strings: 0, values_max, bytes_max })
@@ -228,7 +228,7 @@ impl PayloadReading {
                 self.strings += 1;
             }
         }
-        Ok((progress == Progress::Done).then_some(PayloadDigest(self.digest)))
+        Ok((progress == WalkProgress::Done).then_some(PayloadDigest(self.digest)))
     }
 }
 
@@ -237,7 +237,7 @@ impl TokenRequestReading {
         let selection = |selectors: &[&str]| Selection::parse(selectors, &settings.document);
         let payload = PayloadReading::new(size, &selection(&["$.payload", "$.payload..*"])?, settings)?;
         let options = selection(&["$.action", "$.expiry"])?;
-        let options = Walk::new(size, &options, Purpose::Encrypt, &settings.document)?;
+        let options = DocumentWalk::new(size, &options, Purpose::Encrypt, &settings.document)?;
         let asked = TokenRequest { payload: PayloadDigest([0; 32]), strings: 0, action: None, expiry: None };
         Ok(TokenRequestReading { payload, is_payload_read: false, options, asked })
     }
@@ -266,7 +266,7 @@ impl TokenRequestReading {
             // Exactly one of each kind is expected; two are ambiguous, and no parser accepts an empty text.
             *asked = Some(if asked.is_some() { String::new() } else { text });
         }
-        Ok((progress == Progress::Done).then(|| self.asked.clone()))
+        Ok((progress == WalkProgress::Done).then(|| self.asked.clone()))
     }
 }
 

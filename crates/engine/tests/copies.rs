@@ -9,9 +9,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 
-use leafseal_engine::admin::PublicKeys;
+use leafseal_engine::admin::AppPublicKeys;
 use leafseal_engine::{
-    Caller, Curve, EcContext, EncryptOptions, Encryptor, Engine, Keying, Settings, Value, ValueType, system_random,
+    Caller, Curve, EcContext, EncryptOptions, Encryptor, Engine, Keying, SealedInput, Settings, ValueType,
+    system_random,
 };
 
 const APP: &str = "copied";
@@ -27,7 +28,7 @@ const PAIR_SIZE: usize = 16 + 1 + 44;
 fn engine() -> Engine {
     let ec = EcContext::new(&mut system_random());
     let key = |curve| ec.public_key(&leafseal_crypto::PrivateKey::generate(curve, &mut system_random()));
-    let keys = PublicKeys { version: 1, r1: key(Curve::P256), k1: key(Curve::Secp256k1) };
+    let keys = AppPublicKeys { version: 1, r1: key(Curve::P256), k1: key(Curve::Secp256k1) };
     let engine = Engine::of_public_keys([(APP.parse().expect("a name"), keys)], Settings::default());
     engine.prepare();
     engine
@@ -50,7 +51,7 @@ fn request(engine: &Engine, keying: Keying) -> Encryptor {
 
 /// Encrypts the next `size` values of a request, and passes each pair to `each`.
 fn step(request: &mut Encryptor, size: usize, mut each: impl FnMut(&Pair)) {
-    let value = Value { value_type: ValueType::String, text: b"4111" };
+    let value = SealedInput { value_type: ValueType::String, text: b"4111" };
     let mut out = Vec::new();
     request.encrypt(&vec![value; size], &mut out, |_, _, out| out.push(b'\n')).expect("encrypts");
     for envelope in out.split(|byte| *byte == b'\n').skip(1) {

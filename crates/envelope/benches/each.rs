@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey, Recipient};
 use leafseal_envelope::{
-    Envelope, OpenScratch, OpeningKey, Profile, SealScratch, SealingKey, Value, ValueType, seal_each,
+    Envelope, OpenScratch, OpeningKey, Profile, SealScratch, SealedInput, SealingKey, ValueType, seal_each,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -29,7 +29,7 @@ struct Row {
 
 fn seal(context: &EcContext, row: &Row, rng: &mut StdRng, out: &mut Vec<u8>) {
     let profile = Profile::plain(row.recipient.public().curve());
-    let values = vec![Value { value_type: ValueType::String, text: &TEXT }; row.count];
+    let values = vec![SealedInput { value_type: ValueType::String, text: &TEXT }; row.count];
     let scratch = &mut SealScratch::default();
     out.clear();
     seal_each(context, &row.recipient, profile, None, &values, rng, scratch, out, |_, _, _| ());
@@ -53,7 +53,7 @@ fn many(context: &EcContext, curve: Curve, rounds: usize, rng: &mut StdRng) {
     let private = PrivateKey::generate(curve, rng);
     let public = context.public_key(&private);
     let key = SealingKey::generate(context, &Recipient::from(public), Profile::plain(curve), 1 << 32, rng);
-    let values = [Value { value_type: ValueType::String, text: &TEXT }; MANY];
+    let values = [SealedInput { value_type: ValueType::String, text: &TEXT }; MANY];
     let (mut scratch, mut out, mut sealing, mut opening) = (SealScratch::default(), Vec::new(), Vec::new(), Vec::new());
     let (mut open_scratch, mut opening_key) = (OpenScratch::default(), None);
     for _ in 0..rounds {

@@ -8,7 +8,7 @@ use leafseal_crypto::ec::COMPRESSED_SIZE;
 use leafseal_crypto::{CryptoRng, Curve, EcContext, PublicKey, Recipient};
 
 use crate::format::{Malformed, Marking, ValueType};
-use crate::open::Label;
+use crate::open::EnvelopeLabel;
 use crate::seal::{Profile, SealingKey};
 
 /// The first bytes of every encrypted file.
@@ -73,8 +73,8 @@ impl<'a> EncryptedFile<'a> {
     }
 
     /// Associated data of files contains neither type nor marking.
-    pub(crate) fn label(&self) -> Label {
-        Label { iv: self.iv, value_type: ValueType::String, marking: Marking::Live }
+    pub(crate) fn label(&self) -> EnvelopeLabel {
+        EnvelopeLabel { iv: self.iv, value_type: ValueType::String, marking: Marking::Live }
     }
 }
 

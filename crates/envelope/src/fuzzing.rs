@@ -7,7 +7,7 @@ use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Recipi
 use crate::file::{EncryptedFile, FileCheck, FileSealing};
 use crate::{
     Envelope, LongOpening, LongText, Marking, OpenError, OpenScratch, OpeningKey, Profile, SealScratch, Sealed,
-    SealingKey, Value, ValueType,
+    SealedInput, SealingKey, ValueType,
 };
 
 /// A fixed app key on each curve and an envelope and file sealed to it.
@@ -35,7 +35,7 @@ fn fixture(ec: &EcContext, curve: Curve, rng: &mut Counter) -> Fixture {
     let public = ec.public_key(&private);
     let recipient = Recipient::from(public);
     let key = SealingKey::generate(ec, &recipient, Profile::plain(curve), 1, rng);
-    let value = Value { value_type: ValueType::Number, text: TEXT.as_bytes() };
+    let value = SealedInput { value_type: ValueType::Number, text: TEXT.as_bytes() };
     let mut envelope = Vec::new();
     let mut scratch = SealScratch::default();
     key.seal_many(None, rng, &[value], &mut scratch, &mut envelope, |_, _, _| ()).expect("a fresh key");

@@ -27,5 +27,5 @@ pub use format::{ENVELOPE_OVERHEAD, Envelope, Malformed, Marking, ValueType, Ver
 pub use leafseal_crypto::DecryptFailed;
 pub use long::{LongOpening, LongSealing, LongText, Sealed};
 pub use metadata::{InvalidRole, Metadata, ORIGIN_LEAFSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role, metadata_in_file};
-pub use open::{Form, OpenError, OpenScratch, Opened, OpeningKey};
-pub use seal::{KeySpent, Profile, SealScratch, SealingKey, Value, seal_each};
+pub use open::{EnvelopeForm, OpenError, OpenScratch, OpenedValue, OpeningKey};
+pub use seal::{KeySpent, Profile, SealScratch, SealedInput, SealingKey, seal_each};

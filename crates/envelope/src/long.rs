@@ -11,7 +11,7 @@ use crate::file::EncryptedFile;
 use crate::format::{Envelope, Malformed, SUFFIX, ValueType, Version};
 use crate::metadata::{self, Metadata, OpenedMetadata};
 use crate::number::NumberText;
-use crate::open::{Form, Label, OpenError, OpeningKey};
+use crate::open::{EnvelopeForm, EnvelopeLabel, OpenError, OpeningKey};
 use crate::seal::{KeySpent, SealingKey};
 
 /// Bytes of base64's smallest group.
@@ -94,9 +94,9 @@ impl<'a> Sealed<'a> {
         }
     }
 
-    fn label(&self) -> Label {
+    fn label(&self) -> EnvelopeLabel {
         match self {
-            Self::Value(envelope) => Label::of(envelope),
+            Self::Value(envelope) => EnvelopeLabel::of(envelope),
             Self::File(file) => file.label(),
         }
     }
@@ -161,7 +161,7 @@ impl LongOpening {
         sealed: &Sealed<'_>,
         size: usize,
         plaintext: &mut Vec<u8>,
-    ) -> Result<Option<Form>, OpenError> {
+    ) -> Result<Option<EnvelopeForm>, OpenError> {
         if self.stream.is_none() {
             self.stream = key.stream(sealed.version(), sealed.label(), self.attempt);
             (self.read, self.written) = (0, 0);
@@ -180,12 +180,12 @@ impl LongOpening {
         if self.read < sealed.size() { Ok(None) } else { self.finish() }
     }
 
-    fn finish(&mut self) -> Result<Option<Form>, OpenError> {
+    fn finish(&mut self) -> Result<Option<EnvelopeForm>, OpenError> {
         let stream = self.stream.take().expect("it was read to its end");
         // A stream would also take a shorter tag, which is easier to guess.
         assert_eq!(self.tag.len(), TAG_SIZE, "a sealed text ends with a tag");
         if stream.finish(&self.tag).is_ok() {
-            return Ok(Some(Form::of_attempt(self.attempt)));
+            return Ok(Some(EnvelopeForm::of_attempt(self.attempt)));
         }
         self.attempt += 1;
         Ok(None)

@@ -60,13 +60,13 @@ fn attempts(version: Version) -> &'static [(Derivation, Binding)] {
 
 /// The fields of an envelope apart from its keys and ciphertext.
 #[derive(Clone, Copy)]
-pub(crate) struct Label {
+pub(crate) struct EnvelopeLabel {
     pub(crate) iv: [u8; NONCE_SIZE],
     pub(crate) value_type: ValueType,
     pub(crate) marking: Marking,
 }
 
-impl Label {
+impl EnvelopeLabel {
     pub(crate) fn of(envelope: &Envelope<'_>) -> Self {
         Self { iv: envelope.iv, value_type: envelope.value_type, marking: envelope.marking }
     }
@@ -74,14 +74,14 @@ impl Label {
 
 /// How an envelope was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum EnvelopeForm {
     /// As its version has it.
     Standard,
     /// In a way that some software has, and that is tolerated.
     Tolerated,
 }
 
-impl Form {
+impl EnvelopeForm {
     /// By the row of the table that opened.
     pub(crate) fn of_attempt(attempt: usize) -> Self {
         if attempt == 0 { Self::Standard } else { Self::Tolerated }
@@ -90,7 +90,7 @@ impl Form {
 
 /// An opened value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Opened<'s> {
+pub struct OpenedValue<'s> {
     /// The type. Checked against the text: a number is a JSON number, a boolean `true` or `false`.
     pub value_type: ValueType,
     /// The text.
@@ -98,10 +98,10 @@ pub struct Opened<'s> {
     /// Role, origin and time where the version has metadata.
     pub metadata: Option<OpenedMetadata<'s>>,
     /// Whether it was made as its version has it.
-    pub form: Form,
+    pub form: EnvelopeForm,
 }
 
-impl std::fmt::Debug for Opened<'_> {
+impl std::fmt::Debug for OpenedValue<'_> {
     /// Everything but the text, of which the size.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { value_type, text, metadata, form } = self;
@@ -121,7 +121,7 @@ impl OpenScratch {
     ///
     /// # Errors
     /// [`OpenError::DecryptFailed`] for a content that is not of its type, as for a wrong tag.
-    pub fn opened(&self, envelope: &Envelope<'_>, form: Form) -> Result<Opened<'_>, OpenError> {
+    pub fn opened(&self, envelope: &Envelope<'_>, form: EnvelopeForm) -> Result<OpenedValue<'_>, OpenError> {
         interpret(envelope, &self.plaintext, form)
     }
 }
@@ -170,7 +170,11 @@ impl OpeningKey {
     ///
     /// # Panics
     /// When the envelope's ephemeral key is another.
-    pub fn open<'s>(&self, envelope: &Envelope<'_>, scratch: &'s mut OpenScratch) -> Result<Opened<'s>, OpenError> {
+    pub fn open<'s>(
+        &self,
+        envelope: &Envelope<'_>,
+        scratch: &'s mut OpenScratch,
+    ) -> Result<OpenedValue<'s>, OpenError> {
         let form = self.verify(envelope, scratch)?;
         scratch.opened(envelope, form)
     }
@@ -183,13 +187,13 @@ impl OpeningKey {
     ///
     /// # Panics
     /// When the envelope's ephemeral key is another.
-    pub fn verify(&self, envelope: &Envelope<'_>, scratch: &mut OpenScratch) -> Result<Form, OpenError> {
+    pub fn verify(&self, envelope: &Envelope<'_>, scratch: &mut OpenScratch) -> Result<EnvelopeForm, OpenError> {
         assert!(envelope.has_ephemeral(&self.aad.ephemeral), "an envelope of this ephemeral key");
         scratch.sealed.resize(envelope.sealed_size(), 0);
         envelope.decode_sealed(&mut scratch.sealed).map_err(OpenError::Malformed)?;
         scratch.plaintext.resize(envelope.sealed_size() - TAG_SIZE, 0);
         let OpenScratch { sealed, plaintext } = scratch;
-        self.try_attempts(attempts(envelope.version), Label::of(envelope), sealed, plaintext)
+        self.try_attempts(attempts(envelope.version), EnvelopeLabel::of(envelope), sealed, plaintext)
     }
 
     /// Opens every envelope on its own and hands each result to `each` with its index, in order. One bad envelope spoils only
@@ -201,7 +205,7 @@ impl OpeningKey {
         &self,
         envelopes: &[Envelope<'_>],
         scratch: &mut OpenScratch,
-        mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
+        mut each: impl FnMut(usize, Result<OpenedValue<'_>, OpenError>),
     ) {
         let mut first = 0;
         while first < envelopes.len() {
@@ -216,7 +220,7 @@ impl OpeningKey {
         &self,
         group: &[Envelope<'_>],
         scratch: &mut OpenScratch,
-        mut each: impl FnMut(usize, Result<Opened<'_>, OpenError>),
+        mut each: impl FnMut(usize, Result<OpenedValue<'_>, OpenError>),
     ) {
         let OpenScratch { sealed, plaintext } = scratch;
         let decoded = decode_group(group, sealed);
@@ -225,7 +229,7 @@ impl OpeningKey {
         for (item, envelope) in items.iter_mut().zip(group) {
             assert!(envelope.has_ephemeral(&self.aad.ephemeral), "an envelope of this ephemeral key");
             item.nonce = Nonce(envelope.iv);
-            item.aad = self.associated_data(attempts(envelope.version)[0].1, Label::of(envelope));
+            item.aad = self.associated_data(attempts(envelope.version)[0].1, EnvelopeLabel::of(envelope));
             (item.sealed, rest) = rest.split_at(envelope.sealed_size());
         }
         let items = &items[..group.len()];
@@ -239,12 +243,12 @@ impl OpeningKey {
             let (opened, after) = rest.split_at_mut(items[i].sealed.len() - TAG_SIZE);
             rest = after;
             let form = match (decoded[i], results[i]) {
-                (Ok(()), Ok(())) => Ok(Form::Standard),
+                (Ok(()), Ok(())) => Ok(EnvelopeForm::Standard),
                 (Err(malformed), _) => Err(OpenError::Malformed(malformed)),
                 (Ok(()), Err(DecryptFailed)) => {
                     let others = &attempts(envelope.version)[1..];
-                    let opens = self.try_attempts(others, Label::of(envelope), items[i].sealed, opened);
-                    opens.map(|_| Form::Tolerated)
+                    let opens = self.try_attempts(others, EnvelopeLabel::of(envelope), items[i].sealed, opened);
+                    opens.map(|_| EnvelopeForm::Tolerated)
                 }
             };
             match form {
@@ -257,19 +261,19 @@ impl OpeningKey {
     fn try_attempts(
         &self,
         attempts: &[(Derivation, Binding)],
-        label: Label,
+        label: EnvelopeLabel,
         sealed: &[u8],
         plaintext: &mut [u8],
-    ) -> Result<Form, OpenError> {
+    ) -> Result<EnvelopeForm, OpenError> {
         let opens = |&(derivation, binding): &(Derivation, Binding)| {
             let aad = self.associated_data(binding, label);
             self.key(derivation).open(&OpenItem { nonce: Nonce(label.iv), aad, sealed }, plaintext).is_ok()
         };
-        attempts.iter().position(opens).map(Form::of_attempt).ok_or(OpenError::DecryptFailed)
+        attempts.iter().position(opens).map(EnvelopeForm::of_attempt).ok_or(OpenError::DecryptFailed)
     }
 
     /// Begins to open something in pieces by one row of its version's table; nothing where there are no more rows.
-    pub(crate) fn stream(&self, version: Version, label: Label, attempt: usize) -> Option<OpenStream> {
+    pub(crate) fn stream(&self, version: Version, label: EnvelopeLabel, attempt: usize) -> Option<OpenStream> {
         let &(derivation, binding) = attempts(version).get(attempt)?;
         Some(self.key(derivation).open_stream(&Nonce(label.iv), self.associated_data(binding, label)))
     }
@@ -285,7 +289,7 @@ impl OpeningKey {
         })
     }
 
-    fn associated_data(&self, binding: Binding, label: Label) -> &[u8] {
+    fn associated_data(&self, binding: Binding, label: EnvelopeLabel) -> &[u8] {
         match binding {
             Binding::None => &[],
             Binding::AppKey => &self.aad.app,
@@ -332,15 +336,19 @@ fn group_size(envelopes: &[Envelope<'_>]) -> usize {
 
 /// Invalid content fails like a wrong tag: anyone who knows the public key can encrypt anything.
 #[inline]
-fn interpret<'s>(envelope: &Envelope<'_>, plaintext: &'s [u8], form: Form) -> Result<Opened<'s>, OpenError> {
+fn interpret<'s>(
+    envelope: &Envelope<'_>,
+    plaintext: &'s [u8],
+    form: EnvelopeForm,
+) -> Result<OpenedValue<'s>, OpenError> {
     let value_type = envelope.value_type;
     if !envelope.version.has_metadata() {
         let text = text_of(value_type, plaintext).ok_or(OpenError::DecryptFailed)?;
-        return Ok(Opened { value_type, text, metadata: None, form });
+        return Ok(OpenedValue { value_type, text, metadata: None, form });
     }
     let (metadata, text) = metadata::split(plaintext).ok_or(OpenError::DecryptFailed)?;
     let text = text_of(value_type, text).ok_or(OpenError::DecryptFailed)?;
-    Ok(Opened { value_type, text, metadata: Some(metadata), form })
+    Ok(OpenedValue { value_type, text, metadata: Some(metadata), form })
 }
 
 /// A text that fits its type. Without this a sealed `1,"admin":true` of type number would become part of a document's structure.

@@ -23,14 +23,14 @@ const GROUP_BYTES_MAX: usize = 8 << 10;
 
 /// A value to seal: a string's text, or the JSON text of a number or boolean.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Value<'a> {
+pub struct SealedInput<'a> {
     /// The type that the envelope will state.
     pub value_type: ValueType,
     /// The text: UTF-8, and for a number or boolean a JSON token (the caller must check this: other texts will not open).
     pub text: &'a [u8],
 }
 
-impl std::fmt::Debug for Value<'_> {
+impl std::fmt::Debug for SealedInput<'_> {
     /// Type and size, never the text.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Value({:?}, {} bytes)", self.value_type, self.text.len())
@@ -163,7 +163,7 @@ impl SealingKey {
         &self,
         metadata: Option<&Metadata>,
         rng: &mut dyn CryptoRng,
-        values: &[Value<'_>],
+        values: &[SealedInput<'_>],
         scratch: &mut SealScratch,
         out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
@@ -191,7 +191,7 @@ impl SealingKey {
     fn seal_group(
         &self,
         metadata: Option<&Metadata>,
-        group: &[Value<'_>],
+        group: &[SealedInput<'_>],
         scratch: &mut SealScratch,
         nonces: &mut impl Iterator<Item = Nonce>,
     ) -> [Nonce; GROUP_VALUES_MAX] {
@@ -252,7 +252,7 @@ pub fn seal_each(
     recipient: &Recipient,
     profile: Profile,
     metadata: Option<&Metadata>,
-    values: &[Value<'_>],
+    values: &[SealedInput<'_>],
     rng: &mut dyn CryptoRng,
     scratch: &mut SealScratch,
     out: &mut Vec<u8>,
@@ -292,7 +292,7 @@ fn metadata_size(metadata: Option<&Metadata>) -> usize {
 }
 
 /// How many of the first values make a group: at least one.
-fn group_size(values: &[Value<'_>], metadata_size: usize) -> usize {
+fn group_size(values: &[SealedInput<'_>], metadata_size: usize) -> usize {
     let mut bytes = 0;
     let fitting = values.iter().take(GROUP_VALUES_MAX).take_while(|value| {
         bytes += metadata_size + value.text.len();
@@ -302,7 +302,7 @@ fn group_size(values: &[Value<'_>], metadata_size: usize) -> usize {
 }
 
 /// Where there is metadata, every plaintext of the group is put together in `plaintexts`; else nothing is copied.
-fn with_metadata<'s>(metadata: Option<&Metadata>, group: &[Value<'_>], plaintexts: &'s mut Vec<u8>) -> &'s [u8] {
+fn with_metadata<'s>(metadata: Option<&Metadata>, group: &[SealedInput<'_>], plaintexts: &'s mut Vec<u8>) -> &'s [u8] {
     plaintexts.clear();
     if let Some(metadata) = metadata {
         for value in group {

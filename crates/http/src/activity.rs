@@ -10,7 +10,7 @@ use leafseal_net::{BulkMember, BulkQueue, CLOSING_MAX, ClientBound, Full};
 use tokio::sync::Notify;
 
 use crate::settings::HttpSettings;
-use crate::waiting::{Displacement, Waiting};
+use crate::waiting::{Displacement, WaitMeasure};
 
 /// Counters of a listener since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,16 +59,16 @@ pub(crate) struct Registry {
     clients: ClientBound,
     pub(crate) tallies: Tallies,
     bulk: BulkQueue<TurnOwner>,
-    state: Mutex<Open>,
+    state: Mutex<OpenConnection>,
     /// Slots in use, including those of displaced connections that are still closing.
     held: AtomicUsize,
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnection {
     next: u64,
-    connections: BTreeMap<u64, Taken>,
+    connections: BTreeMap<u64, TakenSlot>,
     /// The connections of each client.
     clients: HashMap<IpAddr, BTreeSet<u64>>,
     /// Where the next search for a connection to displace begins.
@@ -76,18 +76,18 @@ struct Open {
 }
 
 #[derive(Debug)]
-struct Taken {
+struct TakenSlot {
     activity: Arc<Activity>,
     client: Option<IpAddr>,
 }
 
 const UNPOISONED: &str = "nothing panics while this is locked";
 
-impl Open {
+impl OpenConnection {
     fn add(&mut self, activity: Arc<Activity>, client: Option<IpAddr>) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.connections.insert(number, Taken { activity, client });
+        self.connections.insert(number, TakenSlot { activity, client });
         if let Some(client) = client {
             self.clients.entry(client).or_default().insert(number);
         }
@@ -95,7 +95,7 @@ impl Open {
     }
 
     fn remove(&mut self, number: u64) -> Option<Arc<Activity>> {
-        let Taken { activity, client } = self.connections.remove(&number)?;
+        let TakenSlot { activity, client } = self.connections.remove(&number)?;
         if let Some(client) = client
             && let Some(numbers) = self.clients.get_mut(&client)
         {
@@ -145,16 +145,16 @@ impl Registry {
     }
 
     /// Takes a slot for a new connection from `address`, displacing another one if necessary.
-    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<Slot, Full> {
+    pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Result<ActivitySlot, Full> {
         self.take_for(self.clients.client(address))
     }
 
     /// The same for a connection inside another one, which counts to no client: the outer one does.
-    pub(crate) fn take_inner(self: &Arc<Self>) -> Result<Slot, Full> {
+    pub(crate) fn take_inner(self: &Arc<Self>) -> Result<ActivitySlot, Full> {
         self.take_for(None)
     }
 
-    fn take_for(self: &Arc<Self>, client: Option<IpAddr>) -> Result<Slot, Full> {
+    fn take_for(self: &Arc<Self>, client: Option<IpAddr>) -> Result<ActivitySlot, Full> {
         let mut open = self.lock();
         let of_client = client.and_then(|client| open.clients.get(&client)).map_or(0, BTreeSet::len);
         let displaceable = match client {
@@ -173,7 +173,7 @@ impl Registry {
         drop(open);
         self.held.fetch_add(1, Ordering::Relaxed);
         let turns_of = client.map_or(TurnOwner::Connection(number), TurnOwner::Client);
-        Ok(Slot { registry: Arc::clone(self), number, turns_of, activity })
+        Ok(ActivitySlot { registry: Arc::clone(self), number, turns_of, activity })
     }
 
     /// Waits while too many displaced connections are still closing, because their sockets are open.
@@ -212,7 +212,7 @@ impl Registry {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnection> {
         self.state.lock().expect(UNPOISONED)
     }
 }
@@ -226,21 +226,21 @@ pub(crate) enum TurnOwner {
 
 /// The slot of one connection, released on drop.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct ActivitySlot {
     registry: Arc<Registry>,
     pub(crate) number: u64,
     turns_of: TurnOwner,
     pub(crate) activity: Arc<Activity>,
 }
 
-impl Slot {
+impl ActivitySlot {
     /// The turns of the connection, or of one direction of it.
     pub(crate) fn turns(&self) -> BulkMember<TurnOwner> {
         self.registry.bulk.join(self.turns_of)
     }
 }
 
-impl Drop for Slot {
+impl Drop for ActivitySlot {
     fn drop(&mut self) {
         self.registry.lock().remove(self.number);
         self.registry.held.fetch_sub(1, Ordering::Relaxed);
@@ -267,9 +267,9 @@ struct Marks {
     /// The time until which the peer must read a piece of an answer, by request.
     takes: BTreeMap<u64, Instant>,
     /// How long each request has waited for the peer.
-    waits: BTreeMap<u64, Waiting>,
+    waits: BTreeMap<u64, WaitMeasure>,
     /// How long written output has waited for the peer.
-    writing: Waiting,
+    writing: WaitMeasure,
     /// Streams that carry another protocol, which count as in use.
     other_protocols: usize,
     next: u64,
@@ -277,7 +277,7 @@ struct Marks {
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum CloseReason {
     Goes,
     /// It had no request for too long.
     Idle,
@@ -293,7 +293,7 @@ impl Activity {
             head_began: None,
             takes: BTreeMap::new(),
             waits: BTreeMap::new(),
-            writing: Waiting::default(),
+            writing: WaitMeasure::default(),
             other_protocols: 0,
             next: 0,
         };
@@ -338,13 +338,13 @@ impl Activity {
     }
 
     /// Begins a request whose head is complete.
-    pub(crate) fn begin(self: &Arc<Self>) -> Arc<Exchange> {
+    pub(crate) fn begin(self: &Arc<Self>) -> Arc<ActiveRequest> {
         let mut marks = self.lock();
         marks.in_flight += 1;
         marks.head_began = None;
         let number = marks.next;
         marks.next += 1;
-        Arc::new(Exchange {
+        Arc::new(ActiveRequest {
             activity: Arc::clone(self),
             number,
             received: AtomicU64::new(0),
@@ -361,18 +361,18 @@ impl Activity {
     }
 
     /// What to do with the connection now.
-    pub(crate) fn verdict(&self, settings: &HttpSettings, now: Instant, heads_are_timed: bool) -> Verdict {
+    pub(crate) fn verdict(&self, settings: &HttpSettings, now: Instant, heads_are_timed: bool) -> CloseReason {
         let marks = self.lock();
         let is_over = |since: Instant, limit: Duration| now.saturating_duration_since(since) >= limit;
         let slow_head = marks.head_began.is_some_and(|began| is_over(began, settings.header_read_timeout));
         if marks.takes.values().any(|deadline| now >= *deadline) {
-            Verdict::SlowReader
+            CloseReason::SlowReader
         } else if heads_are_timed && slow_head {
-            Verdict::SlowHead
+            CloseReason::SlowHead
         } else if marks.in_flight == 0 && is_over(marks.idle_since, settings.idle_timeout) {
-            Verdict::Idle
+            CloseReason::Idle
         } else {
-            Verdict::Goes
+            CloseReason::Goes
         }
     }
 
@@ -383,7 +383,7 @@ impl Activity {
 
 /// A request in flight; it ends when its last holder is dropped.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct ActiveRequest {
     activity: Arc<Activity>,
     number: u64,
     /// Bytes of the request's body that the handler has read.
@@ -391,7 +391,7 @@ pub(crate) struct Exchange {
     is_other_protocol: AtomicBool,
 }
 
-impl Exchange {
+impl ActiveRequest {
     /// Counts bytes of the request's body that the handler has read. Only its one reader calls this.
     pub(crate) fn consumed(&self, bytes: u64) {
         self.received.store(self.received.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
@@ -442,7 +442,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let other_protocols = usize::from(self.is_other_protocol.load(Ordering::Relaxed));
         let mut marks = self.activity.lock();
@@ -457,11 +457,11 @@ impl Drop for Exchange {
 /// Counts the received bytes of a request's body. It keeps the request in flight: drop it with the answer.
 #[derive(Clone, Debug)]
 pub struct Received {
-    exchange: Arc<Exchange>,
+    exchange: Arc<ActiveRequest>,
 }
 
 impl Received {
-    pub(crate) fn new(exchange: &Arc<Exchange>) -> Self {
+    pub(crate) fn new(exchange: &Arc<ActiveRequest>) -> Self {
         Received { exchange: Arc::clone(exchange) }
     }
 
@@ -475,11 +475,11 @@ impl Received {
 /// `CONNECT` over HTTP/2. Over HTTP/1.1 the connection itself becomes the stream and needs none.
 #[derive(Clone, Debug)]
 pub struct Hold {
-    _exchange: Arc<Exchange>,
+    _exchange: Arc<ActiveRequest>,
 }
 
 impl Hold {
-    pub(crate) fn new(exchange: &Arc<Exchange>) -> Self {
+    pub(crate) fn new(exchange: &Arc<ActiveRequest>) -> Self {
         exchange.leave_http();
         Hold { _exchange: Arc::clone(exchange) }
     }
@@ -560,17 +560,17 @@ mod tests {
         let activity = Arc::new(Activity::new());
         let now = Instant::now();
         let at = |seconds| activity.verdict(&settings, now + Duration::from_secs(seconds), true);
-        assert_eq!((at(0), at(74), at(76)), (Verdict::Goes, Verdict::Goes, Verdict::Idle));
+        assert_eq!((at(0), at(74), at(76)), (CloseReason::Goes, CloseReason::Goes, CloseReason::Idle));
         activity.bytes_received();
-        assert_eq!((at(9), at(11)), (Verdict::Goes, Verdict::SlowHead));
-        assert_eq!(activity.verdict(&settings, now + Duration::from_secs(11), false), Verdict::Goes);
+        assert_eq!((at(9), at(11)), (CloseReason::Goes, CloseReason::SlowHead));
+        assert_eq!(activity.verdict(&settings, now + Duration::from_secs(11), false), CloseReason::Goes);
         let exchange = activity.begin();
-        assert_eq!(at(100), Verdict::Goes);
+        assert_eq!(at(100), CloseReason::Goes);
         exchange.handed(now + Duration::from_secs(30), 0);
-        assert_eq!((at(29), at(31)), (Verdict::Goes, Verdict::SlowReader));
+        assert_eq!((at(29), at(31)), (CloseReason::Goes, CloseReason::SlowReader));
         exchange.asked();
-        assert_eq!(at(31), Verdict::Goes);
+        assert_eq!(at(31), CloseReason::Goes);
         drop(exchange);
-        assert_eq!(at(76), Verdict::Idle);
+        assert_eq!(at(76), CloseReason::Idle);
     }
 }

@@ -13,9 +13,9 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use thiserror::Error;
 use tokio::time::timeout;
 
-use crate::activity::{Exchange, Received};
+use crate::activity::{ActiveRequest, Received};
 use crate::settings::HttpSettings;
-use crate::slow_peer::Progress;
+use crate::slow_peer::PeerProgress;
 
 /// Maximum bytes passed to the connection at once: the memory of an answer is freed as the peer reads it.
 const PIECE_SIZE: usize = 64 << 10;
@@ -43,9 +43,9 @@ pub enum BodyError {
 pub struct RequestBody {
     /// `None` once it is being drained.
     incoming: Option<Incoming>,
-    reading: Progress,
+    reading: PeerProgress,
     drain: Drain,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ActiveRequest>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,9 +58,9 @@ pub(crate) struct Drain {
 
 impl RequestBody {
     /// Creates a body; `waits`: the peer sends nothing before it receives permission (`Expect: 100-continue`).
-    pub(crate) fn new(incoming: Incoming, exchange: Arc<Exchange>, settings: &HttpSettings, waits: bool) -> Self {
+    pub(crate) fn new(incoming: Incoming, exchange: Arc<ActiveRequest>, settings: &HttpSettings, waits: bool) -> Self {
         let (bytes_max, timeout) = (settings.refused_body_max, settings.refused_body_timeout);
-        let reading = Progress::new(settings.body_timeout, settings.body_progress_min);
+        let reading = PeerProgress::new(settings.body_timeout, settings.body_progress_min);
         RequestBody { incoming: Some(incoming), reading, drain: Drain { bytes_max, timeout, is_vain: waits }, exchange }
     }
 
@@ -134,7 +134,7 @@ fn size_of(frame: &Option<Result<Frame<Bytes>, hyper::Error>>) -> u64 {
     data.map_or(0, |data| data.len() as u64)
 }
 
-async fn discard(mut incoming: Incoming, bytes_max: u64, exchange: &Exchange) {
+async fn discard(mut incoming: Incoming, bytes_max: u64, exchange: &ActiveRequest) {
     let mut bytes = 0;
     loop {
         let frame = poll_fn(|cx| {
@@ -155,7 +155,7 @@ async fn discard(mut incoming: Incoming, bytes_max: u64, exchange: &Exchange) {
 
 /// A body with these bytes.
 pub fn bytes(bytes: Bytes) -> ResponseBody {
-    Buffers::new([bytes], ()).boxed_unsync()
+    BufferedBody::new([bytes], ()).boxed_unsync()
 }
 
 /// An empty body.
@@ -165,22 +165,22 @@ pub fn empty() -> ResponseBody {
 
 /// A body of buffers in order, returned in pieces of up to 64 KiB, together with an owner that is dropped with it.
 #[derive(Debug)]
-pub struct Buffers<H> {
+pub struct BufferedBody<H> {
     buffers: VecDeque<Bytes>,
     left: u64,
     _holds: H,
 }
 
-impl<H> Buffers<H> {
+impl<H> BufferedBody<H> {
     /// A body with the bytes of `buffers`; `holds` lives as long as the body.
     pub fn new(buffers: impl IntoIterator<Item = Bytes>, holds: H) -> Self {
         let buffers: VecDeque<Bytes> = buffers.into_iter().filter(|buffer| !buffer.is_empty()).collect();
         let left = buffers.iter().map(|buffer| buffer.len() as u64).sum();
-        Buffers { buffers, left, _holds: holds }
+        BufferedBody { buffers, left, _holds: holds }
     }
 }
 
-impl<H: Unpin> Body for Buffers<H> {
+impl<H: Unpin> Body for BufferedBody<H> {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -207,7 +207,7 @@ impl<H: Unpin> Body for Buffers<H> {
 #[derive(Debug)]
 pub(crate) struct Sending {
     body: ResponseBody,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ActiveRequest>,
     /// The time for a piece, and the number of bytes that it is for.
     timeout: Duration,
     progress_min: u64,
@@ -216,7 +216,12 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    pub(crate) fn new(body: ResponseBody, exchange: Arc<Exchange>, settings: &HttpSettings, is_timed: bool) -> Self {
+    pub(crate) fn new(
+        body: ResponseBody,
+        exchange: Arc<ActiveRequest>,
+        settings: &HttpSettings,
+        is_timed: bool,
+    ) -> Self {
         let (timeout, progress_min) = (settings.write_timeout, settings.write_progress_min);
         Sending { body, exchange, timeout, progress_min, is_timed }
     }

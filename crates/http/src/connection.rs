@@ -19,13 +19,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::activity::{Activity, Exchange, Hold, Registry, Slot, Verdict, count};
+use crate::activity::{ActiveRequest, Activity, ActivitySlot, CloseReason, Hold, Registry, count};
 use crate::body::{RequestBody, ResponseBody, Sending};
-use crate::gather::{Gathered, Outbox};
+use crate::gather::{GatheredStream, GatheredWriter};
 use crate::settings::HttpSettings;
-use crate::slow_peer::Progress;
+use crate::slow_peer::PeerProgress;
 use crate::strict::{Decision, Strict};
-use crate::watched::Watched;
+use crate::watched::WatchedStream;
 
 /// Checks of a connection per shortest timeout, within these bounds.
 const LOOKS_PER_TIMEOUT: u32 = 8;
@@ -45,7 +45,7 @@ pub enum Protocol {
 
 /// The peer of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct ConnectionPeer {
     /// The peer's address.
     pub address: SocketAddr,
     /// Its protocol.
@@ -62,13 +62,13 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(
         self: Arc<Self>,
         request: Request<RequestBody>,
-        peer: Arc<Peer>,
+        peer: Arc<ConnectionPeer>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send;
 }
 
 /// How a connection ended.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum ConnectionEnd {
     Closed,
     Displaced,
     Cut(&'static str),
@@ -139,7 +139,7 @@ impl<H> StreamServer<H> {
 impl<H: Handler> StreamServer<H> {
     /// Serves HTTP on a stream until it ends, with the limits and handler of the listener. It counts as a connection of the
     /// listener; at the connection limit it ends at once.
-    pub async fn serve<S>(&self, stream: S, peer: Peer)
+    pub async fn serve<S>(&self, stream: S, peer: ConnectionPeer)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -148,14 +148,14 @@ impl<H: Handler> StreamServer<H> {
         }
     }
 
-    pub(crate) async fn serve_in<S>(&self, slot: Slot, stream: S, peer: Peer) -> End
+    pub(crate) async fn serve_in<S>(&self, slot: ActivitySlot, stream: S, peer: ConnectionPeer) -> ConnectionEnd
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let activity = Arc::clone(&slot.activity);
         let close_time = self.close_time(slot.number);
-        let writing = Progress::new(self.settings.write_timeout, self.settings.write_progress_min);
-        let stream = Watched::new(stream, writing, slot);
+        let writing = PeerProgress::new(self.settings.write_timeout, self.settings.write_progress_min);
+        let stream = WatchedStream::new(stream, writing, slot);
         let peer = Arc::new(peer);
         let is_http2 = peer.protocol == Protocol::Http2;
         let (stream_server, for_requests, decision) = (self.clone(), Arc::clone(&activity), Decision::default());
@@ -165,7 +165,7 @@ impl<H: Handler> StreamServer<H> {
             stream_server.clone().answer(request, exchange, peer, for_decision.clone(), for_answers.clone())
         });
         if is_http2 {
-            let stream = Gathered::new(stream);
+            let stream = GatheredStream::new(stream);
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder
                 .timer(TokioTimer::new())
@@ -196,8 +196,8 @@ impl<H: Handler> StreamServer<H> {
     fn answer(
         self,
         request: Request<Incoming>,
-        exchange: Arc<Exchange>,
-        peer: Arc<Peer>,
+        exchange: Arc<ActiveRequest>,
+        peer: Arc<ConnectionPeer>,
         decision: Decision,
         close_time: CloseTime,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + Send + 'static {
@@ -230,22 +230,22 @@ impl<H: Handler> StreamServer<H> {
     }
 
     /// How a connection with an error ended.
-    fn ended(&self, error: hyper::Error) -> End {
+    fn ended(&self, error: hyper::Error) -> ConnectionEnd {
         if !reads_too_slowly(&error) {
-            return End::Broken(error);
+            return ConnectionEnd::Broken(error);
         }
         count(&self.registry.tallies.cut);
-        End::Cut(READS_TOO_SLOWLY)
+        ConnectionEnd::Cut(READS_TOO_SLOWLY)
     }
 
     /// Drives a connection and ends it if its peer is too slow, it was displaced, or the listener stops. An HTTP/2 connection has a
     /// `close_time`, after which its peer is asked to close; over HTTP/1.1, answers do that.
-    async fn watch<C: Connection, O: Outbox + Unpin>(
+    async fn watch<C: HttpConnection, O: GatheredWriter + Unpin>(
         &self,
         mut connection: Driven<'_, C, O>,
         activity: &Activity,
         close_time: Option<&CloseTime>,
-    ) -> End {
+    ) -> ConnectionEnd {
         let settings = &self.settings;
         let is_http2 = close_time.is_some();
         let mut phase = self.phase.clone();
@@ -261,11 +261,11 @@ impl<H: Handler> StreamServer<H> {
             let until_due = due.map_or(Duration::MAX, |due| due.saturating_duration_since(Instant::now()));
             let pause = look_pause(settings).min(until_due);
             tokio::select! {
-                ended = &mut connection => return ended.map_or_else(|error| self.ended(error), |()| End::Closed),
+                ended = &mut connection => return ended.map_or_else(|error| self.ended(error), |()| ConnectionEnd::Closed),
                 () = activity.displaced.notified() => {
                     // The reason is sent if possible, without waiting: the new connection has the slot already.
                     end(connection, Duration::ZERO).await;
-                    return End::Displaced;
+                    return ConnectionEnd::Displaced;
                 }
                 now = next_phase(&mut phase, seen) => match now {
                     ShutdownPhase::Notice => seen = now,
@@ -273,19 +273,19 @@ impl<H: Handler> StreamServer<H> {
                         seen = now;
                         connection.graceful_shutdown();
                     }
-                    ShutdownPhase::Serving | ShutdownPhase::Closing => return End::Closed,
+                    ShutdownPhase::Serving | ShutdownPhase::Closing => return ConnectionEnd::Closed,
                 },
                 () = sleep(pause) => match activity.verdict(settings, Instant::now(), !is_http2) {
-                    Verdict::Goes => {}
-                    Verdict::Idle => {
+                    CloseReason::Goes => {}
+                    CloseReason::Idle => {
                         count(&self.registry.tallies.idle);
                         end(connection, settings.close_timeout).await;
-                        return End::Closed;
+                        return ConnectionEnd::Closed;
                     }
                     verdict => {
                         count(&self.registry.tallies.cut);
-                        let is_head = verdict == Verdict::SlowHead;
-                        return End::Cut(if is_head { "the head arrives too slowly" } else { READS_TOO_SLOWLY });
+                        let is_head = verdict == CloseReason::SlowHead;
+                        return ConnectionEnd::Cut(if is_head { "the head arrives too slowly" } else { READS_TOO_SLOWLY });
                     }
                 },
             }
@@ -310,7 +310,7 @@ fn look_pause(settings: &HttpSettings) -> Duration {
 }
 
 /// Shuts the connection down gracefully.
-async fn end<C: Connection, O: Outbox + Unpin>(mut connection: Driven<'_, C, O>, limit: Duration) {
+async fn end<C: HttpConnection, O: GatheredWriter + Unpin>(mut connection: Driven<'_, C, O>, limit: Duration) {
     connection.graceful_shutdown();
     // The peer's reaction does not matter.
     let _ = timeout(limit, connection).await;
@@ -323,7 +323,7 @@ struct Driven<'c, C, O> {
     ended: Option<hyper::Result<()>>,
 }
 
-impl<'c, C: Connection, O> Driven<'c, C, O> {
+impl<'c, C: HttpConnection, O> Driven<'c, C, O> {
     fn new(connection: Pin<&'c mut C>, outbox: O) -> Self {
         Driven { connection, outbox, ended: None }
     }
@@ -333,7 +333,7 @@ impl<'c, C: Connection, O> Driven<'c, C, O> {
     }
 }
 
-impl<C: Connection, O: Outbox + Unpin> Future for Driven<'_, C, O> {
+impl<C: HttpConnection, O: GatheredWriter + Unpin> Future for Driven<'_, C, O> {
     type Output = hyper::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<hyper::Result<()>> {
@@ -354,13 +354,13 @@ impl<C: Connection, O: Outbox + Unpin> Future for Driven<'_, C, O> {
 }
 
 /// The operations that both kinds of connections support.
-trait Connection: Future<Output = hyper::Result<()>> {
+trait HttpConnection: Future<Output = hyper::Result<()>> {
     fn graceful_shutdown(self: Pin<&mut Self>);
 }
 
 macro_rules! connection {
     ($type:ty, $($bounds:tt)*) => {
-        impl<I, S> Connection for $type
+        impl<I, S> HttpConnection for $type
         where
             I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
             S: hyper::service::HttpService<Incoming, ResBody = Sending>,

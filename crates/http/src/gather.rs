@@ -16,28 +16,28 @@ const SIZE_MAX: usize = 16 << 10;
 
 /// The stream that the HTTP library uses. Clones share it: the code that drives the connection sends what was gathered.
 #[derive(Debug)]
-pub(crate) struct Gathered<S>(Arc<Mutex<Shared<S>>>);
+pub(crate) struct GatheredStream<S>(Arc<Mutex<SharedStream<S>>>);
 
 #[derive(Debug)]
-struct Shared<S> {
+struct SharedStream<S> {
     stream: BufWriter<S>,
     /// The error of a flush, to be returned to the library.
     failure: Option<io::Error>,
 }
 
-impl<S> Clone for Gathered<S> {
+impl<S> Clone for GatheredStream<S> {
     fn clone(&self) -> Self {
-        Gathered(Arc::clone(&self.0))
+        GatheredStream(Arc::clone(&self.0))
     }
 }
 
-impl<S: AsyncWrite> Gathered<S> {
+impl<S: AsyncWrite> GatheredStream<S> {
     pub(crate) fn new(stream: S) -> Self {
         let stream = BufWriter::with_capacity(SIZE_MAX, stream);
-        Gathered(Arc::new(Mutex::new(Shared { stream, failure: None })))
+        GatheredStream(Arc::new(Mutex::new(SharedStream { stream, failure: None })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared<S>> {
+    fn lock(&self) -> MutexGuard<'_, SharedStream<S>> {
         self.0.lock().expect("nothing panics while this is locked")
     }
 
@@ -54,19 +54,19 @@ impl<S: AsyncWrite> Gathered<S> {
 }
 
 /// Sends the bytes that a connection has gathered.
-pub(crate) trait Outbox {
+pub(crate) trait GatheredWriter {
     /// Sends the bytes; completes when none are left. If it fails, the connection is woken to handle the error.
     fn poll_send(&self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 /// For connections that buffer nothing.
-impl Outbox for () {
+impl GatheredWriter for () {
     fn poll_send(&self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 }
 
-impl<S: AsyncWrite + Unpin> Outbox for Gathered<S> {
+impl<S: AsyncWrite + Unpin> GatheredWriter for GatheredStream<S> {
     fn poll_send(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut shared = self.lock();
         if shared.failure.is_some() {
@@ -81,13 +81,13 @@ impl<S: AsyncWrite + Unpin> Outbox for Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gathered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for GatheredStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.with(|stream| stream.poll_read(cx, out))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for GatheredStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.with(|stream| stream.poll_write(cx, bytes))
     }

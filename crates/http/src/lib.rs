@@ -21,12 +21,12 @@ mod waiting;
 mod watched;
 
 pub use activity::{Hold, HttpCounters, Received};
-pub use body::{BodyError, Buffers, RequestBody, ResponseBody, bytes, empty};
-pub use connection::{Handler, Peer, Protocol, StreamServer};
-pub use listener::{Event, Listener, ListenerOptions, Observer, protocol_of};
+pub use body::{BodyError, BufferedBody, RequestBody, ResponseBody, bytes, empty};
+pub use connection::{ConnectionPeer, Handler, Protocol, StreamServer};
+pub use listener::{Listener, ListenerEvent, ListenerObserver, ListenerOptions, protocol_of};
 pub use pieces::{BODY_PIECE_SIZE, Pieces};
-pub use problem::{Problem, status};
-pub use settings::{HttpSettings, SettingsError};
+pub use problem::{HttpProblem, status};
+pub use settings::{HttpSettings, HttpSettingsError};
 
 /// The media types of JSON Lines, a JSON document on each line. Not among them: `application/json-seq` (RFC 7464), whose texts begin with
 /// a record separator and may have line breaks.

@@ -15,8 +15,8 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_boring::{SslStream, SslStreamBuilder};
 
-use crate::activity::{HttpCounters, Registry, Slot, count};
-use crate::connection::{End, Handler, Peer, Protocol, StreamServer};
+use crate::activity::{ActivitySlot, HttpCounters, Registry, count};
+use crate::connection::{ConnectionEnd, ConnectionPeer, Handler, Protocol, StreamServer};
 use crate::settings::HttpSettings;
 
 /// BoringSSL reads a record in two parts and writes each record separately; buffers of this size combine them.
@@ -24,7 +24,7 @@ const BUFFER_SIZE: usize = 16 << 10;
 
 /// An event of a listener other than a request, for logs.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum ListenerEvent<'a> {
     /// The system returned an error instead of a socket.
     CannotAccept(&'a io::Error),
     /// A connection was refused at a limit.
@@ -40,9 +40,9 @@ pub enum Event<'a> {
 }
 
 /// Receives events; called on a network thread, so it must not block.
-pub trait Observer: Send + Sync + 'static {
+pub trait ListenerObserver: Send + Sync + 'static {
     /// Something happened.
-    fn happened(&self, event: &Event<'_>);
+    fn happened(&self, event: &ListenerEvent<'_>);
 }
 
 /// The address and the settings of a listener.
@@ -54,7 +54,7 @@ pub struct ListenerOptions {
     /// Limits.
     pub settings: HttpSettings,
     /// The observer of events.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn ListenerObserver>,
 }
 
 /// A running listener. Dropping it stops everything at once; [`Listener::shutdown`] is graceful.
@@ -168,7 +168,7 @@ async fn accept<H: Handler>(
     listener: TcpListener,
     stream_server: StreamServer<H>,
     acceptor: Option<Acceptor>,
-    observer: Arc<dyn Observer>,
+    observer: Arc<dyn ListenerObserver>,
 ) {
     loop {
         stream_server.registry.room().await;
@@ -179,7 +179,7 @@ async fn accept<H: Handler>(
                     Ok(slot) => slot,
                     Err(full) => {
                         count(&stream_server.registry.tallies.refused);
-                        observer.happened(&Event::Refused(address, full));
+                        observer.happened(&ListenerEvent::Refused(address, full));
                         continue;
                     }
                 };
@@ -187,15 +187,15 @@ async fn accept<H: Handler>(
                     (stream_server.clone(), Arc::clone(&observer), acceptor.clone());
                 tokio::spawn(async move {
                     match serve(socket, address, &stream_server, acceptor, slot, &*observer).await {
-                        End::Closed | End::Displaced => {}
-                        End::Cut(reason) => observer.happened(&Event::Cut(address, reason)),
-                        End::Broken(error) => observer.happened(&Event::Broken(address, &error)),
+                        ConnectionEnd::Closed | ConnectionEnd::Displaced => {}
+                        ConnectionEnd::Cut(reason) => observer.happened(&ListenerEvent::Cut(address, reason)),
+                        ConnectionEnd::Broken(error) => observer.happened(&ListenerEvent::Broken(address, &error)),
                     }
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                observer.happened(&Event::CannotAccept(&error));
+                observer.happened(&ListenerEvent::CannotAccept(&error));
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -208,10 +208,10 @@ async fn serve<H: Handler>(
     address: SocketAddr,
     stream_server: &StreamServer<H>,
     acceptor: Option<Acceptor>,
-    slot: Slot,
-    observer: &dyn Observer,
-) -> End {
-    let mut peer = Peer { address, protocol: Protocol::Http1, server_name: None };
+    slot: ActivitySlot,
+    observer: &dyn ListenerObserver,
+) -> ConnectionEnd {
+    let mut peer = ConnectionPeer { address, protocol: Protocol::Http1, server_name: None };
     // A broken socket is reported when it is read.
     let _ = prepare_socket(&socket, stream_server.settings.half_open_timeout);
     let Some(acceptor) = acceptor else { return stream_server.serve_in(slot, socket, peer).await };
@@ -219,7 +219,7 @@ async fn serve<H: Handler>(
     let context = acceptor.context();
     let shaken = tokio::select! {
         shaken = stream_server.tls_handshake(socket, &context) => shaken,
-        () = slot.activity.displaced.notified() => return End::Displaced,
+        () = slot.activity.displaced.notified() => return ConnectionEnd::Displaced,
     };
     let failure = match shaken {
         Ok(stream) => {
@@ -230,10 +230,10 @@ async fn serve<H: Handler>(
         Err(failure) => failure,
     };
     observer.happened(&match &failure {
-        Some(reason) => Event::HandshakeFailed(address, reason),
-        None => Event::Left(address),
+        Some(reason) => ListenerEvent::HandshakeFailed(address, reason),
+        None => ListenerEvent::Left(address),
     });
-    End::Closed
+    ConnectionEnd::Closed
 }
 
 impl<H> StreamServer<H> {

@@ -16,7 +16,7 @@ pub fn status(code: ErrorCode) -> StatusCode {
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct HttpProblem {
     /// The status, which also gives the title: that of the code, unless HTTP asks for another.
     pub status: StatusCode,
     /// The code, for programs.
@@ -27,16 +27,16 @@ pub struct Problem {
     pub retry_after: Option<Duration>,
 }
 
-impl Problem {
+impl HttpProblem {
     /// Creates an error response.
     pub fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Problem { status: status(code), code, detail: detail.into(), retry_after: None }
+        HttpProblem { status: status(code), code, detail: detail.into(), retry_after: None }
     }
 
     /// Adds a delay before a retry.
     #[must_use]
     pub fn retry_after(self, pause: Duration) -> Self {
-        Problem { retry_after: Some(pause), ..self }
+        HttpProblem { retry_after: Some(pause), ..self }
     }
 
     /// The HTTP response.

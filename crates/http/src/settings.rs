@@ -60,7 +60,7 @@ settings! {
 
 /// A bound that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SettingsError {
+pub enum HttpSettingsError {
     /// None at all.
     #[error("`{0}` is 0: set it to at least 1")]
     Zero(&'static str),
@@ -88,7 +88,7 @@ impl HttpSettings {
     ///
     /// # Errors
     /// The first problem found.
-    pub fn validate(&self) -> Result<(), SettingsError> {
+    pub fn validate(&self) -> Result<(), HttpSettingsError> {
         let counts = [
             ("connections_max", self.connections_max as u64),
             ("client_connections_max", self.client_connections_max as u64),
@@ -98,7 +98,7 @@ impl HttpSettings {
             ("write_progress_min", self.write_progress_min),
         ];
         if let Some((setting, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-            return Err(SettingsError::Zero(setting));
+            return Err(HttpSettingsError::Zero(setting));
         }
         let times = [
             ("handshake_timeout", self.handshake_timeout),
@@ -108,13 +108,13 @@ impl HttpSettings {
             ("idle_timeout", self.idle_timeout),
         ];
         if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
-            return Err(SettingsError::NoTime(setting));
+            return Err(HttpSettingsError::NoTime(setting));
         }
         if !(HEADER_SIZE_MIN..=HEADER_SIZE_MAX).contains(&self.header_size_max) {
-            return Err(SettingsError::HeaderSize);
+            return Err(HttpSettingsError::HeaderSize);
         }
         if self.half_open_timeout < HALF_OPEN_TIMEOUT_MIN {
-            return Err(SettingsError::HalfOpen);
+            return Err(HttpSettingsError::HalfOpen);
         }
         Ok(())
     }
@@ -129,12 +129,12 @@ mod tests {
         assert_eq!(HttpSettings::default().validate(), Ok(()));
         let defaults = HttpSettings::default;
         let none = HttpSettings { streams_max: 0, ..defaults() };
-        assert_eq!(none.validate(), Err(SettingsError::Zero("streams_max")));
+        assert_eq!(none.validate(), Err(HttpSettingsError::Zero("streams_max")));
         let no_time = HttpSettings { body_timeout: Duration::ZERO, ..defaults() };
-        assert_eq!(no_time.validate(), Err(SettingsError::NoTime("body_timeout")));
+        assert_eq!(no_time.validate(), Err(HttpSettingsError::NoTime("body_timeout")));
         let head = HttpSettings { header_size_max: HEADER_SIZE_MIN - 1, ..defaults() };
-        assert_eq!(head.validate(), Err(SettingsError::HeaderSize));
+        assert_eq!(head.validate(), Err(HttpSettingsError::HeaderSize));
         let half_open = HttpSettings { half_open_timeout: Duration::from_millis(1999), ..defaults() };
-        assert_eq!(half_open.validate(), Err(SettingsError::HalfOpen));
+        assert_eq!(half_open.validate(), Err(HttpSettingsError::HalfOpen));
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The progress of one direction of one peer.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct PeerProgress {
     timeout: Duration,
     bytes_min: u64,
     /// In the current period: the time spent waiting, and the bytes moved.
@@ -18,9 +18,9 @@ pub(crate) struct Progress {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Progress {
+impl PeerProgress {
     pub(crate) fn new(timeout: Duration, bytes_min: u64) -> Self {
-        Progress { timeout, bytes_min, waited: Duration::ZERO, bytes: 0, waiting_since: None, timer: None }
+        PeerProgress { timeout, bytes_min, waited: Duration::ZERO, bytes: 0, waiting_since: None, timer: None }
     }
 
     /// Call it while waiting for the peer: completes when the peer is too slow.
@@ -57,8 +57,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_waiting_counts_and_enough_bytes_restart_it() {
-        let mut progress = Progress::new(Duration::from_secs(10), 100);
-        let wait = async |progress: &mut Progress, millis| {
+        let mut progress = PeerProgress::new(Duration::from_secs(10), 100);
+        let wait = async |progress: &mut PeerProgress, millis| {
             timeout(Duration::from_millis(millis), poll_fn(|cx| progress.poll_overdue(cx))).await.is_ok()
         };
         assert!(!wait(&mut progress, 9_000).await);

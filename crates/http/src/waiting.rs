@@ -21,13 +21,13 @@ pub(crate) enum Displacement {
 
 /// The measure for one direction of one request.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitMeasure {
     since: Option<Instant>,
     /// In microseconds, excluding the time since `since`.
     debt: i64,
 }
 
-impl Waiting {
+impl WaitMeasure {
     /// Starts waiting for the peer.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.since.get_or_insert(now);
@@ -60,7 +60,7 @@ mod tests {
     fn bytes_now_and_then_and_a_fast_beginning_do_not_hide_slowness() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut dribbling = Waiting::default();
+        let mut dribbling = WaitMeasure::default();
         assert_eq!(dribbling.debt(at(9)), None, "nobody waits");
         for second in 0..20 {
             dribbling.begin(at(second));
@@ -69,7 +69,7 @@ mod tests {
         dribbling.begin(at(20));
         assert!(dribbling.debt(at(20)).unwrap() > Duration::from_secs(19));
 
-        let mut fast = Waiting::default();
+        let mut fast = WaitMeasure::default();
         fast.begin(at(0));
         fast.progressed(at(1), 1 << 30);
         fast.begin(at(1));
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_steady_peer_owes_nothing() {
         let start = Instant::now();
-        let mut steady = Waiting::default();
+        let mut steady = WaitMeasure::default();
         for second in 0..100 {
             let now = start + Duration::from_secs(second);
             steady.begin(now);

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 use leafseal_net::BulkMember;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::activity::{Slot, TurnOwner};
-use crate::slow_peer::Progress;
+use crate::activity::{ActivitySlot, TurnOwner};
+use crate::slow_peer::PeerProgress;
 
 /// Bytes read or written before other connections are served: some tens of microseconds of TLS. The HTTP library and the runtime limit a
 /// turn by the number of reads and writes, so a connection that is always ready could move megabytes in one turn.
@@ -16,28 +16,28 @@ const TURN_BYTES_MAX: usize = 64 << 10;
 
 /// A stream with the slot of its connection, which it keeps after a switch to another protocol.
 #[derive(Debug)]
-pub(crate) struct Watched<S> {
+pub(crate) struct WatchedStream<S> {
     stream: S,
-    writing: Progress,
-    slot: Slot,
+    writing: PeerProgress,
+    slot: ActivitySlot,
     /// Whether written output waits for the peer, and the bytes written since it last did.
     is_waiting: bool,
     written: u64,
-    reads: Direction,
-    writes: Direction,
+    reads: StreamDirection,
+    writes: StreamDirection,
 }
 
 /// One direction of a stream. Each has its own turns, because different tasks may wait for them.
 #[derive(Debug)]
-struct Direction {
+struct StreamDirection {
     turns: BulkMember<TurnOwner>,
     /// Bytes moved in this turn.
     moved: usize,
 }
 
-impl Direction {
-    fn new(slot: &Slot) -> Self {
-        Direction { turns: slot.turns(), moved: 0 }
+impl StreamDirection {
+    fn new(slot: &ActivitySlot) -> Self {
+        StreamDirection { turns: slot.turns(), moved: 0 }
     }
 
     /// Ready during this turn. Once enough bytes were moved in it, the connection is served again after all others that are ready.
@@ -57,10 +57,10 @@ impl Direction {
     }
 }
 
-impl<S> Watched<S> {
-    pub(crate) fn new(stream: S, writing: Progress, slot: Slot) -> Self {
-        let (reads, writes) = (Direction::new(&slot), Direction::new(&slot));
-        Watched { stream, writing, slot, is_waiting: false, written: 0, reads, writes }
+impl<S> WatchedStream<S> {
+    pub(crate) fn new(stream: S, writing: PeerProgress, slot: ActivitySlot) -> Self {
+        let (reads, writes) = (StreamDirection::new(&slot), StreamDirection::new(&slot));
+        WatchedStream { stream, writing, slot, is_waiting: false, written: 0, reads, writes }
     }
 
     /// Turns a pending operation into an error once the peer has been too slow for too long.
@@ -86,7 +86,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         ready!(self.reads.poll_turn(cx));
         let before = out.filled().len();
@@ -100,7 +100,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.writes.poll_turn(cx));
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
@@ -173,10 +173,10 @@ mod tests {
         }
     }
 
-    fn watched<S>(stream: S) -> Watched<S> {
+    fn watched<S>(stream: S) -> WatchedStream<S> {
         let registry = Arc::new(Registry::new(1, ClientBound { connections_max: 1, trusted_balancers: Vec::new() }));
         let slot = registry.take_inner().expect("the only connection");
-        Watched::new(stream, Progress::new(Duration::from_secs(1), 1), slot)
+        WatchedStream::new(stream, PeerProgress::new(Duration::from_secs(1), 1), slot)
     }
 
     /// Bytes moved before each pause, of four turns.

@@ -6,8 +6,8 @@ use crate::error::Location;
 use crate::postgres::{PostgresKeystore, PostgresSettings};
 use crate::sql::OpenMode;
 use crate::sqlite::SqliteKeystore;
-use crate::store::{Environment, Keystore, Limits};
-use crate::{CheckReport, Error};
+use crate::store::{Environment, Keystore, StoreLimits};
+use crate::{CheckReport, StoreError};
 
 /// Where a store is, or is to be.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,12 @@ impl StoreAddress<'_> {
     ///
     /// # Errors
     /// As [`SqliteKeystore::open`] and [`PostgresKeystore::open`].
-    pub fn open(&self, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Box<dyn Keystore>, Error> {
+    pub fn open(
+        &self,
+        mode: OpenMode,
+        environment: Environment,
+        limits: StoreLimits,
+    ) -> Result<Box<dyn Keystore>, StoreError> {
         Ok(match self {
             Self::File(path) => Box::new(SqliteKeystore::open(path, mode, environment, limits)?),
             Self::Database(settings) => Box::new(PostgresKeystore::open(settings, mode, environment, limits)?),
@@ -59,9 +64,9 @@ pub struct Copied {
 pub fn copy_store(
     from: &StoreAddress<'_>,
     to: &StoreAddress<'_>,
-    environment: impl Fn() -> Result<Environment, Error>,
-    limits: Limits,
-) -> Result<Copied, Error> {
+    environment: impl Fn() -> Result<Environment, StoreError>,
+    limits: StoreLimits,
+) -> Result<Copied, StoreError> {
     let read = || match from {
         StoreAddress::File(path) => SqliteKeystore::open(path, OpenMode::Existing, environment()?, limits)?.content(),
         StoreAddress::Database(settings) => {
@@ -75,7 +80,7 @@ pub fn copy_store(
     }
     let report = to.open(OpenMode::Existing, environment()?, limits)?.check()?;
     if read()? != content {
-        return Err(Error::ChangedMeanwhile(from.location()));
+        return Err(StoreError::ChangedMeanwhile(from.location()));
     }
     if matches!(to, StoreAddress::Database(_)) {
         // Engines need it, and may log in with a role that only reads.

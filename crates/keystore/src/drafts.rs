@@ -19,14 +19,14 @@ const ATTEMPTS: u64 = 8;
 
 /// An empty file for what another is to hold.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct DraftStore {
     /// To be written. Locked until it is dropped.
     pub file: File,
     /// Its path, until it is renamed, linked or removed.
     pub path: PathBuf,
 }
 
-impl Draft {
+impl DraftStore {
     /// Creates a draft of `path`, with these permissions from the moment that it exists. `random` makes its name.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Draft {
                     file.lock()?;
                     // Somebody else may have taken it for an abandoned one before it was locked.
                     if file.metadata()?.nlink() > 0 {
-                        return Ok(Draft { file, path: draft });
+                        return Ok(DraftStore { file, path: draft });
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => last = error,
@@ -142,7 +142,7 @@ mod tests {
         for name in left.iter().chain(&kept) {
             fs::write(folder.path().join(name), "secret").expect("written");
         }
-        let draft = Draft::create(&folder.path().join("other.key"), 0o600, 0).expect("created");
+        let draft = DraftStore::create(&folder.path().join("other.key"), 0o600, 0).expect("created");
         remove_abandoned_in(folder.path());
         let mut expected = [&kept[..], &["other.key.new-0000000000000000"]].concat();
         expected.sort_unstable();
@@ -154,8 +154,8 @@ mod tests {
     fn a_draft_that_is_being_written_stays() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("root.key");
-        let first = Draft::create(&path, 0o600, 1).expect("created");
-        let second = Draft::create(&path, 0o600, 1).expect("with the next name");
+        let first = DraftStore::create(&path, 0o600, 1).expect("created");
+        let second = DraftStore::create(&path, 0o600, 1).expect("with the next name");
         assert_ne!(first.path, second.path);
         remove_abandoned(&path);
         assert_eq!(names(folder.path()).len(), 2);

@@ -13,7 +13,7 @@ use crate::{ApiKeyId, AppName, ClientName};
 /// The reason why an operation was refused or failed. Unless stated otherwise nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum StoreError {
     /// No store at this place, or an empty file.
     #[error("no keystore at {0}: create one first")]
     NoStore(Location),
@@ -158,7 +158,7 @@ pub enum Error {
     #[error("too many {what}: at most {limit}")]
     TooMany {
         /// The kind of entry with a limit.
-        what: Counted,
+        what: LimitedEntries,
         /// The bound.
         limit: u32,
     },
@@ -231,7 +231,7 @@ impl From<&std::path::Path> for Location {
 
 /// Entries that are counted against a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counted {
+pub enum LimitedEntries {
     /// Apps in a store.
     Apps,
     /// Key versions of one app.
@@ -273,7 +273,7 @@ impl fmt::Display for KeyFault {
     }
 }
 
-impl fmt::Display for Counted {
+impl fmt::Display for LimitedEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Apps => "apps in the store",
@@ -285,7 +285,7 @@ impl fmt::Display for Counted {
     }
 }
 
-impl Error {
+impl StoreError {
     /// For `map_err`: an I/O error at `path`.
     pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();

@@ -10,16 +10,16 @@ use std::path::Path;
 use leafseal_crypto::{CryptoRng, Curve};
 
 use crate::copying::StoreAddress;
-use crate::model::{AppKeys, AppSummary, CheckReport, KeyPair, KeyState, TrimmedVersion};
+use crate::model::{AppKeyPair, AppKeys, AppSummary, CheckReport, KeyState, TrimmedVersion};
 use crate::postgres::PostgresKeystore;
 use crate::root_key::RootKey;
 use crate::sql::apps::{self, StoredPair};
 use crate::sql::value::Sql;
-use crate::sql::{Backend, OpenMode, SqlKeystore};
+use crate::sql::{OpenMode, SqlBackend, SqlKeystore};
 use crate::sqlite::SqliteKeystore;
-use crate::store::{Environment, Keystore, Limits};
-use crate::wrapping::{self, Place, StoreId};
-use crate::{AppName, Error};
+use crate::store::{Environment, Keystore, StoreLimits};
+use crate::wrapping::{self, KeyLocation, StoreId};
+use crate::{AppName, StoreError};
 
 /// The result of an extraction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +44,9 @@ pub fn extract_apps(
     of_original: Environment,
     to: &Path,
     apps: &BTreeSet<AppName>,
-    of_extract: impl Fn() -> Result<Environment, Error>,
-    limits: Limits,
-) -> Result<Extracted, Error> {
+    of_extract: impl Fn() -> Result<Environment, StoreError>,
+    limits: StoreLimits,
+) -> Result<Extracted, StoreError> {
     let (original, apps) = match from {
         StoreAddress::File(path) => read(&SqliteKeystore::open(path, OpenMode::Existing, of_original, limits)?, apps),
         StoreAddress::Database(settings) => {
@@ -60,45 +60,48 @@ pub fn extract_apps(
         apps.iter().try_for_each(|app| app.write(sql, id, &*root_key, rng.as_mut()))
     })?;
     let report = SqliteKeystore::open(to, OpenMode::Existing, of_extract()?, limits)?.check()?;
-    Ok(Extracted { left_out_count: apps.iter().map(App::left_out_count).sum(), report })
+    Ok(Extracted { left_out_count: apps.iter().map(ExtractedApp::left_out_count).sum(), report })
 }
 
 /// The id of a store, and some of its apps.
-fn read<B: Backend>(store: &SqlKeystore<B>, apps: &BTreeSet<AppName>) -> Result<(StoreId, Vec<App>), Error> {
-    let apps = apps.iter().map(|app| App::read(store, app)).collect::<Result<_, _>>()?;
+fn read<B: SqlBackend>(
+    store: &SqlKeystore<B>,
+    apps: &BTreeSet<AppName>,
+) -> Result<(StoreId, Vec<ExtractedApp>), StoreError> {
+    let apps = apps.iter().map(|app| ExtractedApp::read(store, app)).collect::<Result<_, _>>()?;
     Ok((store.id, apps))
 }
 
 /// An app to write.
-struct App {
+struct ExtractedApp {
     /// All versions with their public keys.
     summary: AppSummary,
     /// The active ones with their private keys.
     keys: AppKeys,
 }
 
-impl App {
-    fn read(from: &dyn Keystore, name: &AppName) -> Result<Self, Error> {
-        let unknown = || Error::UnknownApp(name.clone());
+impl ExtractedApp {
+    fn read(from: &dyn Keystore, name: &AppName) -> Result<Self, StoreError> {
+        let unknown = || StoreError::UnknownApp(name.clone());
         let mut summary = from.app_summary(name)?.ok_or_else(unknown)?;
         // Read after the summary, so it determines the active versions; a version added in between is not in the summary.
         let keys = from.load_app(name)?.ok_or_else(unknown)?;
         if keys.disabled {
-            return Err(Error::DisabledApp(name.clone()));
+            return Err(StoreError::DisabledApp(name.clone()));
         }
         for version in &mut summary.versions {
             let is_active = keys.versions.iter().any(|active| active.version == version.version);
             version.state = if is_active { KeyState::Active } else { KeyState::Disabled };
         }
         let app = Self { summary, keys };
-        if app.left_out_count() == app.summary.versions.len() { Err(Error::Busy) } else { Ok(app) }
+        if app.left_out_count() == app.summary.versions.len() { Err(StoreError::Busy) } else { Ok(app) }
     }
 
     fn left_out_count(&self) -> usize {
         self.summary.versions.iter().filter(|version| version.state == KeyState::Disabled).count()
     }
 
-    fn pair(&self, version: u32, curve: Curve) -> Option<&KeyPair> {
+    fn pair(&self, version: u32, curve: Curve) -> Option<&AppKeyPair> {
         self.keys.versions.iter().find(|active| active.version == version).map(|active| active.pair(curve))
     }
 
@@ -108,15 +111,15 @@ impl App {
         store: StoreId,
         root_key: &dyn RootKey,
         rng: &mut dyn CryptoRng,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let app = &self.summary.name;
         apps::write_app(sql, app, self.summary.created_at)?;
         for &TrimmedVersion { version, created_at } in &self.summary.trimmed {
-            apps::write_version(sql, &Place { store, app, version }, created_at, KeyState::Disabled)?;
+            apps::write_version(sql, &KeyLocation { store, app, version }, created_at, KeyState::Disabled)?;
         }
         // The oldest first, as they were made.
         for version in self.summary.versions.iter().rev() {
-            let place = Place { store, app, version: version.version };
+            let place = KeyLocation { store, app, version: version.version };
             apps::write_version(sql, &place, version.created_at, version.state)?;
             for public in [&version.r1, &version.k1] {
                 let wrapped = match self.pair(version.version, public.curve()) {

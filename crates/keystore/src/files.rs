@@ -13,8 +13,8 @@ use rustix::fs::OFlags;
 use rustix::process::{getegid, geteuid};
 use zeroize::Zeroizing;
 
-use crate::Error;
-use crate::drafts::{Draft, folder_of};
+use crate::StoreError;
+use crate::drafts::{DraftStore, folder_of};
 use crate::secret_path::{ROOT_USER, SecretPath};
 
 /// Permission bits of a new secret file.
@@ -22,16 +22,16 @@ const FILE_MODE: u32 = 0o600;
 /// Permission bits of a new folder.
 const FOLDER_MODE: u32 = 0o700;
 /// Refuses a path that belongs to another user, or whose mode lets others in.
-pub(crate) fn check_private(what: SecretPath, path: &Path, metadata: &fs::Metadata) -> Result<(), Error> {
+pub(crate) fn check_private(what: SecretPath, path: &Path, metadata: &fs::Metadata) -> Result<(), StoreError> {
     let (owner, user) = (metadata.uid(), geteuid().as_raw());
     if !is_trusted_owner(owner, user) {
-        return Err(Error::Owner { what, path: path.to_owned(), owner, user });
+        return Err(StoreError::Owner { what, path: path.to_owned(), owner, user });
     }
     let mode = metadata.mode() & 0o7777;
     if mode & what.refused_bits(owner, metadata.gid(), getegid().as_raw()) == 0 {
         return Ok(());
     }
-    Err(Error::Permissions { what, path: path.to_owned(), mode })
+    Err(StoreError::Permissions { what, path: path.to_owned(), mode })
 }
 
 /// Root may read and replace everything anyhow, so a file of root's is no worse than one of our own.
@@ -53,16 +53,16 @@ impl FileId {
 }
 
 /// Creates `folder` and what is missing above it, each 0700. One that exists keeps its mode.
-pub(crate) fn create_folder(folder: &Path) -> Result<(), Error> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(Error::io(folder))
+pub(crate) fn create_folder(folder: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(StoreError::io(folder))
 }
 
 /// Creates an empty file, 0600, unless there is one.
-pub(crate) fn create_empty_if_missing(path: &Path) -> Result<(), Error> {
+pub(crate) fn create_empty_if_missing(path: &Path) -> Result<(), StoreError> {
     match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(Error::io(path)(error)),
+        Err(error) => Err(StoreError::io(path)(error)),
     }
 }
 
@@ -70,35 +70,40 @@ pub(crate) fn create_empty_if_missing(path: &Path) -> Result<(), Error> {
 /// existing file is never touched.
 ///
 /// A kill may leave a draft, also 0600, which nobody reads; the next start removes it.
-pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng) -> Result<(), Error> {
-    let Draft { mut file, path: draft } = Draft::create(path, FILE_MODE, rng.next_u64()).map_err(Error::io(path))?;
+pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
+    let DraftStore { mut file, path: draft } =
+        DraftStore::create(path, FILE_MODE, rng.next_u64()).map_err(StoreError::io(path))?;
     // A link and not a rename, which would replace a file made meanwhile: a lost root key is a lost store.
     let published = file
         .write_all(content)
         .and_then(|()| file.sync_all())
-        .map_err(Error::io(&draft))
-        .and_then(|()| fs::hard_link(&draft, path).map_err(Error::io(path)));
-    let removed = fs::remove_file(&draft).map_err(Error::io(&draft));
+        .map_err(StoreError::io(&draft))
+        .and_then(|()| fs::hard_link(&draft, path).map_err(StoreError::io(path)));
+    let removed = fs::remove_file(&draft).map_err(StoreError::io(&draft));
     published?;
     removed?;
     let folder = folder_of(path);
-    File::open(folder).and_then(|handle| handle.sync_all()).map_err(Error::io(folder))
+    File::open(folder).and_then(|handle| handle.sync_all()).map_err(StoreError::io(folder))
 }
 
 /// Opens a regular file that is private, and refuses any other. Never waits: opening a FIFO would, for somebody to write.
-pub(crate) fn open_private(what: SecretPath, path: &Path) -> Result<File, Error> {
+pub(crate) fn open_private(what: SecretPath, path: &Path) -> Result<File, StoreError> {
     let without_waiting = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(without_waiting).open(path).map_err(Error::io(path))?;
-    let metadata = file.metadata().map_err(Error::io(path))?;
+    let file = OpenOptions::new().read(true).custom_flags(without_waiting).open(path).map_err(StoreError::io(path))?;
+    let metadata = file.metadata().map_err(StoreError::io(path))?;
     if !metadata.is_file() {
-        return Err(Error::NotAFile { what, path: path.to_owned() });
+        return Err(StoreError::NotAFile { what, path: path.to_owned() });
     }
     check_private(what, path, &metadata)?;
     Ok(file)
 }
 
 /// Reads all of `file`, at most `size_max` bytes, into a buffer that is wiped; `None` when it is longer. `path` is for errors.
-pub(crate) fn read_secret(mut file: File, path: &Path, size_max: usize) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+pub(crate) fn read_secret(
+    mut file: File,
+    path: &Path,
+    size_max: usize,
+) -> Result<Option<Zeroizing<Vec<u8>>>, StoreError> {
     // Read into a buffer that never grows: a growing vector would leave copies behind.
     let mut content = Zeroizing::new(vec![0; size_max + 1]);
     let mut size = 0;
@@ -107,7 +112,7 @@ pub(crate) fn read_secret(mut file: File, path: &Path, size_max: usize) -> Resul
             Ok(0) => break,
             Ok(count) => size += count,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::io(path)(error)),
+            Err(error) => return Err(StoreError::io(path)(error)),
         }
     }
     content.truncate(size);
@@ -130,7 +135,7 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(1);
         create_secret(&path, b"first", &mut rng).expect("created");
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, 0o600);
-        let Err(Error::Io { source, .. }) = create_secret(&path, b"second", &mut rng) else {
+        let Err(StoreError::Io { source, .. }) = create_secret(&path, b"second", &mut rng) else {
             panic!("replaced");
         };
         assert_eq!(source.kind(), ErrorKind::AlreadyExists);
@@ -148,7 +153,7 @@ mod tests {
             assert_eq!(read.map(|content| content.len()), fits.then_some(size));
         }
         let unreadable = File::open(folder.path()).expect("opened");
-        assert!(matches!(read_secret(unreadable, folder.path(), 8), Err(Error::Io { .. })));
+        assert!(matches!(read_secret(unreadable, folder.path(), 8), Err(StoreError::Io { .. })));
     }
 
     #[test]
@@ -195,11 +200,11 @@ mod tests {
         }
         for what in [SecretPath::RootKeyFile, SecretPath::StoreFile, SecretPath::StoreFolder] {
             match check_private(what, &path, &fs::metadata(&path).expect("there")) {
-                Err(Error::Owner { what: found, owner, .. }) => assert_eq!((found, owner), (what, other)),
+                Err(StoreError::Owner { what: found, owner, .. }) => assert_eq!((found, owner), (what, other)),
                 unexpected => panic!("{unexpected:?}"),
             }
         }
-        assert!(matches!(open_private(SecretPath::RootKeyFile, &path), Err(Error::Owner { .. })));
+        assert!(matches!(open_private(SecretPath::RootKeyFile, &path), Err(StoreError::Owner { .. })));
     }
 
     #[test]
@@ -214,20 +219,23 @@ mod tests {
         let opened = receiver.recv_timeout(std::time::Duration::from_secs(10)).expect("nobody writes, nobody waits");
         let refusal = opened.expect_err("no regular file");
         assert_eq!(refusal.to_string(), format!("the root key file {} is not a regular file", fifo.display()));
-        assert!(matches!(open_private(SecretPath::RootKeyFile, folder.path()), Err(Error::NotAFile { .. })));
-        assert!(matches!(open_private(SecretPath::RootKeyFile, &folder.path().join("none")), Err(Error::Io { .. })));
+        assert!(matches!(open_private(SecretPath::RootKeyFile, folder.path()), Err(StoreError::NotAFile { .. })));
+        assert!(matches!(
+            open_private(SecretPath::RootKeyFile, &folder.path().join("none")),
+            Err(StoreError::Io { .. })
+        ));
     }
 
     #[test]
     fn the_refusal_says_how_to_fix_it() {
         let what = SecretPath::StoreFile;
-        let refusal = Error::Owner { what, path: "store.db".into(), owner: 1001, user: 1000 };
+        let refusal = StoreError::Owner { what, path: "store.db".into(), owner: 1001, user: 1000 };
         assert_eq!(
             refusal.to_string(),
             "the keystore store.db belongs to user 1001, who can change it at any time, while this program runs as user \
              1000: run it as user 1001, or, if you trust what is in it, run chown 1000 store.db"
         );
-        let refusal = Error::Permissions { what: SecretPath::RootKeyFile, path: "root.key".into(), mode: 0o644 };
+        let refusal = StoreError::Permissions { what: SecretPath::RootKeyFile, path: "root.key".into(), mode: 0o644 };
         assert_eq!(
             refusal.to_string(),
             "the root key file root.key has mode 0644, which lets others reach it: run chmod 600 root.key"

@@ -36,12 +36,12 @@ pub use leafseal_crypto::Secret;
 pub use attributes::{Attributes, AttributesError};
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
-pub use error::{Counted, Error, KeyFault, Location};
+pub use error::{KeyFault, LimitedEntries, Location, StoreError};
 pub use extracting::{Extracted, extract_apps};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use model::{
-    ApiKey, AppKeys, AppSummary, Apps, CheckReport, ClientGrant, Fault, KeyPair, KeyState, KeyVersion, NewApiKey,
-    NewClient, NewKeys, Operation, PublicKeys, Roles, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
+    ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,
+    NewApiKey, NewClient, NewKeys, Operation, Roles, StoreFault, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem};
@@ -52,4 +52,4 @@ pub use root_key::{RootKey, RootKeyError, RootKeyId};
 pub use secret_path::SecretPath;
 pub use sql::{OpenMode, SCHEMA_VERSION, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};
-pub use store::{Clock, Environment, Generation, Keystore, Limits, system_clock};
+pub use store::{Environment, Generation, Keystore, StoreLimits, WallClock, system_clock};

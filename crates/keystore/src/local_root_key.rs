@@ -12,7 +12,7 @@ use leafseal_crypto::hash::hmac_sha256;
 use leafseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, Nonce, Secret};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::Error;
+use crate::StoreError;
 use crate::drafts::remove_abandoned;
 use crate::files;
 use crate::root_key::{ID_SIZE, RootKey, RootKeyError, RootKeyId};
@@ -88,7 +88,7 @@ impl LocalRootKey {
     /// # Errors
     /// [`Error::NotAFile`], [`Error::Owner`] when it is another user's, [`Error::Permissions`] when group or others may reach it,
     /// [`Error::Io`], and as [`LocalRootKey::from_text`].
-    pub fn read_file(path: &Path) -> Result<Self, Error> {
+    pub fn read_file(path: &Path) -> Result<Self, StoreError> {
         remove_abandoned(path);
         let file = files::open_private(SecretPath::RootKeyFile, path)?;
         let content = files::read_secret(file, path, ROOT_KEY_FILE_SIZE_MAX)?;
@@ -101,7 +101,7 @@ impl LocalRootKey {
     ///
     /// # Errors
     /// [`Error::Io`]; of kind `AlreadyExists` when there is a file at `path`.
-    pub fn create_file(path: &Path, rng: &mut dyn CryptoRng) -> Result<Self, Error> {
+    pub fn create_file(path: &Path, rng: &mut dyn CryptoRng) -> Result<Self, StoreError> {
         let key = Self::generate(rng);
         let mut line = key.to_text();
         line.push('\n');
@@ -261,12 +261,12 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(3);
         let made = LocalRootKey::create_file(&path, &mut rng).expect("made");
         assert_eq!(LocalRootKey::read_file(&path).expect("read").bytes, made.bytes);
-        assert!(matches!(LocalRootKey::create_file(&path, &mut rng), Err(Error::Io { .. })));
+        assert!(matches!(LocalRootKey::create_file(&path, &mut rng), Err(StoreError::Io { .. })));
         assert_eq!(LocalRootKey::read_file(&path).expect("read").bytes, made.bytes);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("changed");
         assert!(matches!(
             LocalRootKey::read_file(&path),
-            Err(Error::Permissions { mode: 0o644, what: SecretPath::RootKeyFile, .. })
+            Err(StoreError::Permissions { mode: 0o644, what: SecretPath::RootKeyFile, .. })
         ));
     }
 
@@ -293,8 +293,8 @@ mod tests {
             fs::write(&path, content).expect("written");
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
             let refusal = LocalRootKey::read_file(&path).expect_err("refused");
-            assert!(matches!(refusal, Error::RootKey(RootKeyError::Text)), "{refusal}");
+            assert!(matches!(refusal, StoreError::RootKey(RootKeyError::Text)), "{refusal}");
         }
-        assert!(matches!(LocalRootKey::read_file(&folder.path().join("none")), Err(Error::Io { .. })));
+        assert!(matches!(LocalRootKey::read_file(&folder.path().join("none")), Err(StoreError::Io { .. })));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
 
 use crate::error::KeyFault;
-use crate::{ApiKeyId, AppName, ClientName, Error, RoleName};
+use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
 
 /// Whether a key version may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub enum KeyState {
 
 /// A private key and its public half, which belong together by construction.
 #[derive(Debug, Clone)]
-pub struct KeyPair {
+pub struct AppKeyPair {
     private: PrivateKey,
     public: PublicKey,
 }
 
-impl KeyPair {
+impl AppKeyPair {
     /// Derives the public half.
     pub fn new(private: PrivateKey, context: &EcContext) -> Self {
         let public = context.public_key(&private);
@@ -51,14 +51,14 @@ pub struct KeyVersion {
     /// Whether it may be used.
     pub state: KeyState,
     /// The P-256 pair.
-    pub r1: KeyPair,
+    pub r1: AppKeyPair,
     /// The secp256k1 pair.
-    pub k1: KeyPair,
+    pub k1: AppKeyPair,
 }
 
 impl KeyVersion {
     /// The pair on `curve`.
-    pub fn pair(&self, curve: Curve) -> &KeyPair {
+    pub fn pair(&self, curve: Curve) -> &AppKeyPair {
         match curve {
             Curve::P256 => &self.r1,
             Curve::Secp256k1 => &self.k1,
@@ -165,7 +165,7 @@ pub struct TrimmedVersion {
 
 /// The public keys that new values for an app are encrypted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublicKeys {
+pub struct AppPublicKeys {
     /// The newest active version.
     pub version: u32,
     /// The P-256 public key.
@@ -336,12 +336,12 @@ pub struct CheckReport {
     /// API keys in the store, revoked ones included.
     pub api_key_count: usize,
     /// Nothing when the store is sound.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<StoreFault>,
 }
 
 /// One thing that is wrong with a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub enum StoreFault {
     /// Reported by the database itself.
     Database(String),
     /// A private key is not usable.
@@ -361,20 +361,20 @@ pub enum Fault {
     Unreadable(String),
 }
 
-impl Fault {
+impl StoreFault {
     /// A reference to a row that is not there.
     pub(crate) fn missing_row(table: &str, parent: &str) -> Self {
         Self::Database(format!("a row of {table} refers to a row of {parent} that is missing"))
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for StoreFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Database(message) => write!(f, "the database reports: {message}"),
             Self::Key { app, version, curve, fault } => {
                 let (app, version, curve, fault) = (app.clone(), *version, *curve, *fault);
-                Error::DamagedKey { app, version, curve, fault }.fmt(f)
+                StoreError::DamagedKey { app, version, curve, fault }.fmt(f)
             }
             Self::Versions(app) => write!(f, "the versions of app {app} do not count up from 1, or none is active"),
             Self::Unreadable(message) => f.write_str(message),

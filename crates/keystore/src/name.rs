@@ -24,7 +24,7 @@ enum Letters {
 }
 
 /// The bytes allowed in a kind of name.
-struct Rule {
+struct NameRule {
     kind: &'static str,
     pattern: &'static str,
     length_max: usize,
@@ -35,7 +35,7 @@ struct Rule {
     rest: &'static [u8],
 }
 
-impl Rule {
+impl NameRule {
     fn check(&self, text: &str) -> Result<String, InvalidName> {
         let upper = self.letters == Letters::LowerAndUpper;
         let fits = |byte: u8, more: &[u8]| {
@@ -62,7 +62,7 @@ macro_rules! name {
             /// # Errors
             /// [`InvalidName`], which states the pattern of such names.
             pub fn parse(text: &str) -> Result<Self, InvalidName> {
-                const RULE: Rule = $rule;
+                const RULE: NameRule = $rule;
                 RULE.check(text).map(Self)
             }
 
@@ -91,7 +91,7 @@ macro_rules! name {
 name!(
     /// The name of an app: `[a-z0-9][a-z0-9_-]{0,62}`. The `app_…` ids of SDKs fit.
     AppName,
-    Rule {
+    NameRule {
         kind: "an app",
         pattern: "[a-z0-9][a-z0-9_-]{0,62}",
         length_max: 63,
@@ -109,7 +109,7 @@ name!(
     /// carry. Case counts: `Till` and `till` are two clients. It begins with a letter or a digit, so that it is never `..`, a
     /// hidden file or an option; it holds no `/`, so that it stays within a folder and within one segment of a URI.
     ClientName,
-    Rule {
+    NameRule {
         kind: "a client",
         pattern: "[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
         length_max: 64,
@@ -122,7 +122,7 @@ name!(
 name!(
     /// A data role as envelopes carry it: `[a-z0-9-]{1,20}`.
     RoleName,
-    Rule {
+    NameRule {
         kind: "a role",
         pattern: "[a-z0-9-]{1,20}",
         length_max: 20,

@@ -103,12 +103,12 @@ pub fn parse_private_key_pem(pem: &str, curve: Curve, context: &EcContext) -> Re
     let mut key = None;
     for block in blocks(pem)? {
         let found = match block.label {
-            Label::EcParameters => {
+            PemLabel::EcParameters => {
                 check_curve(AnyRef::from_der(&block.der)?, curve)?;
                 continue;
             }
-            Label::Sec1 => parse_sec1(&block.der, curve, context)?,
-            Label::Pkcs8 => parse_pkcs8(&block.der, curve, context)?,
+            PemLabel::Sec1 => parse_sec1(&block.der, curve, context)?,
+            PemLabel::Pkcs8 => parse_pkcs8(&block.der, curve, context)?,
         };
         if key.replace(found).is_some() {
             return Err(ImportError::SeveralKeys);
@@ -133,13 +133,13 @@ pub fn public_key_pem(public: &PublicKey) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Label {
+enum PemLabel {
     EcParameters,
     Sec1,
     Pkcs8,
 }
 
-impl Label {
+impl PemLabel {
     fn parse(label: &str) -> Result<Self, ImportError> {
         match label {
             "EC PARAMETERS" => Ok(Self::EcParameters),
@@ -156,8 +156,8 @@ impl Label {
     }
 }
 
-struct Block {
-    label: Label,
+struct PemBlock {
+    label: PemLabel,
     der: Zeroizing<Vec<u8>>,
 }
 
@@ -167,12 +167,12 @@ fn boundary<'a>(line: &'a str, kind: &str) -> Option<&'a str> {
 }
 
 /// The blocks of a PEM in their order, decoded.
-fn blocks(pem: &str) -> Result<Vec<Block>, ImportError> {
+fn blocks(pem: &str) -> Result<Vec<PemBlock>, ImportError> {
     let mut blocks = Vec::new();
     let mut lines = pem.lines().map(str::trim_ascii_end);
     while let Some(line) = lines.next() {
         let Some(begin) = boundary(line, "BEGIN") else { continue };
-        let label = Label::parse(begin)?;
+        let label = PemLabel::parse(begin)?;
         // Capacity for everything, because a growing string would leave copies behind.
         let mut base64 = Zeroizing::new(String::with_capacity(pem.len()));
         loop {
@@ -189,7 +189,7 @@ fn blocks(pem: &str) -> Result<Vec<Block>, ImportError> {
         let mut der = Zeroizing::new(vec![0; base64.len()]);
         let size = Base64::decode(base64.as_bytes(), &mut der).map_err(|_| ImportError::NotBase64)?.len();
         der.truncate(size);
-        blocks.push(Block { label, der });
+        blocks.push(PemBlock { label, der });
     }
     Ok(blocks)
 }

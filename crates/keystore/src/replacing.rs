@@ -7,7 +7,7 @@ use std::path::Path;
 use leafseal_crypto::CryptoRng;
 
 use crate::attributes::Attributes;
-use crate::drafts::{Draft, folder_of};
+use crate::drafts::{DraftStore, folder_of};
 
 /// The readers of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn replace_file(path: &Path, content: &[u8], readers: Readers, rng: &mut dyn
         }
         _ => None,
     };
-    let Draft { mut file, path: draft } = Draft::create(path, mode, rng.next_u64())?;
+    let DraftStore { mut file, path: draft } = DraftStore::create(path, mode, rng.next_u64())?;
     let owned = replaced.map_or(Ok(()), |replaced| replaced.give_owner_to(&file).map_err(io::Error::other));
     let whole = owned.and_then(|()| file.write_all(content)).and_then(|()| file.sync_all());
     let written = whole.and_then(|()| fs::rename(&draft, path));

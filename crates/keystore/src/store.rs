@@ -8,14 +8,14 @@ use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::root_key::RootKey;
 use crate::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, NewApiKey, NewClient,
-    NewKeys, PublicKeys, TOKEN_SECRET_SIZE, VersionSummary,
+    ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, NewApiKey,
+    NewClient, NewKeys, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 settings! {
     /// Bounds of a store. A change that would pass one is refused; what is stored already still reads.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub struct Limits {
+    pub struct StoreLimits {
         /// Maximum number of apps in the store.
         pub app_count_max: u32 = 100_000, in 1..=10_000_000;
         /// Maximum number of key versions of an app, without trimmed ones: `leafseal keys trim` destroys the keys of disabled versions.
@@ -35,18 +35,18 @@ settings! {
 }
 
 /// Returns the time.
-pub trait Clock: Send + Sync {
+pub trait WallClock: Send + Sync {
     /// Unix seconds.
     fn now_unix_s(&self) -> u64;
 }
 
-impl<F: Fn() -> u64 + Send + Sync> Clock for F {
+impl<F: Fn() -> u64 + Send + Sync> WallClock for F {
     fn now_unix_s(&self) -> u64 {
         self()
     }
 }
 
-/// The system's clock, a [`Clock`]; 0 before 1970.
+/// The system's clock, a [`WallClock`]; 0 before 1970.
 pub fn system_clock() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -56,7 +56,7 @@ pub struct Environment {
     /// Under which private keys are stored.
     pub root_key: Box<dyn RootKey>,
     /// Dates apps, versions and grants.
-    pub clock: Box<dyn Clock>,
+    pub clock: Box<dyn WallClock>,
     /// Makes keys, nonces and ids.
     pub rng: Box<dyn CryptoRng + Send>,
 }
@@ -82,7 +82,7 @@ pub trait Keystore: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Storage`]; and, as every other call, [`Error::NoStore`] and [`Error::OtherStore`] when the store has gone.
-    fn generation(&self) -> Result<Generation, Error>;
+    fn generation(&self) -> Result<Generation, StoreError>;
 
     /// Calls `hint` when the store may have changed, from a thread that must not be kept: a hint to read the generation now. Hints may
     /// be missing, so the generation must be polled too; a store in a file gives none.
@@ -99,33 +99,33 @@ pub trait Keystore: Send + Sync {
     ///
     /// # Errors
     /// [`Error::AppExists`], [`Error::KeyInUse`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
-    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error>;
+    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError>;
 
     /// Makes a new version, which encrypts from then on; the ones before it still decrypt.
     ///
     /// # Errors
     /// [`Error::UnknownApp`], [`Error::KeyInUse`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
-    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error>;
+    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError>;
 
     /// [`Keystore::add_version`] with generated keys.
     ///
     /// # Errors
     /// As [`Keystore::add_version`].
-    fn rotate(&self, app: &AppName) -> Result<VersionSummary, Error> {
+    fn rotate(&self, app: &AppName) -> Result<VersionSummary, StoreError> {
         self.add_version(app, NewKeys::generated())
     }
 
-    /// All apps by name, at most [`Limits::app_count_max`], without private keys.
+    /// All apps by name, at most [`StoreLimits::app_count_max`], without private keys.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Inconsistent`], [`Error::DamagedKey`] for a public key that does not read.
-    fn list_apps(&self) -> Result<Vec<AppSummary>, Error>;
+    fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError>;
 
     /// Returns an app without private keys, or `None` if it does not exist.
     ///
     /// # Errors
     /// As [`Keystore::list_apps`].
-    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error>;
+    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, StoreError>;
 
     /// Returns an app with the decrypted keys of its active versions, each verified to match its public key; `None` if there is no
     /// such app. Disabled versions are not read, so damage to one does no harm. A disabled app loads too: callers check
@@ -133,38 +133,38 @@ pub trait Keystore: Send + Sync {
     ///
     /// # Errors
     /// [`Error::DamagedKey`], [`Error::Busy`], [`Error::Inconsistent`], [`Error::RootKey`].
-    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error>;
+    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, StoreError>;
 
     /// The public keys that new values are encrypted to, or `None` where there is no such app. Proven against the private keys,
     /// so that nobody is led to encrypt to a key that was slipped into the store.
     ///
     /// # Errors
     /// As [`Keystore::load_app`].
-    fn public_keys(&self, app: &AppName) -> Result<Option<PublicKeys>, Error> {
+    fn public_keys(&self, app: &AppName) -> Result<Option<AppPublicKeys>, StoreError> {
         let Some(keys) = self.load_app(app)? else {
             return Ok(None);
         };
-        let newest = keys.newest_active().ok_or(Error::Inconsistent("an app has no active version"))?;
-        Ok(Some(PublicKeys { version: newest.version, r1: *newest.r1.public(), k1: *newest.k1.public() }))
+        let newest = keys.newest_active().ok_or(StoreError::Inconsistent("an app has no active version"))?;
+        Ok(Some(AppPublicKeys { version: newest.version, r1: *newest.r1.public(), k1: *newest.k1.public() }))
     }
 
     /// Disables all keys of an app in one transaction. No change if they are disabled already.
     ///
     /// # Errors
     /// [`Error::UnknownApp`], [`Error::Busy`], [`Error::Full`].
-    fn disable_app(&self, app: &AppName) -> Result<(), Error>;
+    fn disable_app(&self, app: &AppName) -> Result<(), StoreError>;
 
     /// Undoes [`Keystore::disable_app`].
     ///
     /// # Errors
     /// As [`Keystore::disable_app`].
-    fn enable_app(&self, app: &AppName) -> Result<(), Error>;
+    fn enable_app(&self, app: &AppName) -> Result<(), StoreError>;
 
     /// Puts one version out of use. When it was the newest active one, the next older active one encrypts from then on.
     ///
     /// # Errors
     /// [`Error::LastActiveVersion`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`], [`Error::Full`].
-    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
+    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError>;
 
     /// Destroys the private and public keys of disabled versions, in one transaction. Their numbers stay taken; what they encrypted can
     /// never be decrypted again, except with a backup.
@@ -172,80 +172,80 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// [`Error::ActiveVersion`], [`Error::TrimmedVersion`], [`Error::UnknownApp`], [`Error::UnknownVersion`], [`Error::Busy`],
     /// [`Error::Full`].
-    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), Error>;
+    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), StoreError>;
 
     /// Undoes [`Keystore::disable_version`], if the keys of the version open: a damaged one would put the whole app out of use.
     ///
     /// # Errors
     /// [`Error::TrimmedVersion`], [`Error::DamagedKey`], [`Error::Inconsistent`], [`Error::UnknownApp`], [`Error::UnknownVersion`],
     /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
-    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error>;
+    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError>;
 
     /// Replaces a client's grant with `client`. A disabled client stays disabled and keeps its date: use
     /// [`Keystore::enable_client`] to enable it.
     ///
     /// # Errors
     /// [`Error::UnknownApp`] for an app in the grant, [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
-    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error>;
+    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError>;
 
     /// One client's grant, or `None`.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Inconsistent`].
-    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error>;
+    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, StoreError>;
 
-    /// All grants by name, at most [`Limits::client_count_max`].
+    /// All grants by name, at most [`StoreLimits::client_count_max`].
     ///
     /// # Errors
     /// As [`Keystore::client`].
-    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error>;
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, StoreError>;
 
     /// Takes everything from a client. No change when it is disabled already.
     ///
     /// # Errors
     /// [`Error::UnknownClient`], [`Error::Busy`], [`Error::Full`].
-    fn disable_client(&self, client: &ClientName) -> Result<(), Error>;
+    fn disable_client(&self, client: &ClientName) -> Result<(), StoreError>;
 
     /// Undoes [`Keystore::disable_client`].
     ///
     /// # Errors
     /// As [`Keystore::disable_client`].
-    fn enable_client(&self, client: &ClientName) -> Result<(), Error>;
+    fn enable_client(&self, client: &ClientName) -> Result<(), StoreError>;
 
     /// Makes an API key; its id is random.
     ///
     /// # Errors
     /// [`Error::UnknownApp`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
-    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error>;
+    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, StoreError>;
 
     /// One API key, revoked or not, or `None`.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Inconsistent`].
-    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error>;
+    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError>;
 
-    /// All API keys by app, at most [`Limits::api_key_count_max`].
+    /// All API keys by app, at most [`StoreLimits::api_key_count_max`].
     ///
     /// # Errors
     /// As [`Keystore::api_key`].
-    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error>;
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, StoreError>;
 
     /// Revokes an API key for good. No change when it is revoked already.
     ///
     /// # Errors
     /// [`Error::UnknownApiKey`], [`Error::Busy`], [`Error::Full`].
-    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error>;
+    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), StoreError>;
 
     /// The secret that signs client-side tokens, the same for all processes that share the store; created on first use.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`], [`Error::Inconsistent`] when it does not open.
-    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error>;
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError>;
 
     /// Checks everything: the database's integrity, that every private key decrypts and matches its public key, that versions count
     /// up from 1 and every app has an active one. Faults of the store are in the report.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::RootKey`], or [`Error::Storage`] when it cannot be read at all.
-    fn check(&self) -> Result<CheckReport, Error>;
+    fn check(&self) -> Result<CheckReport, StoreError>;
 }

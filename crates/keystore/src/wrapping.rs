@@ -8,7 +8,7 @@ use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Secret
 
 use crate::AppName;
 use crate::error::KeyFault;
-use crate::model::KeyPair;
+use crate::model::AppKeyPair;
 use crate::root_key::{RootKey, RootKeyError, RootKeyId};
 
 /// Bytes of a store's id.
@@ -42,7 +42,7 @@ impl StoreId {
 
 /// Where a private key belongs.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct KeyLocation<'a> {
     pub(crate) store: StoreId,
     pub(crate) app: &'a AppName,
     pub(crate) version: u32,
@@ -50,7 +50,7 @@ pub(crate) struct Place<'a> {
 
 /// Label ‖ store id (16) ‖ version (4, big endian) ‖ curve (2) ‖ compressed public key (33) ‖ app: each part but the last has a fixed
 /// length, so no two places share their bytes.
-fn associated_data(place: &Place<'_>, public: &PublicKey) -> Vec<u8> {
+fn associated_data(place: &KeyLocation<'_>, public: &PublicKey) -> Vec<u8> {
     [
         AAD_LABEL,
         &place.store.0,
@@ -73,8 +73,8 @@ pub(crate) fn secret_associated_data(store: StoreId, purpose: &str) -> Vec<u8> {
 /// Seals the private half of `pair` for its place.
 pub(crate) fn wrap(
     root_key: &dyn RootKey,
-    place: &Place<'_>,
-    pair: &KeyPair,
+    place: &KeyLocation<'_>,
+    pair: &AppKeyPair,
     rng: &mut dyn CryptoRng,
 ) -> Result<Vec<u8>, RootKeyError> {
     let aad = associated_data(place, pair.public());
@@ -85,7 +85,7 @@ pub(crate) fn wrap(
 /// root key can write it, so that a key which was lost does not pass for one that was left out.
 pub(crate) fn wrap_nothing(
     root_key: &dyn RootKey,
-    place: &Place<'_>,
+    place: &KeyLocation<'_>,
     public: &PublicKey,
     rng: &mut dyn CryptoRng,
 ) -> Result<Vec<u8>, RootKeyError> {
@@ -104,10 +104,10 @@ pub(crate) enum UnwrapError {
 pub(crate) fn unwrap(
     root_key: &dyn RootKey,
     context: &EcContext,
-    place: &Place<'_>,
+    place: &KeyLocation<'_>,
     public: &PublicKey,
     wrapped: &[u8],
-) -> Result<KeyPair, UnwrapError> {
+) -> Result<AppKeyPair, UnwrapError> {
     let aad = associated_data(place, public);
     let scalar = root_key.open(&aad, wrapped).map_err(|error| match error {
         RootKeyError::DecryptFailed => UnwrapError::Key(KeyFault::Unopenable),
@@ -120,7 +120,7 @@ pub(crate) fn unwrap(
     let private = Secret::from_slice(&scalar)
         .and_then(|scalar| PrivateKey::from_scalar(curve, scalar).ok())
         .ok_or(UnwrapError::Key(KeyFault::Mismatch))?;
-    let pair = KeyPair::new(private, context);
+    let pair = AppKeyPair::new(private, context);
     if pair.public() == public { Ok(pair) } else { Err(UnwrapError::Key(KeyFault::Mismatch)) }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     struct Fixture {
         root_key: LocalRootKey,
         context: EcContext,
-        pair: KeyPair,
+        pair: AppKeyPair,
         app: AppName,
         rng: StdRng,
     }
@@ -149,7 +149,7 @@ mod tests {
     fn fixture(curve: Curve) -> Fixture {
         let mut rng = StdRng::seed_from_u64(1);
         let context = EcContext::new(&mut rng);
-        let pair = KeyPair::new(PrivateKey::generate(curve, &mut rng), &context);
+        let pair = AppKeyPair::new(PrivateKey::generate(curve, &mut rng), &context);
         Fixture {
             root_key: LocalRootKey::from_text(ROOT_KEY).expect("valid"),
             context,
@@ -159,12 +159,12 @@ mod tests {
         }
     }
 
-    fn place(app: &AppName) -> Place<'_> {
+    fn place(app: &AppName) -> KeyLocation<'_> {
         let (store, version) = (StoreId([9; STORE_ID_SIZE]), 3);
-        Place { store, app, version }
+        KeyLocation { store, app, version }
     }
 
-    fn fault(result: Result<KeyPair, UnwrapError>) -> Option<KeyFault> {
+    fn fault(result: Result<AppKeyPair, UnwrapError>) -> Option<KeyFault> {
         match result {
             Err(UnwrapError::Key(fault)) => Some(fault),
             _ => None,
@@ -200,13 +200,14 @@ mod tests {
         let mut fixture = fixture(Curve::P256);
         let (here, other) = (place(&fixture.app), AppName::parse("payx").expect("valid"));
         let wrapped = wrap(&fixture.root_key, &here, &fixture.pair, &mut fixture.rng).expect("wrapped");
-        let open =
-            |place: &Place<'_>| unwrap(&fixture.root_key, &fixture.context, place, fixture.pair.public(), &wrapped);
+        let open = |place: &KeyLocation<'_>| {
+            unwrap(&fixture.root_key, &fixture.context, place, fixture.pair.public(), &wrapped)
+        };
         assert!(open(&here).is_ok());
         let elsewhere = [
-            Place { app: &other, ..here },
-            Place { version: 4, ..here },
-            Place { store: StoreId([8; STORE_ID_SIZE]), ..here },
+            KeyLocation { app: &other, ..here },
+            KeyLocation { version: 4, ..here },
+            KeyLocation { store: StoreId([8; STORE_ID_SIZE]), ..here },
         ];
         for place in &elsewhere {
             assert_eq!(fault(open(place)), Some(KeyFault::Unopenable));
@@ -230,11 +231,15 @@ mod tests {
         let mut fixture = fixture(Curve::P256);
         let (here, public) = (place(&fixture.app), *fixture.pair.public());
         let nothing = wrap_nothing(&fixture.root_key, &here, &public, &mut fixture.rng).expect("sealed");
-        let open = |place: &Place<'_>, wrapped: &[u8]| {
+        let open = |place: &KeyLocation<'_>, wrapped: &[u8]| {
             fault(unwrap(&fixture.root_key, &fixture.context, place, &public, wrapped))
         };
         assert_eq!(open(&here, &nothing), Some(KeyFault::LeftOut));
-        assert_eq!(open(&Place { version: 4, ..here }, &nothing), Some(KeyFault::Unopenable), "of another version");
+        assert_eq!(
+            open(&KeyLocation { version: 4, ..here }, &nothing),
+            Some(KeyFault::Unopenable),
+            "of another version"
+        );
         assert_eq!(open(&here, &[]), Some(KeyFault::Unopenable), "without the root key");
     }
 }

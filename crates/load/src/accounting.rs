@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A process by its id.
 #[derive(Clone, Debug)]
-pub struct Process {
+pub struct ProcessAccount {
     id: u32,
 }
 
@@ -49,16 +49,16 @@ pub struct Resources {
     pub descriptors: u64,
 }
 
-impl fmt::Display for Process {
+impl fmt::Display for ProcessAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {}", self.id)
     }
 }
 
-impl Process {
+impl ProcessAccount {
     /// A process with this id; does not check that it exists.
     pub fn new(id: u32) -> Self {
-        Process { id }
+        ProcessAccount { id }
     }
 
     /// Reads the CPU time of its threads, to the nanosecond. The last few milliseconds of a running thread may be missing: read while
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_thread_s_time_shows_under_its_kind() {
-        let this = Process::new(std::process::id());
+        let this = ProcessAccount::new(std::process::id());
         let before = this.cpu().unwrap();
         let (done, wait) = std::sync::mpsc::channel::<()>();
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -227,9 +227,9 @@ mod tests {
 
     #[test]
     fn resources_of_this_process() {
-        let resources = Process::new(std::process::id()).resources().unwrap();
+        let resources = ProcessAccount::new(std::process::id()).resources().unwrap();
         assert!(resources.memory > 1 << 20 && resources.threads >= 1 && resources.descriptors >= 3, "{resources:?}");
-        assert!(Process::new(u32::MAX).resources().is_err());
+        assert!(ProcessAccount::new(u32::MAX).resources().is_err());
         assert!(Machine::this().cores >= 1);
     }
 }

@@ -7,19 +7,19 @@ use rand::{RngExt, SeedableRng};
 
 /// Distribution of the intervals between arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Process {
+pub enum ArrivalProcess {
     /// Constant intervals.
     Even,
     /// Exponentially distributed intervals, as for independent callers.
     Poisson,
 }
 
-impl Process {
+impl ArrivalProcess {
     /// Returns its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Process::Even => "even",
-            Process::Poisson => "poisson",
+            ArrivalProcess::Even => "even",
+            ArrivalProcess::Poisson => "poisson",
         }
     }
 }
@@ -48,7 +48,7 @@ impl Rate {
 /// as random, as a constant rate.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    process: Process,
+    process: ArrivalProcess,
     rate: Rate,
     /// Mean distance between arrivals on the axis of counts.
     gap: f64,
@@ -59,24 +59,24 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// `rate` arrivals per second; `rate` must be above 0.
-    pub fn new(process: Process, rate: f64, seed: u64) -> Self {
+    pub fn new(process: ArrivalProcess, rate: f64, seed: u64) -> Self {
         Arrivals::share(process, rate, seed, 0, 1)
     }
 
     /// A rate that changes linearly from `from` to `to` arrivals per second within `duration`, and continues to change after it. One of
     /// the two must be above 0.
-    pub fn ramp(process: Process, (from, to): (f64, f64), duration: Duration, seed: u64) -> Self {
+    pub fn ramp(process: ArrivalProcess, (from, to): (f64, f64), duration: Duration, seed: u64) -> Self {
         let slope = (to - from) / duration.as_secs_f64() / 2.0;
         Arrivals { rate: Rate { from, slope }, ..Arrivals::new(process, from.max(to), seed) }
     }
 
     /// The arrivals of caller `part` of `parts` equal callers, which together have `rate`. Even arrivals alternate between callers;
     /// a random split of a Poisson process is again Poisson, at a fraction of the rate.
-    pub fn share(process: Process, rate: f64, seed: u64, part: usize, parts: usize) -> Self {
+    pub fn share(process: ArrivalProcess, rate: f64, seed: u64, part: usize, parts: usize) -> Self {
         let gap = parts as f64;
         let last = match process {
-            Process::Even => part as f64 - gap,
-            Process::Poisson => 0.0,
+            ArrivalProcess::Even => part as f64 - gap,
+            ArrivalProcess::Poisson => 0.0,
         };
         let seed = seed ^ (part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let rate = Rate { from: rate, slope: 0.0 };
@@ -89,9 +89,9 @@ impl Iterator for Arrivals {
 
     fn next(&mut self) -> Option<Duration> {
         self.last += match self.process {
-            Process::Even => self.gap,
+            ArrivalProcess::Even => self.gap,
             // The inverse of the distribution function, at a number in [0, 1).
-            Process::Poisson => -self.gap * (1.0 - self.random.random::<f64>()).ln(),
+            ArrivalProcess::Poisson => -self.gap * (1.0 - self.random.random::<f64>()).ln(),
         };
         // A ramp from zero has its first arrival immediately.
         let seconds = if self.last > 0.0 { self.rate.when(self.last) } else { 0.0 };
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn even_arrivals_are_even_and_take_turns() {
         let times = |part, parts| -> Vec<u128> {
-            Arrivals::share(Process::Even, 1000.0, 7, part, parts).take(4).map(|time| time.as_micros()).collect()
+            Arrivals::share(ArrivalProcess::Even, 1000.0, 7, part, parts).take(4).map(|time| time.as_micros()).collect()
         };
         assert_eq!(times(0, 1), [0, 1000, 2000, 3000]);
         assert_eq!(times(1, 4), [1000, 5000, 9000, 13_000]);
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn poisson_gaps_have_the_mean_and_variance_of_their_rate() {
         for (seed, rate) in [(1, 100.0), (2, 100.0), (3, 50_000.0)] {
-            let (mean, variance) = gaps(Arrivals::new(Process::Poisson, rate, seed));
+            let (mean, variance) = gaps(Arrivals::new(ArrivalProcess::Poisson, rate, seed));
             // The standard error of the mean is 0.22 %, that of the variance of exponential gaps 0.63 %.
             assert!((mean * rate - 1.0).abs() < 0.012, "seed {seed}: mean {mean}");
             assert!((variance * rate * rate - 1.0).abs() < 0.032, "seed {seed}: variance {variance}");
@@ -136,8 +136,9 @@ mod tests {
     #[test]
     fn shares_of_poisson_arrivals_add_up_to_the_rate() {
         let second = Duration::from_secs(1);
-        let count =
-            |part| Arrivals::share(Process::Poisson, 40_000.0, 11, part, 4).take_while(|&time| time < second).count();
+        let count = |part| {
+            Arrivals::share(ArrivalProcess::Poisson, 40_000.0, 11, part, 4).take_while(|&time| time < second).count()
+        };
         let counts: Vec<usize> = (0..4).map(count).collect();
         // Each count is expected to be 10,000, with a standard deviation of 100.
         assert!(counts.iter().all(|&count| count.abs_diff(10_000) < 500), "{counts:?}");
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn ramps_are_lines() {
         let second = Duration::from_secs(1);
-        for (process, allowed) in [(Process::Even, 1), (Process::Poisson, 1300)] {
+        for (process, allowed) in [(ArrivalProcess::Even, 1), (ArrivalProcess::Poisson, 1300)] {
             for (from, to, expected) in [(0.0, 40_000.0, [10_000, 30_000]), (30_000.0, 10_000.0, [25_000, 15_000])] {
                 let times: Vec<Duration> =
                     Arrivals::ramp(process, (from, to), 2 * second, 5).take_while(|&time| time < 2 * second).collect();
@@ -162,13 +163,13 @@ mod tests {
             }
         }
         // After its end the rate is zero.
-        let sinking = Arrivals::ramp(Process::Even, (10.0, 0.0), second, 1);
+        let sinking = Arrivals::ramp(ArrivalProcess::Even, (10.0, 0.0), second, 1);
         assert_eq!(sinking.count(), 6);
     }
 
     #[test]
     fn a_seed_replays_exactly() {
-        let times = |seed| Arrivals::new(Process::Poisson, 100.0, seed).take(1000).collect::<Vec<_>>();
+        let times = |seed| Arrivals::new(ArrivalProcess::Poisson, 100.0, seed).take(1000).collect::<Vec<_>>();
         assert_eq!(times(5), times(5));
         assert_ne!(times(5), times(6));
     }

@@ -9,36 +9,36 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::arrivals::{Arrivals, Process};
+use crate::arrivals::{ArrivalProcess, Arrivals};
 use crate::error::LoadError;
-use crate::latencies::Tally;
+use crate::latencies::LatencyTally;
 use crate::timer::Timer;
 
 /// How long to wait for answers after the last request was sent.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The transport of a connection: TLS, or plain TCP for comparison.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub trait LoadStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> LoadStream for S {}
 
 /// Requests that all connections together send in rotation.
 #[derive(Debug)]
-pub struct Rotation {
+pub struct RequestRotation {
     requests: Vec<EncodedRequest>,
     /// Bytes of each successful answer without its id.
     answer_size: usize,
     next: AtomicUsize,
 }
 
-impl Rotation {
+impl RequestRotation {
     /// The answers to all `requests` must have the same size, `answer_size`, which excludes the id (see [`answer_size`]).
     ///
     /// # Panics
     /// If `requests` is empty.
     pub fn new(requests: Vec<EncodedRequest>, answer_size: usize) -> Self {
         assert!(!requests.is_empty(), "a rotation has at least one request");
-        Rotation { requests, answer_size, next: AtomicUsize::new(0) }
+        RequestRotation { requests, answer_size, next: AtomicUsize::new(0) }
     }
 
     /// The number of distinct requests.
@@ -73,7 +73,7 @@ pub enum LoadModel {
     /// When they are due, independently of answers. Latency counts from the due time.
     Open {
         /// Distribution of the intervals.
-        process: Process,
+        process: ArrivalProcess,
         /// Requests per second over all connections.
         rate: f64,
         /// Maximum in flight on one connection; further due requests wait, and their latency grows.
@@ -85,11 +85,11 @@ pub enum LoadModel {
 
 /// The outcome of a period of constant load.
 #[derive(Debug)]
-pub struct Phase<S = TlsStream> {
+pub struct LoadPhase<S = TlsStream> {
     /// The connections, for reuse by the next phase.
     pub connections: Vec<RawConnection<S>>,
     /// The results of its requests.
-    pub tally: Tally,
+    pub tally: LatencyTally,
     /// Time from its start to the last answer.
     pub elapsed: Duration,
 }
@@ -98,25 +98,29 @@ pub struct Phase<S = TlsStream> {
 ///
 /// # Errors
 /// Fails if a connection closes or an answer is missing or wrong.
-pub async fn run<S: Stream>(
+pub async fn run<S: LoadStream>(
     connections: Vec<RawConnection<S>>,
-    rotation: &Arc<Rotation>,
+    rotation: &Arc<RequestRotation>,
     model: LoadModel,
     duration: Duration,
-) -> Result<Phase<S>, LoadError> {
+) -> Result<LoadPhase<S>, LoadError> {
     let began = Instant::now();
     let mut tasks = JoinSet::new();
     let count = connections.len();
     for (place, connection) in connections.into_iter().enumerate() {
-        let driver =
-            Driver { connection, rotation: Arc::clone(rotation), slots: Slots::default(), tally: Tally::default() };
+        let driver = Driver {
+            connection,
+            rotation: Arc::clone(rotation),
+            slots: DueTimes::default(),
+            tally: LatencyTally::default(),
+        };
         tasks.spawn(async move {
             let driving = driver.drive(model, place, count, began, duration);
             let answered = timeout(duration + ANSWER_TIMEOUT, driving).await;
             answered.unwrap_or(Err(LoadError::NoAnswer(ANSWER_TIMEOUT))).map(|driver| (place, driver))
         });
     }
-    let mut tally = Tally::default();
+    let mut tally = LatencyTally::default();
     let mut driven = Vec::new();
     while let Some(ended) = tasks.join_next().await {
         let (place, driver) = ended.expect("a driver does not panic and is not cancelled")?;
@@ -125,14 +129,14 @@ pub async fn run<S: Stream>(
     }
     let elapsed = began.elapsed();
     driven.sort_by_key(|&(place, _)| place);
-    Ok(Phase { connections: driven.into_iter().map(|(_, connection)| connection).collect(), tally, elapsed })
+    Ok(LoadPhase { connections: driven.into_iter().map(|(_, connection)| connection).collect(), tally, elapsed })
 }
 
 /// Sends one request and returns its whole successful answer with its latency.
 ///
 /// # Errors
 /// Fails if the connection closes or the answer is missing or an error.
-pub async fn ask<S: Stream>(
+pub async fn ask<S: LoadStream>(
     connection: &mut RawConnection<S>,
     request: &EncodedRequest,
 ) -> Result<(Vec<u8>, Duration), LoadError> {
@@ -164,12 +168,12 @@ pub fn parse(frame: &[u8]) -> Result<(u32, Result<(), RemoteError<'_>>), LoadErr
 
 /// Requests in flight on one connection: due times by id.
 #[derive(Debug, Default)]
-struct Slots {
+struct DueTimes {
     due: Vec<Option<Instant>>,
     free: Vec<u32>,
 }
 
-impl Slots {
+impl DueTimes {
     fn in_flight(&self) -> usize {
         self.due.len() - self.free.len()
     }
@@ -199,12 +203,12 @@ impl Slots {
 /// One connection under load.
 struct Driver<S> {
     connection: RawConnection<S>,
-    rotation: Arc<Rotation>,
-    slots: Slots,
-    tally: Tally,
+    rotation: Arc<RequestRotation>,
+    slots: DueTimes,
+    tally: LatencyTally,
 }
 
-impl<S: Stream> Driver<S> {
+impl<S: LoadStream> Driver<S> {
     async fn drive(
         self,
         model: LoadModel,
@@ -341,7 +345,7 @@ mod tests {
         mistake: Option<Vec<u8>>,
         model: LoadModel,
         duration: Duration,
-    ) -> Result<Phase<DuplexStream>, LoadError> {
+    ) -> Result<LoadPhase<DuplexStream>, LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let health = EncodedRequest::new(request::health);
@@ -351,13 +355,13 @@ mod tests {
                 tokio::spawn(peer(theirs, pause, mistake.clone()));
                 RawConnection::over(ours, Limits::default())
             };
-            let rotation = Arc::new(Rotation::new(vec![health], ANSWER.len() - 1));
+            let rotation = Arc::new(RequestRotation::new(vec![health], ANSWER.len() - 1));
             run((0..connections).map(connection).collect(), &rotation, model, duration).await
         })
     }
 
     const fn open(rate: f64, in_flight_max: usize) -> LoadModel {
-        LoadModel::Open { process: Process::Even, rate, in_flight_max, seed: 1 }
+        LoadModel::Open { process: ArrivalProcess::Even, rate, in_flight_max, seed: 1 }
     }
 
     const NO_TIME: Duration = Duration::ZERO;
@@ -423,7 +427,7 @@ mod tests {
 
     #[test]
     fn ids_are_used_again_and_answered_once() {
-        let mut slots = Slots::default();
+        let mut slots = DueTimes::default();
         let now = Instant::now();
         assert_eq!((slots.take(now), slots.take(now), slots.in_flight()), (0, 1, 2));
         assert_eq!(slots.give_back(0), Some(now));

@@ -58,7 +58,7 @@ impl Latencies {
 
 /// The results of requests.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct LatencyTally {
     /// Latencies of successful answers.
     pub latencies: Latencies,
     /// Error answers, by code.
@@ -69,7 +69,7 @@ pub struct Tally {
     pub unsent: u64,
 }
 
-impl Tally {
+impl LatencyTally {
     /// The number of successful answers.
     pub fn ok(&self) -> u64 {
         self.latencies.count()
@@ -81,7 +81,7 @@ impl Tally {
     }
 
     /// Adds the counts of `other`.
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &LatencyTally) {
         self.latencies.add(&other.latencies);
         self.sent += other.sent;
         self.unsent += other.unsent;
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn tallies_add_up() {
-        let mut one = Tally::default();
+        let mut one = LatencyTally::default();
         one.latencies.record(Duration::from_millis(1));
         one.errors.insert("overloaded".into(), 2);
         let mut sum = one.clone();
-        sum.add(&Tally { sent: 3, unsent: 4, ..one });
+        sum.add(&LatencyTally { sent: 3, unsent: 4, ..one });
         assert_eq!((sum.ok(), sum.answered(), sum.sent, sum.unsent), (2, 6, 3, 4));
     }
 }

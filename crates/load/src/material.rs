@@ -15,7 +15,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 /// The content of one kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content {
+pub struct RequestContent {
     /// Values in a request.
     pub fields: usize,
     /// Bytes of a value.
@@ -27,7 +27,7 @@ pub struct Content {
 }
 
 /// Generates values of equal length; the same seed produces the same values.
-pub fn values(content: Content, seed: u64) -> Vec<String> {
+pub fn values(content: RequestContent, seed: u64) -> Vec<String> {
     values_of(content.fields, content.field_size, seed)
 }
 
@@ -40,7 +40,7 @@ pub fn values_of(count: usize, size: usize, seed: u64) -> Vec<String> {
 
 /// Requests, with the size of their answers.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedRequests {
     /// The requests.
     pub requests: Vec<EncodedRequest>,
     /// Bytes of each answer without its id.
@@ -49,7 +49,7 @@ pub struct Prepared {
     pub first_took: Duration,
 }
 
-impl Content {
+impl RequestContent {
     /// Returns the options of an `encrypt` request.
     pub fn options(self, app: &str) -> EncryptOptions<'_> {
         EncryptOptions { curve: Some(self.curve), keying: Some(self.keying), ..EncryptOptions::new(app) }
@@ -69,12 +69,12 @@ pub fn to_encrypt(options: &EncryptOptions<'_>, values: &[String]) -> EncodedReq
 pub async fn encrypting(
     connection: &mut RawConnection,
     app: &str,
-    content: Content,
+    content: RequestContent,
     values: &[String],
-) -> Result<(Prepared, Vec<u8>), LoadError> {
+) -> Result<(PreparedRequests, Vec<u8>), LoadError> {
     let request = to_encrypt(&content.options(app), values);
     let (answer, first_took) = ask(connection, &request).await?;
-    Ok((Prepared { requests: vec![request], answer_size: answer_size(&answer, 0), first_took }, answer))
+    Ok((PreparedRequests { requests: vec![request], answer_size: answer_size(&answer, 0), first_took }, answer))
 }
 
 /// Encodes requests to decrypt the answers to `count` `encrypt` requests, of which `answer` is the first. The first one is sent and
@@ -85,11 +85,11 @@ pub async fn encrypting(
 pub async fn decrypting(
     connection: &mut RawConnection,
     app: &str,
-    encrypt: &Prepared,
+    encrypt: &PreparedRequests,
     answer: Vec<u8>,
     count: usize,
     values: &[String],
-) -> Result<Prepared, LoadError> {
+) -> Result<PreparedRequests, LoadError> {
     let mut requests = vec![to_decrypt(app, &answer)?];
     drop(answer);
     while requests.len() < count {
@@ -98,7 +98,7 @@ pub async fn decrypting(
     }
     let (answer, first_took) = ask(connection, &requests[0]).await?;
     check(&answer, values)?;
-    Ok(Prepared { requests, answer_size: answer_size(&answer, 0), first_took })
+    Ok(PreparedRequests { requests, answer_size: answer_size(&answer, 0), first_took })
 }
 
 /// Encodes a request to decrypt the values of an answer, all of which must be envelopes.
@@ -153,7 +153,8 @@ fn scalars(answer: &[u8]) -> Result<Vec<Scalar<'_>>, LoadError> {
 mod tests {
     use super::*;
 
-    const CONTENT: Content = Content { fields: 3, field_size: 32, curve: Curve::R1, keying: Keying::Request };
+    const CONTENT: RequestContent =
+        RequestContent { fields: 3, field_size: 32, curve: Curve::R1, keying: Keying::Request };
 
     #[test]
     fn values_are_those_of_their_seed() {

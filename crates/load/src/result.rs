@@ -14,7 +14,7 @@ use crate::accounting::Cpu;
 use crate::latencies::Latencies;
 use crate::metrics::Buckets;
 use crate::provenance::{Provenance, SCHEMA};
-use crate::run::{Ended, Outcome, Sample, Settings, UserCounts, stretches};
+use crate::run::{ReservoirSample, RunEnd, RunOutcome, RunSettings, UserCounts, stretches};
 use crate::scenario::{PhaseLoad, Script};
 use rows::{cpu_row, intervals, measured, phases, rounded, scenarios, series, server_row};
 
@@ -28,7 +28,7 @@ pub const RESULT_SIZE_MAX: usize = 256 << 20;
 pub struct LoadResult {
     /// The program, the machine and the settings.
     #[serde(flatten)]
-    pub head: Head,
+    pub head: ReportHead,
     /// The scenario file's name.
     pub scenario: String,
     /// How it was run.
@@ -59,13 +59,13 @@ pub struct LoadResult {
 
 /// The common fields of every report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Head {
+pub struct ReportHead {
     /// Version of the format. Changes when a field is removed or changes its meaning.
     pub schema: u32,
     /// `load`.
     pub kind: String,
     /// The program.
-    pub program: Program,
+    pub program: LoadProgram,
     /// The machine that generated the load.
     pub machine: MachineRow,
     /// Settings of an engine that was started for the test.
@@ -74,7 +74,7 @@ pub struct Head {
 
 /// The program that generated the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Program {
+pub struct LoadProgram {
     /// Its version.
     pub version: String,
     /// The commit it was built from, if known.
@@ -233,14 +233,14 @@ pub struct ResultSeries {
     /// All latencies: microseconds and count.
     pub histogram: Vec<(f64, u64)>,
     /// Successful requests, recorded individually.
-    pub requests: Requests,
+    pub requests: RecordedRequests,
     /// Time from due to end of requests without a successful answer; of the figures above only `errors` includes them. Missing in
     /// older results.
     #[serde(default)]
     pub failure_latency_us: Percentiles,
     /// The same requests, recorded individually.
     #[serde(default)]
-    pub failures: Requests,
+    pub failures: RecordedRequests,
 }
 
 /// Speeds of requests, in values per second.
@@ -256,7 +256,7 @@ pub struct Speeds {
 
 /// Individually recorded requests in the order in which they were due: all, or a random sample.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Requests {
+pub struct RecordedRequests {
     /// The total number of such requests.
     pub of: u64,
     /// Due times, in microseconds from the start.
@@ -378,7 +378,7 @@ pub enum ResultError {
 
 /// The fields that identify the kind of a file; the rest is ignored.
 #[derive(Deserialize)]
-struct Form {
+struct ResultKind {
     kind: Option<String>,
     schema: Option<u32>,
     /// Only Artillery's reports have these two.
@@ -388,7 +388,13 @@ struct Form {
 
 impl LoadResult {
     /// Creates the result of a run.
-    pub fn new(script: &Script, name: &str, settings: &Settings, outcome: &Outcome, provenance: &Provenance) -> Self {
+    pub fn new(
+        script: &Script,
+        name: &str,
+        settings: &RunSettings,
+        outcome: &RunOutcome,
+        provenance: &Provenance,
+    ) -> Self {
         let head = serde_json::from_value(provenance.json(KIND)).expect("the head of every report has this form");
         let record = &outcome.record;
         let measured = measured(script, outcome).as_secs_f64();
@@ -418,7 +424,7 @@ impl LoadResult {
             phases: phases(script),
             began_unix_s: outcome.began.duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs()),
             elapsed_s: rounded(outcome.elapsed.as_secs_f64(), 1e6),
-            ended: if outcome.ended == Ended::Finished { "finished" } else { "interrupted" }.to_owned(),
+            ended: if outcome.ended == RunEnd::Finished { "finished" } else { "interrupted" }.to_owned(),
             unfinished: outcome.unfinished,
             totals: Totals {
                 users,
@@ -461,7 +467,7 @@ impl LoadResult {
             ResultError::Form { line, column, message }
         };
         // Parse the head first: a report of another kind has another body.
-        let Form { kind, schema, aggregate, intermediate } = serde_json::from_str(text).map_err(form)?;
+        let ResultKind { kind, schema, aggregate, intermediate } = serde_json::from_str(text).map_err(form)?;
         if kind.is_none() && aggregate.is_some() && intermediate.is_some() {
             return Err(ResultError::Artillery);
         }
@@ -483,7 +489,10 @@ impl LoadResult {
         let has = |ok: bool, what| if ok { Ok(()) } else { Err(ResultError::Inconsistent(what)) };
         has(self.series.iter().all(|one| one.scenario < self.scenarios.len()), "a series of a missing scenario")?;
         let all = self.series.iter().flat_map(|one| [&one.requests, &one.failures]);
-        has(all.into_iter().all(Requests::is_paired), "`due_us` and `latency_us` of a series differ in length")?;
+        has(
+            all.into_iter().all(RecordedRequests::is_paired),
+            "`due_us` and `latency_us` of a series differ in length",
+        )?;
         let all = self.intervals.rows.iter().flat_map(|row| &row.latencies);
         has(all.into_iter().all(|latencies| latencies.series < series), "an interval of a missing series")?;
         has(is_good(self.intervals.length_s) && self.intervals.length_s > 0.0, "intervals without a length")?;

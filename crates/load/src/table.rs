@@ -7,11 +7,11 @@ use std::time::Duration;
 use leafseal_client::raw::{RawConnection, RawConnector};
 use leafseal_client::{Curve, Keying};
 
-use crate::accounting::{Cpu, Process};
+use crate::accounting::{Cpu, ProcessAccount};
 use crate::arrivals;
-use crate::driver::{self, LoadModel, Rotation};
+use crate::driver::{self, LoadModel, RequestRotation};
 use crate::error::LoadError;
-use crate::material::{self, Content, Prepared};
+use crate::material::{self, PreparedRequests, RequestContent};
 use crate::statistics::{median, spread};
 
 /// The warm-up is one part in this many of a round.
@@ -21,19 +21,19 @@ const SETTLING: Duration = Duration::from_millis(2);
 
 /// The operation of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub enum TableOperation {
     /// Encrypts values.
     Encrypt,
     /// Decrypts envelopes.
     Decrypt,
 }
 
-impl Operation {
+impl TableOperation {
     /// Returns its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Operation::Encrypt => "encrypt",
-            Operation::Decrypt => "decrypt",
+            TableOperation::Encrypt => "encrypt",
+            TableOperation::Decrypt => "decrypt",
         }
     }
 }
@@ -48,17 +48,17 @@ pub enum Loop {
         /// Requests per second.
         rate: f64,
         /// Distribution of the intervals.
-        process: arrivals::Process,
+        process: arrivals::ArrivalProcess,
     },
 }
 
 /// The parameters of the benchmark.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TablePlan {
     /// Numbers of values in a request; each is a group of rows.
     pub fields: Vec<usize>,
     /// Operations.
-    pub operations: Vec<Operation>,
+    pub operations: Vec<TableOperation>,
     /// Curves.
     pub curves: Vec<Curve>,
     /// Keyings.
@@ -85,22 +85,22 @@ pub struct Plan {
 
 /// One row.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct TableRow {
     /// The content of its requests.
-    pub content: Content,
+    pub content: RequestContent,
     /// The operation.
-    pub operation: Operation,
+    pub operation: TableOperation,
     /// Requests in flight over all connections (closed loop).
     pub in_flight: usize,
     /// Distinct requests that were sent in rotation.
     pub distinct_requests: usize,
     /// Its rounds, in order.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<RowRound>,
 }
 
 /// One round of a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Round {
+pub struct RowRound {
     /// Time from the first request to the last answer.
     pub elapsed: Duration,
     /// Successful answers.
@@ -119,7 +119,7 @@ pub struct Round {
 
 /// Figures of a row: medians of its rounds.
 #[derive(Clone, Copy, Debug)]
-pub struct Figures {
+pub struct RowFigures {
     /// Values per second.
     pub fields_per_s: f64,
     /// Requests per second.
@@ -151,11 +151,11 @@ pub struct CpuFigures {
     pub cores: f64,
 }
 
-impl Row {
+impl TableRow {
     /// Computes the medians of the rounds.
-    pub fn figures(&self) -> Figures {
-        let of_rounds = |figure: &dyn Fn(&Round) -> f64| median(self.rounds.iter().map(figure).collect());
-        let rates: Vec<f64> = self.rounds.iter().map(Round::rate).collect();
+    pub fn figures(&self) -> RowFigures {
+        let of_rounds = |figure: &dyn Fn(&RowRound) -> f64| median(self.rounds.iter().map(figure).collect());
+        let rates: Vec<f64> = self.rounds.iter().map(RowRound::rate).collect();
         let requests_per_s = median(rates.clone());
         let fields = self.content.fields as f64;
         let is_accounted = self.rounds.iter().all(|round| round.cpu.is_some() && round.requests > 0);
@@ -172,7 +172,7 @@ impl Row {
                 cores: of_rounds(&|round| round.cpu_seconds() / round.elapsed.as_secs_f64()),
             }
         });
-        Figures {
+        RowFigures {
             fields_per_s: requests_per_s * fields,
             requests_per_s,
             percentiles: [0, 1, 2].map(|place| of_rounds(&|round| round.percentiles[place].as_secs_f64())),
@@ -184,7 +184,7 @@ impl Row {
     }
 }
 
-impl Round {
+impl RowRound {
     fn rate(&self) -> f64 {
         self.requests as f64 / self.elapsed.as_secs_f64()
     }
@@ -196,8 +196,8 @@ impl Round {
 
 /// A row and its prepared requests.
 struct PreparedRow {
-    row: Row,
-    rotation: Arc<Rotation>,
+    row: TableRow,
+    rotation: Arc<RequestRotation>,
     /// Duration of one request alone.
     alone: Duration,
     used: Duration,
@@ -208,11 +208,11 @@ struct PreparedRow {
 /// # Errors
 /// Fails if the engine is unreachable, refuses a request or answers wrong, because the figures would be meaningless.
 pub async fn measure(
-    plan: &Plan,
+    plan: &TablePlan,
     connector: &RawConnector,
-    engine: Option<&Process>,
+    engine: Option<&ProcessAccount>,
     mut progress: impl FnMut(),
-) -> Result<Vec<Row>, LoadError> {
+) -> Result<Vec<TableRow>, LoadError> {
     let mut connections = Vec::new();
     for _ in 0..plan.connections {
         connections.push(connector.connect().await?);
@@ -234,42 +234,46 @@ pub async fn measure(
 }
 
 /// Number of progress calls of [`measure`].
-pub fn steps(plan: &Plan) -> usize {
+pub fn steps(plan: &TablePlan) -> usize {
     let contents = contents(plan).count();
     contents + contents * plan.operations.len() * plan.rounds as usize
 }
 
-fn contents(plan: &Plan) -> impl Iterator<Item = Content> + '_ {
-    let Plan { fields, curves, keyings, field_size, .. } = plan;
+fn contents(plan: &TablePlan) -> impl Iterator<Item = RequestContent> + '_ {
+    let TablePlan { fields, curves, keyings, field_size, .. } = plan;
     let sized = fields.iter().flat_map(move |&fields| curves.iter().map(move |&curve| (fields, curve)));
     sized.flat_map(move |(fields, curve)| {
-        keyings.iter().map(move |&keying| Content { fields, field_size: *field_size, curve, keying })
+        keyings.iter().map(move |&keying| RequestContent { fields, field_size: *field_size, curve, keying })
     })
 }
 
 /// Prepares the rows of one content: sends each request once and checks the answer.
-async fn prepare(plan: &Plan, content: Content, connection: &mut RawConnection) -> Result<Vec<PreparedRow>, LoadError> {
+async fn prepare(
+    plan: &TablePlan,
+    content: RequestContent,
+    connection: &mut RawConnection,
+) -> Result<Vec<PreparedRow>, LoadError> {
     let values = material::values(content, plan.seed);
     let (encrypt, answer) = material::encrypting(connection, &plan.app, content, &values).await?;
     let in_flight = in_flight(plan, encrypt.first_took);
-    let count = if plan.operations.contains(&Operation::Decrypt) { distinct(plan, content, in_flight) } else { 1 };
+    let count = if plan.operations.contains(&TableOperation::Decrypt) { distinct(plan, content, in_flight) } else { 1 };
     let decrypt = material::decrypting(connection, &plan.app, &encrypt, answer, count, &values).await?;
     let rows = plan.operations.iter().map(|operation| match operation {
-        Operation::Encrypt => (*operation, &encrypt),
-        Operation::Decrypt => (*operation, &decrypt),
+        TableOperation::Encrypt => (*operation, &encrypt),
+        TableOperation::Decrypt => (*operation, &decrypt),
     });
     Ok(rows.map(|(operation, prepared)| PreparedRow::new(plan, content, operation, prepared)).collect())
 }
 
 /// Returns how many requests may be in flight so that a round has time for all of them.
-fn in_flight(plan: &Plan, alone: Duration) -> usize {
+fn in_flight(plan: &TablePlan, alone: Duration) -> usize {
     let fit = (plan.duration / plan.rounds).as_secs_f64() / alone.as_secs_f64();
     (plan.connections * plan.in_flight).min(fit as usize).max(1)
 }
 
 /// Returns how many distinct requests to decrypt are sent in rotation, so that the engine has evicted an ephemeral key before it is used
 /// again. A session's key is always cached, as it is in production.
-fn distinct(plan: &Plan, content: Content, in_flight: usize) -> usize {
+fn distinct(plan: &TablePlan, content: RequestContent, in_flight: usize) -> usize {
     let kept = plan.opening_keys_kept;
     match content.keying {
         Keying::Session => 1,
@@ -280,19 +284,19 @@ fn distinct(plan: &Plan, content: Content, in_flight: usize) -> usize {
 }
 
 impl PreparedRow {
-    fn new(plan: &Plan, content: Content, operation: Operation, prepared: &Prepared) -> Self {
-        let rotation = Rotation::new(prepared.requests.clone(), prepared.answer_size);
+    fn new(plan: &TablePlan, content: RequestContent, operation: TableOperation, prepared: &PreparedRequests) -> Self {
+        let rotation = RequestRotation::new(prepared.requests.clone(), prepared.answer_size);
         let in_flight = in_flight(plan, prepared.first_took);
-        let row = Row { content, operation, in_flight, distinct_requests: rotation.count(), rounds: Vec::new() };
+        let row = TableRow { content, operation, in_flight, distinct_requests: rotation.count(), rounds: Vec::new() };
         PreparedRow { row, rotation: Arc::new(rotation), alone: prepared.first_took, used: Duration::ZERO }
     }
 }
 
 async fn round(
-    plan: &Plan,
+    plan: &TablePlan,
     prepared: &mut PreparedRow,
     connections: Vec<RawConnection>,
-    engine: Option<&Process>,
+    engine: Option<&ProcessAccount>,
 ) -> Result<Vec<RawConnection>, LoadError> {
     let slice = plan.duration / plan.rounds;
     let model = match plan.model {
@@ -308,12 +312,12 @@ async fn round(
         let warm = LoadModel::Closed { in_flight: prepared.row.in_flight };
         connections = good(driver::run(connections, &prepared.rotation, warm, warm_up).await?)?.connections;
     }
-    let before = Accounts::settled(engine).await?;
+    let before = CpuAccounts::settled(engine).await?;
     let phase = good(driver::run(connections, &prepared.rotation, model, slice).await?)?;
-    let after = Accounts::settled(engine).await?;
+    let after = CpuAccounts::settled(engine).await?;
     let latencies = &phase.tally.latencies;
     prepared.used += phase.elapsed;
-    prepared.row.rounds.push(Round {
+    prepared.row.rounds.push(RowRound {
         elapsed: phase.elapsed,
         requests: phase.tally.ok(),
         unsent: phase.tally.unsent,
@@ -326,27 +330,27 @@ async fn round(
 }
 
 /// CPU time used up to a moment.
-struct Accounts {
+struct CpuAccounts {
     engine: Option<Cpu>,
     load: Cpu,
 }
 
-impl Accounts {
+impl CpuAccounts {
     /// Reads CPU time once the engine is idle. This process is running, so its last milliseconds may be missing.
-    async fn settled(engine: Option<&Process>) -> Result<Self, LoadError> {
+    async fn settled(engine: Option<&ProcessAccount>) -> Result<Self, LoadError> {
         tokio::time::sleep(SETTLING).await;
-        let cpu = |process: &Process| process.cpu().map_err(|error| LoadError::system("CPU time", error));
+        let cpu = |process: &ProcessAccount| process.cpu().map_err(|error| LoadError::system("CPU time", error));
         let load = match engine {
-            Some(_) => cpu(&Process::new(std::process::id()))?,
+            Some(_) => cpu(&ProcessAccount::new(std::process::id()))?,
             // A system without per-thread CPU time can still measure a remote engine.
             None => Cpu::default(),
         };
-        Ok(Accounts { engine: engine.map(cpu).transpose()?, load })
+        Ok(CpuAccounts { engine: engine.map(cpu).transpose()?, load })
     }
 }
 
 /// Fails if a phase has error answers.
-fn good(phase: driver::Phase) -> Result<driver::Phase, LoadError> {
+fn good(phase: driver::LoadPhase) -> Result<driver::LoadPhase, LoadError> {
     match phase.tally.errors.first_key_value() {
         None => Ok(phase),
         Some((code, count)) => Err(LoadError::Refused(format!("the engine answered {count} requests with {code}"))),
@@ -357,10 +361,10 @@ fn good(phase: driver::Phase) -> Result<driver::Phase, LoadError> {
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> TablePlan {
+        TablePlan {
             fields: vec![1, 2000],
-            operations: vec![Operation::Encrypt, Operation::Decrypt],
+            operations: vec![TableOperation::Encrypt, TableOperation::Decrypt],
             curves: vec![Curve::R1],
             keyings: Keying::ALL.to_vec(),
             field_size: 32,
@@ -375,14 +379,14 @@ mod tests {
         }
     }
 
-    fn content(fields: usize, keying: Keying) -> Content {
-        Content { fields, field_size: 32, curve: Curve::R1, keying }
+    fn content(fields: usize, keying: Keying) -> RequestContent {
+        RequestContent { fields, field_size: 32, curve: Curve::R1, keying }
     }
 
     #[test]
     fn figures_are_medians_of_rounds() {
         let ms = Duration::from_millis;
-        let round = |requests, cpu_ms: u64, latency_ms| Round {
+        let round = |requests, cpu_ms: u64, latency_ms| RowRound {
             elapsed: ms(1000),
             requests,
             unsent: 0,
@@ -393,7 +397,7 @@ mod tests {
         };
         let rounds = vec![round(100, 10, 1), round(200, 10, 5), round(110, 11, 2)];
         let content = content(50, Keying::Request);
-        let row = Row { content, operation: Operation::Encrypt, in_flight: 8, distinct_requests: 1, rounds };
+        let row = TableRow { content, operation: TableOperation::Encrypt, in_flight: 8, distinct_requests: 1, rounds };
         let figures = row.figures();
         assert_eq!((figures.requests_per_s, figures.fields_per_s), (110.0, 5500.0));
         assert_eq!((figures.percentiles, figures.max), ([0.002, 0.004, 0.006], 0.05));
@@ -403,9 +407,9 @@ mod tests {
         assert_eq!((cpu.network, cpu.workers, cpu.cores), (0.25, 0.75, 0.04));
         assert!((figures.spread - 50.0 / 110.0).abs() < 1e-12);
 
-        let unknown = Row { rounds: vec![Round { cpu: None, ..round(1, 1, 1) }], ..row.clone() };
+        let unknown = TableRow { rounds: vec![RowRound { cpu: None, ..round(1, 1, 1) }], ..row.clone() };
         assert!(unknown.figures().cpu.is_none());
-        assert!(Row { rounds: Vec::new(), ..row }.figures().cpu.is_none());
+        assert!(TableRow { rounds: Vec::new(), ..row }.figures().cpu.is_none());
     }
 
     #[test]

@@ -16,23 +16,23 @@ use tokio::task::yield_now;
 /// The queue of one listener's bulk connections. Clients take turns, however many connections each has, and so do the connections of a
 /// client. Clones share the queue.
 #[derive(Debug)]
-pub struct BulkQueue<Client>(Arc<Mutex<Queue<Client>>>);
+pub struct BulkQueue<Client>(Arc<Mutex<BulkWaiters<Client>>>);
 
 #[derive(Debug)]
-struct Queue<Client> {
+struct BulkWaiters<Client> {
     /// Clients with waiting connections, each once, in the order in which they are served.
     order: VecDeque<Client>,
-    waiting: HashMap<Client, VecDeque<Arc<Ticket>>>,
+    waiting: HashMap<Client, VecDeque<Arc<BulkTicket>>>,
     /// Tasks that wake connections, at most one per thread.
     dispatchers: usize,
 }
 
 /// The waker of a waiting connection.
 #[derive(Debug, Default)]
-struct Ticket(Mutex<Wait>);
+struct BulkTicket(Mutex<BulkWait>);
 
 #[derive(Debug, Default)]
-enum Wait {
+enum BulkWait {
     /// The connection is sparse, or its turn has come.
     #[default]
     Over,
@@ -45,7 +45,7 @@ enum Wait {
 pub struct BulkMember<Client> {
     queue: BulkQueue<Client>,
     client: Client,
-    ticket: Arc<Ticket>,
+    ticket: Arc<BulkTicket>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -60,13 +60,13 @@ impl<Client> Clone for BulkQueue<Client> {
 
 impl<Client> Default for BulkQueue<Client> {
     fn default() -> Self {
-        let queue = Queue { order: VecDeque::new(), waiting: HashMap::new(), dispatchers: 0 };
+        let queue = BulkWaiters { order: VecDeque::new(), waiting: HashMap::new(), dispatchers: 0 };
         BulkQueue(Arc::new(Mutex::new(queue)))
     }
 }
 
-impl<Client: Copy + Eq + Hash + Send + 'static> Queue<Client> {
-    fn push(&mut self, client: Client, ticket: Arc<Ticket>) {
+impl<Client: Copy + Eq + Hash + Send + 'static> BulkWaiters<Client> {
+    fn push(&mut self, client: Client, ticket: Arc<BulkTicket>) {
         let of_client = self.waiting.entry(client).or_default();
         if of_client.is_empty() {
             self.order.push_back(client);
@@ -74,7 +74,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> Queue<Client> {
         of_client.push_back(ticket);
     }
 
-    fn pop(&mut self) -> Option<Arc<Ticket>> {
+    fn pop(&mut self) -> Option<Arc<BulkTicket>> {
         let client = self.order.pop_front()?;
         let of_client = self.waiting.get_mut(&client)?;
         let ticket = of_client.pop_front();
@@ -95,7 +95,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
 
     /// Whether no connection waits for a turn.
     pub fn is_empty(&self) -> bool {
-        let is_over = |ticket: &Arc<Ticket>| matches!(*lock(&ticket.0), Wait::Over);
+        let is_over = |ticket: &Arc<BulkTicket>| matches!(*lock(&ticket.0), BulkWait::Over);
         lock(&self.0).waiting.values().flatten().all(is_over)
     }
 
@@ -104,7 +104,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkQueue<Client> {
         let mut queue = lock(&self.0);
         while let Some(ticket) = queue.pop() {
             // A connection that has ended does not wait any more.
-            if let Wait::ForTurn(waker) = std::mem::take(&mut *lock(&ticket.0)) {
+            if let BulkWait::ForTurn(waker) = std::mem::take(&mut *lock(&ticket.0)) {
                 return Some(waker);
             }
         }
@@ -126,8 +126,8 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkMember<Client> {
     /// Ready when the connection may have a turn; otherwise it is woken when it may. It waits even if woken for another reason.
     pub fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut *lock(&self.ticket.0) {
-            Wait::Over => Poll::Ready(()),
-            Wait::ForTurn(waker) => {
+            BulkWait::Over => Poll::Ready(()),
+            BulkWait::ForTurn(waker) => {
                 waker.clone_from(cx.waker());
                 Poll::Pending
             }
@@ -137,7 +137,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkMember<Client> {
     /// Ends a turn that is used up: the next comes after those of all others. Call it within a runtime, when [`poll_turn`](Self::poll_turn)
     /// was ready.
     pub fn end_turn(&mut self, cx: &mut Context<'_>) {
-        *lock(&self.ticket.0) = Wait::ForTurn(cx.waker().clone());
+        *lock(&self.ticket.0) = BulkWait::ForTurn(cx.waker().clone());
         let runtime = Handle::current();
         let mut queue = lock(&self.queue.0);
         queue.push(self.client, Arc::clone(&self.ticket));
@@ -150,7 +150,7 @@ impl<Client: Copy + Eq + Hash + Send + 'static> BulkMember<Client> {
 
 impl<Client> Drop for BulkMember<Client> {
     fn drop(&mut self) {
-        *lock(&self.ticket.0) = Wait::Over;
+        *lock(&self.ticket.0) = BulkWait::Over;
     }
 }
 

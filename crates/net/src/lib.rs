@@ -2,7 +2,8 @@
 //!
 //! The RPC listener, the HTTP listener and the relay build on it.
 //!
-//! Guarantees: clients that cannot be served occupy a socket only briefly ([`Slots`]); connections that move much data delay the others by
+//! Guarantees: clients that cannot be served occupy a socket only briefly ([`ConnectionSlots`]); connections that move much data delay the
+//! others by
 //! one turn ([`BulkQueue`]); a failed `accept` is retried after a pause ([`ACCEPT_PAUSE`]); a vanished peer is detected
 //! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: the content of connections, and
 //! permissions.
@@ -28,11 +29,11 @@ pub use calendar::utc;
 pub use client::{ClientBound, NETWORKS, Network, NetworkError, client_of, client_of_unless};
 pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};
-pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorSettings, Report};
-pub use places::{FairPlaces, Place};
+pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorReport, OperatorSettings};
+pub use places::{CallPermit, FairPlaces};
 pub use process::{ProcessFigures, ignores_signal};
 pub use scheduling::SchedulingClass;
 pub use shutdown::{ShutdownNotice, ShutdownPhase, age_reached};
-pub use slots::{CLOSING_MAX, Full, Slot, Slots};
+pub use slots::{CLOSING_MAX, ConnectionSlot, ConnectionSlots, Full};
 pub use socket::{ACCEPT_PAUSE, HALF_OPEN_TIMEOUT_MIN, bind, prepare_socket};
 pub use thread::ListeningThread;

@@ -15,11 +15,11 @@ pub struct LogLimit {
     lines_max: usize,
     source_lines_max: usize,
     hasher: RandomState,
-    window: Mutex<Window>,
+    window: Mutex<LogWindow>,
 }
 
 #[derive(Debug, Default)]
-struct Window {
+struct LogWindow {
     began: Option<Instant>,
     lines: usize,
     /// Lines by source. Contains only sources with a line, so it is limited too.
@@ -41,7 +41,7 @@ impl LogLimit {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         let window = &mut *window;
         if window.is_over(now) {
-            *window = Window { began: Some(now), suppressed: window.suppressed, ..Window::default() };
+            *window = LogWindow { began: Some(now), suppressed: window.suppressed, ..LogWindow::default() };
         }
         let of_source = window.sources.get(&source).copied().unwrap_or_default();
         if window.lines >= self.lines_max || of_source >= self.source_lines_max {
@@ -62,7 +62,7 @@ impl LogLimit {
     }
 }
 
-impl Window {
+impl LogWindow {
     fn is_over(&self, now: Instant) -> bool {
         self.began.is_none_or(|began| now.saturating_duration_since(began) >= WINDOW)
     }

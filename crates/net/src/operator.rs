@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 use crate::client::{ClientBound, Network};
-use crate::slots::{Slot, Slots};
+use crate::slots::{ConnectionSlot, ConnectionSlots};
 use crate::socket::ACCEPT_PAUSE;
 use crate::thread::ListeningThread;
 
@@ -67,7 +67,7 @@ impl OperatorSettings {
 }
 
 /// The content of the port.
-pub trait Report: Send + Sync + 'static {
+pub trait OperatorReport: Send + Sync + 'static {
     /// Whether requests are served; if not, why not, in a few words.
     fn readiness(&self) -> impl Future<Output = Result<(), String>> + Send;
 
@@ -89,7 +89,11 @@ impl OperatorPort {
     ///
     /// # Errors
     /// If the address is in use, or a thread cannot be started.
-    pub fn start<R: Report>(address: SocketAddr, settings: &OperatorSettings, report: Arc<R>) -> io::Result<Self> {
+    pub fn start<R: OperatorReport>(
+        address: SocketAddr,
+        settings: &OperatorSettings,
+        report: Arc<R>,
+    ) -> io::Result<Self> {
         let settings = settings.clone();
         let serve = move |listener| listen(listener, settings, report);
         Ok(OperatorPort { thread: ListeningThread::start("leafseal-operator", address, serve)? })
@@ -101,8 +105,8 @@ impl OperatorPort {
     }
 }
 
-async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, report: Arc<R>) {
-    let slots = Arc::new(Slots::new(settings.connections_max, settings.clients()));
+async fn listen<R: OperatorReport>(listener: TcpListener, settings: OperatorSettings, report: Arc<R>) {
+    let slots = Arc::new(ConnectionSlots::new(settings.connections_max, settings.clients()));
     let settings = Arc::new(settings);
     loop {
         slots.room().await;
@@ -121,7 +125,12 @@ async fn listen<R: Report>(listener: TcpListener, settings: OperatorSettings, re
 }
 
 /// Serves a connection: one request, within its time limit.
-async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, report: Arc<R>, slot: Slot) {
+async fn serve<R: OperatorReport>(
+    socket: TcpStream,
+    settings: Arc<OperatorSettings>,
+    report: Arc<R>,
+    slot: ConnectionSlot,
+) {
     let service = service_fn(|request| {
         let report = Arc::clone(&report);
         async move { Ok::<_, Infallible>(respond(&*report, &request).await) }
@@ -136,7 +145,7 @@ async fn serve<R: Report>(socket: TcpStream, settings: Arc<OperatorSettings>, re
     }
 }
 
-async fn respond<R: Report>(report: &R, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn respond<R: OperatorReport>(report: &R, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD are answered\n".to_owned());
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(ALLOWED));

@@ -12,11 +12,11 @@ use crate::client::client_of;
 /// A bounded number of places.
 #[derive(Debug, Default)]
 pub struct FairPlaces {
-    state: Mutex<State>,
+    state: Mutex<PlacesState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct PlacesState {
     next: u64,
     taken: usize,
     /// Calls by client and number, the newest last.
@@ -27,14 +27,14 @@ struct State {
 
 /// A place of a call, released on drop.
 #[derive(Debug)]
-pub struct Place {
+pub struct CallPermit {
     places: Arc<FairPlaces>,
     client: IpAddr,
     number: u64,
     displaced: Arc<Notify>,
 }
 
-impl State {
+impl PlacesState {
     fn calls_of(&self, client: IpAddr) -> usize {
         self.clients.get(&client).map_or(0, BTreeMap::len)
     }
@@ -77,7 +77,7 @@ impl State {
 impl FairPlaces {
     /// Takes one of `max` places for a call from `address`. If all are taken, the client with most loses its newest, or there is none if
     /// that client has no more than one call more than this one.
-    pub fn take(self: &Arc<Self>, address: IpAddr, max: usize) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, address: IpAddr, max: usize) -> Option<CallPermit> {
         let client = client_of(address);
         let mut state = self.lock();
         if state.taken >= max {
@@ -92,22 +92,22 @@ impl FairPlaces {
         let displaced = Arc::new(Notify::new());
         let number = state.add(client, &displaced);
         drop(state);
-        Some(Place { places: Arc::clone(self), client, number, displaced })
+        Some(CallPermit { places: Arc::clone(self), client, number, displaced })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PlacesState> {
         self.state.lock().expect("nothing panics while this is locked")
     }
 }
 
-impl Place {
+impl CallPermit {
     /// Completes when another client has got the place.
     pub async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for CallPermit {
     fn drop(&mut self) {
         self.places.lock().remove(self.client, Some(self.number));
     }
@@ -119,7 +119,7 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    fn is_displaced(place: &Place) -> bool {
+    fn is_displaced(place: &CallPermit) -> bool {
         pin!(place.displaced()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_client_with_few_calls_displaces_the_newest_of_the_one_with_most() {
         let places = Arc::new(FairPlaces::default());
-        let mut busy: Vec<Place> = (0..4).map(|_| places.take(client(1), 4).unwrap()).collect();
+        let mut busy: Vec<CallPermit> = (0..4).map(|_| places.take(client(1), 4).unwrap()).collect();
         assert!(places.take(client(1), 4).is_none(), "it displaces none of its own");
         let others = [2, 2].map(|number| places.take(client(number), 4).unwrap());
         assert_eq!(busy.iter().map(is_displaced).collect::<Vec<_>>(), [false, false, true, true]);
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn where_each_has_one_nobody_is_displaced() {
         let places = Arc::new(FairPlaces::default());
-        let taken: Vec<Place> = (0..64).map(|number| places.take(client(number), 64).unwrap()).collect();
+        let taken: Vec<CallPermit> = (0..64).map(|number| places.take(client(number), 64).unwrap()).collect();
         assert!(places.take(client(200), 64).is_none());
         assert!(taken.iter().all(|place| !is_displaced(place)));
     }

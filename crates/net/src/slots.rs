@@ -28,32 +28,32 @@ pub enum Full {
 
 /// A bounded number of places.
 #[derive(Debug)]
-pub struct Slots {
+pub struct ConnectionSlots {
     max: usize,
     clients: ClientBound,
-    state: Mutex<State>,
+    state: Mutex<SlotsState>,
     /// Slots in use, including displaced ones that have not been dropped.
     held: AtomicUsize,
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SlotsState {
     next: u64,
     /// Ordered by age, the oldest first.
-    taken: BTreeMap<u64, Taken>,
+    taken: BTreeMap<u64, TakenSlots>,
     clients: HashMap<IpAddr, BTreeSet<u64>>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct TakenSlots {
     displaced: Arc<Notify>,
     client: Option<IpAddr>,
 }
 
-impl State {
+impl SlotsState {
     fn remove(&mut self, number: u64) -> Option<Arc<Notify>> {
-        let Taken { displaced, client } = self.taken.remove(&number)?;
+        let TakenSlots { displaced, client } = self.taken.remove(&number)?;
         if let Some(client) = client
             && let Some(numbers) = self.clients.get_mut(&client)
         {
@@ -68,20 +68,20 @@ impl State {
 
 /// A slot in use, released on drop.
 #[derive(Debug)]
-pub struct Slot {
-    slots: Arc<Slots>,
+pub struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     number: u64,
     displaced: Arc<Notify>,
 }
 
-impl Slots {
+impl ConnectionSlots {
     /// Creates `max` free slots.
     pub fn new(max: usize, clients: ClientBound) -> Self {
-        Slots { max, clients, state: Mutex::default(), held: AtomicUsize::new(0), ended: Notify::new() }
+        ConnectionSlots { max, clients, state: Mutex::default(), held: AtomicUsize::new(0), ended: Notify::new() }
     }
 
     /// Takes a slot for a client at `address`, displacing the client's oldest, or the oldest of all, if necessary.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Slot {
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> ConnectionSlot {
         let client = self.clients.client(address);
         let mut state = self.lock();
         let of_client = client.and_then(|client| state.clients.get(&client));
@@ -96,13 +96,13 @@ impl Slots {
         let number = state.next;
         state.next += 1;
         let displaced = Arc::new(Notify::new());
-        state.taken.insert(number, Taken { displaced: Arc::clone(&displaced), client });
+        state.taken.insert(number, TakenSlots { displaced: Arc::clone(&displaced), client });
         if let Some(client) = client {
             state.clients.entry(client).or_default().insert(number);
         }
         drop(state);
         self.held.fetch_add(1, Ordering::Relaxed);
-        Slot { slots: Arc::clone(self), number, displaced }
+        ConnectionSlot { slots: Arc::clone(self), number, displaced }
     }
 
     /// Waits while too many displaced connections still hold their sockets.
@@ -121,19 +121,19 @@ impl Slots {
         self.lock().taken.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotsState> {
         self.state.lock().expect("nothing panics while this is locked")
     }
 }
 
-impl Slot {
+impl ConnectionSlot {
     /// Completes when the slot is displaced.
     pub async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.slots.lock().remove(self.number);
         self.slots.held.fetch_sub(1, Ordering::Relaxed);
@@ -147,13 +147,13 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
-    fn is_displaced(slot: &Slot) -> bool {
+    fn is_displaced(slot: &ConnectionSlot) -> bool {
         pin!(slot.displaced()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
-    fn slots(max: usize, of_client: usize) -> Arc<Slots> {
+    fn slots(max: usize, of_client: usize) -> Arc<ConnectionSlots> {
         let clients = ClientBound { connections_max: of_client, trusted_balancers: Vec::new() };
-        Arc::new(Slots::new(max, clients))
+        Arc::new(ConnectionSlots::new(max, clients))
     }
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -189,7 +189,7 @@ mod tests {
     #[tokio::test]
     async fn there_is_no_room_while_those_that_gave_way_hold_their_sockets() {
         let slots = slots(1, 1);
-        let mut held: Vec<Slot> = (0..CLOSING_MAX).map(|_| slots.take(HERE)).collect();
+        let mut held: Vec<ConnectionSlot> = (0..CLOSING_MAX).map(|_| slots.take(HERE)).collect();
         slots.room().await;
         held.push(slots.take(HERE));
         let has_room = |room: std::pin::Pin<&mut dyn Future<Output = ()>>| {

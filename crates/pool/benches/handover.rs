@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use leafseal_pool::{Admission, Clock, Job, Pool, PoolSettings, Scheduling, Slice, Turn};
+use leafseal_pool::{Admission, Job, Pool, PoolClock, PoolSettings, Scheduling, Slice, SliceTurn};
 
 const ROUNDS: usize = 300;
 const ROUND_TIME: Duration = Duration::from_millis(1);
@@ -32,7 +32,7 @@ impl Slices {
 }
 
 impl Job for Slices {
-    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice {
         black_box(turn.share());
         let left = self.0.load(Ordering::Relaxed) - 1;
         self.0.store(left, Ordering::Relaxed);
@@ -46,7 +46,7 @@ fn admission(tenant: u64, connection: u64) -> Admission {
 
 struct SystemClock;
 
-impl Clock for SystemClock {
+impl PoolClock for SystemClock {
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -112,7 +112,7 @@ struct Outstanding {
 struct Counted(Arc<Outstanding>);
 
 impl Job for Counted {
-    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, _turn: &SliceTurn<'_>) -> Slice {
         let outstanding = &self.0;
         if outstanding.count.fetch_sub(1, Ordering::AcqRel) - 1 == outstanding.mark {
             drop(outstanding.lock.lock().expect("no panic"));
@@ -170,7 +170,7 @@ fn compute(steps: u64) {
 }
 
 impl Job for Spread {
-    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice {
         // Only the worker with the turn plans.
         let planned = self.planned.load(Ordering::Relaxed);
         if planned == PARTS {
@@ -233,7 +233,7 @@ impl VirtualClock {
     }
 }
 
-impl Clock for VirtualClock {
+impl PoolClock for VirtualClock {
     fn now(&self) -> Instant {
         self.start + self.elapsed()
     }
@@ -258,7 +258,7 @@ struct Virtual {
 }
 
 impl Job for Virtual {
-    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, _turn: &SliceTurn<'_>) -> Slice {
         self.clock.advance(SLICE);
         if self.slices.fetch_sub(1, Ordering::Relaxed) > 1 {
             return Slice::More;

@@ -14,7 +14,7 @@ pub struct Cancellation {
 
 /// Why a job was cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum CancelReason {
     /// The caller does not need the answer any more, and waits for the confirmation.
     Cancelled,
     /// The caller has disconnected: no answer can be delivered.
@@ -23,7 +23,7 @@ pub enum Reason {
 
 /// Why a job has to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// It was cancelled; [`Cancellation::reason`] returns the reason.
     Cancelled,
     /// Its deadline has passed.
@@ -40,20 +40,20 @@ impl Cancellation {
     }
 
     /// Cancels the job. The first reason is kept.
-    pub fn cancel(&self, reason: Reason) {
+    pub fn cancel(&self, reason: CancelReason) {
         let number = match reason {
-            Reason::Cancelled => CANCELLED,
-            Reason::Disconnected => DISCONNECTED,
+            CancelReason::Cancelled => CANCELLED,
+            CancelReason::Disconnected => DISCONNECTED,
         };
         // Relaxed suffices: no other data depends on the flag.
         let _ = self.reason.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The reason, once cancelled.
-    pub fn reason(&self) -> Option<Reason> {
+    pub fn reason(&self) -> Option<CancelReason> {
         match self.reason.load(Ordering::Relaxed) {
-            CANCELLED => Some(Reason::Cancelled),
-            DISCONNECTED => Some(Reason::Disconnected),
+            CANCELLED => Some(CancelReason::Cancelled),
+            DISCONNECTED => Some(CancelReason::Disconnected),
             _ => None,
         }
     }
@@ -73,12 +73,12 @@ impl Cancellation {
     /// # Errors
     /// If it must stop. Cancellation takes precedence over the deadline.
     #[inline]
-    pub fn check(&self, now: Instant) -> Result<(), Stop> {
+    pub fn check(&self, now: Instant) -> Result<(), StopReason> {
         if self.reason.load(Ordering::Relaxed) != 0 {
-            return Err(Stop::Cancelled);
+            return Err(StopReason::Cancelled);
         }
         match self.deadline.get() {
-            Some(deadline) if *deadline <= now => Err(Stop::DeadlineExceeded),
+            Some(deadline) if *deadline <= now => Err(StopReason::DeadlineExceeded),
             _ => Ok(()),
         }
     }
@@ -94,10 +94,10 @@ mod tests {
         let cancellation = Cancellation::new();
         let now = Instant::now();
         assert_eq!((cancellation.check(now), cancellation.reason()), (Ok(()), None));
-        cancellation.cancel(Reason::Disconnected);
-        cancellation.cancel(Reason::Cancelled);
-        assert_eq!(cancellation.check(now), Err(Stop::Cancelled));
-        assert_eq!(cancellation.reason(), Some(Reason::Disconnected));
+        cancellation.cancel(CancelReason::Disconnected);
+        cancellation.cancel(CancelReason::Cancelled);
+        assert_eq!(cancellation.check(now), Err(StopReason::Cancelled));
+        assert_eq!(cancellation.reason(), Some(CancelReason::Disconnected));
     }
 
     #[test]
@@ -108,8 +108,8 @@ mod tests {
         cancellation.set_deadline(deadline + Duration::from_secs(9));
         assert_eq!(cancellation.deadline(), Some(deadline));
         assert_eq!(cancellation.check(deadline - Duration::from_nanos(1)), Ok(()));
-        assert_eq!(cancellation.check(deadline), Err(Stop::DeadlineExceeded));
-        cancellation.cancel(Reason::Cancelled);
-        assert_eq!(cancellation.check(deadline), Err(Stop::Cancelled));
+        assert_eq!(cancellation.check(deadline), Err(StopReason::DeadlineExceeded));
+        cancellation.cancel(CancelReason::Cancelled);
+        assert_eq!(cancellation.check(deadline), Err(StopReason::Cancelled));
     }
 }

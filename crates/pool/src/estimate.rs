@@ -37,7 +37,7 @@ const MEAN_WEIGHT: f64 = 1.0 / 32.0;
 
 /// The jobs held on one level of a path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Load {
+pub(crate) struct LevelLoad {
     /// Nanoseconds of service.
     pub(crate) backlog: f64,
     /// Number of flows that share it: children with jobs, or the jobs of a connection, including a new one.
@@ -111,15 +111,15 @@ fn units(bytes: usize) -> u64 {
 
 /// A period in which more jobs waited than the workers could take.
 #[derive(Clone, Copy, Debug)]
-struct Window {
+struct WaitWindow {
     began: Instant,
     until: Instant,
     service_ns: u64,
 }
 
-impl Window {
-    fn begun(now: Instant) -> Window {
-        Window { began: now, until: now + WINDOW, service_ns: 0 }
+impl WaitWindow {
+    fn begun(now: Instant) -> WaitWindow {
+        WaitWindow { began: now, until: now + WINDOW, service_ns: 0 }
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Estimate {
     /// Nanoseconds of service per nanosecond of time.
     speed: f64,
     measured: Option<Instant>,
-    window: Option<Window>,
+    window: Option<WaitWindow>,
 }
 
 impl Estimate {
@@ -160,14 +160,14 @@ impl Estimate {
         }
         let Some(window) = &mut self.window else {
             // The part of the slice before the period is not counted.
-            self.window = Some(Window::begun(now));
+            self.window = Some(WaitWindow::begun(now));
             return;
         };
         window.service_ns += cost_ns;
         if now >= window.until {
             let time = now.saturating_duration_since(window.began);
             let measure = window.service_ns as f64 / time.as_nanos() as f64;
-            self.window = Some(Window::begun(now));
+            self.window = Some(WaitWindow::begun(now));
             self.measure(measure, now);
         }
     }
@@ -194,7 +194,7 @@ impl Estimate {
     ///
     /// Until the job is done, each flow with which its connection, client and tenant share gets as much as they do; so do the jobs of its
     /// connection, which take turns. A client that requests less than its share is finished when its backlog is done.
-    pub(crate) fn wait(&self, cost_ns: u64, costs: Costs, loads: [Load; 4], now: Instant) -> Duration {
+    pub(crate) fn wait(&self, cost_ns: u64, costs: Costs, loads: [LevelLoad; 4], now: Instant) -> Duration {
         let [connection, client, tenant, root] = loads;
         // A turn is at least a slice.
         let judged = (costs.mean_ns * MEANS).max(cost_ns as f64).max(FIRST_COST_NS as f64);

@@ -12,7 +12,7 @@ use crate::front::Front;
 
 /// Why a flow waits. Determines the order of equal tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Arrival {
+pub(crate) enum FlowArrival {
     /// It has new work.
     New,
     /// Its work was interrupted.
@@ -21,16 +21,16 @@ pub(crate) enum Arrival {
 
 /// The account of a flow in its [`FairQueue`].
 #[derive(Debug, Default)]
-pub(crate) struct Flow {
+pub(crate) struct FlowAccount {
     /// Nanoseconds of service so far, or the virtual time from which it began.
     served: u64,
     /// Expected cost of its running slices.
     running_cost: u64,
     /// Set while the flow waits.
-    place: Option<Place>,
+    place: Option<QueuePosition>,
 }
 
-impl Flow {
+impl FlowAccount {
     /// The tag, by which flows are ordered.
     #[cfg(test)]
     pub(crate) fn tag(&self) -> u64 {
@@ -40,9 +40,9 @@ impl Flow {
 
 /// The position of a flow in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct QueuePosition {
     tag: u64,
-    arrival: Arrival,
+    arrival: FlowArrival,
     /// Breaks ties: first come, first served.
     number: u64,
 }
@@ -51,7 +51,7 @@ struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct FairQueue {
     virtual_time: u64,
-    waiting: Front<(Place, usize)>,
+    waiting: Front<(QueuePosition, usize)>,
     /// Flows without jobs whose tags the virtual time has not reached.
     idle: Front<(u64, usize)>,
     /// Expected cost of all running slices.
@@ -66,7 +66,7 @@ impl FairQueue {
     }
 
     /// Queues a flow that has work.
-    pub(crate) fn wait(&mut self, index: usize, flow: &mut Flow, arrival: Arrival) {
+    pub(crate) fn wait(&mut self, index: usize, flow: &mut FlowAccount, arrival: FlowArrival) {
         debug_assert!(flow.place.is_none(), "a flow waits once");
         flow.served = flow.served.max(self.virtual_time);
         let place = self.next_place(flow, arrival);
@@ -74,66 +74,66 @@ impl FairQueue {
     }
 
     /// Removes a flow that has no waiting work.
-    pub(crate) fn leave(&mut self, index: usize, flow: &mut Flow) {
+    pub(crate) fn leave(&mut self, index: usize, flow: &mut FlowAccount) {
         let place = flow.place.take().expect("only who waits leaves");
         self.waiting.remove((place, index));
     }
 
     /// Advances the virtual time to the flow that is about to be served.
-    pub(crate) fn advance(&mut self, flow: &Flow) {
+    pub(crate) fn advance(&mut self, flow: &FlowAccount) {
         let place = flow.place.expect("only who waits is served");
         self.virtual_time = self.virtual_time.max(place.tag.saturating_sub(self.running_cost));
     }
 
     /// Charges a slice that begins its expected cost.
-    pub(crate) fn charge(&mut self, index: usize, flow: &mut Flow, expected: u64) {
+    pub(crate) fn charge(&mut self, index: usize, flow: &mut FlowAccount, expected: u64) {
         flow.running_cost += expected;
         self.running_cost += expected;
         self.place_again(index, flow);
     }
 
     /// Replaces the expected cost of a slice by its actual cost.
-    pub(crate) fn settle(&mut self, index: usize, flow: &mut Flow, expected: u64, cost: u64) {
+    pub(crate) fn settle(&mut self, index: usize, flow: &mut FlowAccount, expected: u64, cost: u64) {
         flow.running_cost -= expected;
         self.running_cost -= expected;
         flow.served += cost;
         self.place_again(index, flow);
     }
 
-    fn place_again(&mut self, index: usize, flow: &mut Flow) {
+    fn place_again(&mut self, index: usize, flow: &mut FlowAccount) {
         if let Some(old) = flow.place {
-            let place = self.next_place(flow, Arrival::Returned);
+            let place = self.next_place(flow, FlowArrival::Returned);
             self.waiting.replace((old, index), (place, index));
         }
     }
 
-    fn next_place(&mut self, flow: &mut Flow, arrival: Arrival) -> Place {
-        let place = Place { tag: flow.served + flow.running_cost, arrival, number: self.number };
+    fn next_place(&mut self, flow: &mut FlowAccount, arrival: FlowArrival) -> QueuePosition {
+        let place = QueuePosition { tag: flow.served + flow.running_cost, arrival, number: self.number };
         self.number += 1;
         flow.place = Some(place);
         place
     }
 
     /// Marks a flow without jobs as idle: it is remembered until [`FairQueue::forget`] returns it.
-    pub(crate) fn become_idle(&mut self, index: usize, flow: &Flow) {
+    pub(crate) fn become_idle(&mut self, index: usize, flow: &FlowAccount) {
         debug_assert!(flow.place.is_none() && flow.running_cost == 0, "a flow rests when nothing of it is held");
         self.idle.insert((flow.served, index));
     }
 
     /// Marks an idle flow as active again.
-    pub(crate) fn become_active(&mut self, index: usize, flow: &Flow) {
+    pub(crate) fn become_active(&mut self, index: usize, flow: &FlowAccount) {
         self.idle.remove((flow.served, index));
     }
 
     /// Whether a flow that returns now begins like a new one.
     #[cfg(test)]
-    pub(crate) fn is_like_new(&self, flow: &Flow) -> bool {
+    pub(crate) fn is_like_new(&self, flow: &FlowAccount) -> bool {
         flow.served <= self.virtual_time
     }
 
     /// Whether the virtual time has passed the tag of an active flow, which only forgetting can cause.
     #[cfg(test)]
-    pub(crate) fn has_passed(&self, flow: &Flow) -> bool {
+    pub(crate) fn has_passed(&self, flow: &FlowAccount) -> bool {
         flow.served < self.virtual_time
     }
 
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     /// Flows that always have work, served by one worker.
-    fn serve(queue: &mut FairQueue, flows: &mut [Flow], costs: &[u64], slices: usize) -> Vec<usize> {
+    fn serve(queue: &mut FairQueue, flows: &mut [FlowAccount], costs: &[u64], slices: usize) -> Vec<usize> {
         let mut order = Vec::new();
         for _ in 0..slices {
             let index = queue.first().unwrap();
@@ -175,7 +175,7 @@ mod tests {
             queue.leave(index, &mut flows[index]);
             queue.charge(index, &mut flows[index], 50);
             queue.settle(index, &mut flows[index], 50, costs[index]);
-            queue.wait(index, &mut flows[index], Arrival::Returned);
+            queue.wait(index, &mut flows[index], FlowArrival::Returned);
             order.push(index);
         }
         order
@@ -183,32 +183,32 @@ mod tests {
 
     #[test]
     fn service_is_shared_by_its_cost() {
-        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
-        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
+        let (mut queue, mut flows) = (FairQueue::default(), [FlowAccount::default(), FlowAccount::default()]);
+        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, FlowArrival::New));
         assert_eq!(serve(&mut queue, &mut flows, &[30, 10], 8), [0, 1, 1, 1, 0, 1, 1, 1]);
         assert_eq!((flows[0].served, flows[1].served), (60, 60));
     }
 
     #[test]
     fn a_new_flow_goes_first_and_has_no_earlier_credit() {
-        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
-        queue.wait(0, &mut flows[0], Arrival::New);
+        let (mut queue, mut flows) = (FairQueue::default(), [FlowAccount::default(), FlowAccount::default()]);
+        queue.wait(0, &mut flows[0], FlowArrival::New);
         serve(&mut queue, &mut flows, &[10, 10], 100);
-        queue.wait(1, &mut flows[1], Arrival::New);
+        queue.wait(1, &mut flows[1], FlowArrival::New);
         assert_eq!(serve(&mut queue, &mut flows, &[10, 10], 6), [1, 0, 1, 0, 1, 0]);
     }
 
     #[test]
     fn an_idle_flow_keeps_its_tag_until_the_others_reach_it() {
-        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
-        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
+        let (mut queue, mut flows) = (FairQueue::default(), [FlowAccount::default(), FlowAccount::default()]);
+        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, FlowArrival::New));
         // Flow 0 gets one expensive slice, becomes idle and returns at once.
         assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 1), [0]);
         queue.leave(0, &mut flows[0]);
         queue.become_idle(0, &flows[0]);
         assert_eq!(queue.forget(9, 0), None);
         queue.become_active(0, &flows[0]);
-        queue.wait(0, &mut flows[0], Arrival::New);
+        queue.wait(0, &mut flows[0], FlowArrival::New);
         assert_eq!(serve(&mut queue, &mut flows, &[95, 10], 11), [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
         queue.leave(0, &mut flows[0]);
         queue.become_idle(0, &flows[0]);
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn running_slices_are_charged_their_expected_cost() {
-        let (mut queue, mut flows) = (FairQueue::default(), [Flow::default(), Flow::default()]);
-        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, Arrival::New));
+        let (mut queue, mut flows) = (FairQueue::default(), [FlowAccount::default(), FlowAccount::default()]);
+        flows.iter_mut().enumerate().for_each(|(index, flow)| queue.wait(index, flow, FlowArrival::New));
         let mut order = Vec::new();
         // Four workers take slices at the same time; both flows have more work.
         for _ in 0..4 {
@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn the_memory_for_idle_flows_is_bounded() {
-        let (mut queue, mut flows) = (FairQueue::default(), (0..10).map(|_| Flow::default()).collect::<Vec<_>>());
+        let (mut queue, mut flows) =
+            (FairQueue::default(), (0..10).map(|_| FlowAccount::default()).collect::<Vec<_>>());
         for (index, flow) in flows.iter_mut().enumerate() {
             flow.served = 100 + index as u64;
             queue.become_idle(index, flow);

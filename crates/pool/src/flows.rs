@@ -6,12 +6,12 @@
 use foldhash::HashMap;
 use slab::Slab;
 
-use crate::estimate::{Costs, Load};
-use crate::fair::{Arrival, FairQueue, Flow};
-use crate::list::{Linked, List};
+use crate::estimate::{Costs, LevelLoad};
+use crate::fair::{FairQueue, FlowAccount, FlowArrival};
+use crate::list::{Linked, LinkedList};
 
 /// From the outermost level to the innermost: the owner of the job, its sender, and its connection.
-pub(crate) type Path = [u64; 3];
+pub(crate) type FlowPath = [u64; 3];
 
 /// Jobs of a connection that must stop run first, but after this much time with them a live job of the connection has its turn.
 pub(crate) const ENDING_TURN_NS: u64 = 50_000;
@@ -33,12 +33,12 @@ const ROOT: usize = 0;
 const CLIENT: usize = 2;
 
 #[derive(Debug, Default)]
-struct Node {
+struct FlowNode {
     parent: usize,
     id: u64,
     /// Its account among its parent's children.
-    flow: Flow,
-    lanes: Lanes,
+    flow: FlowAccount,
+    lanes: ConnectionLanes,
     /// The number of jobs.
     entries: usize,
     /// Children with jobs; for a connection the jobs themselves.
@@ -53,15 +53,15 @@ struct Node {
 
 /// The lanes in which the jobs of a connection wait.
 #[derive(Debug, Default)]
-struct Lanes {
-    live: List,
+struct ConnectionLanes {
+    live: LinkedList,
     /// Jobs that must stop.
-    ending: List,
+    ending: LinkedList,
     /// Time spent on stopping jobs since a live one had its turn.
     ended_ns: u64,
 }
 
-impl Lanes {
+impl ConnectionLanes {
     fn is_empty(&self) -> bool {
         self.live.is_empty() && self.ending.is_empty()
     }
@@ -76,7 +76,7 @@ impl Lanes {
 
 /// A lane of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum ConnectionLane {
     Live,
     /// For jobs that must stop, each once.
     Ending,
@@ -84,7 +84,7 @@ pub(crate) enum Lane {
 
 /// A finished slice, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settled {
+pub(crate) struct SettledSlice {
     /// The expected and the actual cost.
     pub(crate) expected: u64,
     pub(crate) cost: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Settled {
 
 #[derive(Debug)]
 pub(crate) struct Flows {
-    nodes: Slab<Node>,
+    nodes: Slab<FlowNode>,
     /// The queue of each node's children, by the node's index.
     queues: Slab<FairQueue>,
     by_id: HashMap<(usize, u64), usize>,
@@ -104,25 +104,25 @@ pub(crate) struct Flows {
 impl Flows {
     pub(crate) fn new() -> Self {
         let (mut nodes, mut queues) = (Slab::new(), Slab::new());
-        insert(&mut nodes, &mut queues, Node::default());
+        insert(&mut nodes, &mut queues, FlowNode::default());
         Flows { nodes, queues, by_id: HashMap::default() }
     }
 
     /// A node, and the queue in which it waits.
     #[inline]
-    fn pair(&mut self, index: usize) -> (&mut Node, &mut FairQueue) {
+    fn pair(&mut self, index: usize) -> (&mut FlowNode, &mut FairQueue) {
         let node = &mut self.nodes[index];
         let queue = &mut self.queues[node.parent];
         (node, queue)
     }
 
     /// Counts a job; returns its connection.
-    pub(crate) fn enter(&mut self, path: Path) -> usize {
+    pub(crate) fn enter(&mut self, path: FlowPath) -> usize {
         self.nodes[ROOT].entries += 1;
         let mut parent = ROOT;
         for (level, id) in (1..).zip(path) {
             let Flows { nodes, queues, by_id } = self;
-            let new = || insert(nodes, queues, Node { parent, id, level, ..Node::default() });
+            let new = || insert(nodes, queues, FlowNode { parent, id, level, ..FlowNode::default() });
             let index = *by_id.entry((parent, id)).or_insert_with(new);
             let (node, queue) = self.pair(index);
             node.entries += 1;
@@ -158,16 +158,16 @@ impl Flows {
     pub(crate) fn wait<T: Linked>(
         &mut self,
         connection: usize,
-        lane: Lane,
-        arrival: Arrival,
+        lane: ConnectionLane,
+        arrival: FlowArrival,
         items: &mut Slab<T>,
         job: usize,
     ) {
         let lanes = &mut self.nodes[connection].lanes;
         let was_empty = lanes.is_empty();
         match lane {
-            Lane::Live => lanes.live.push_last(items, job),
-            Lane::Ending => lanes.ending.push_last(items, job),
+            ConnectionLane::Live => lanes.live.push_last(items, job),
+            ConnectionLane::Ending => lanes.ending.push_last(items, job),
         }
         let mut index = connection;
         let mut begins = was_empty;
@@ -183,7 +183,7 @@ impl Flows {
     pub(crate) fn begin<T: Linked>(
         &mut self,
         connection: usize,
-        lane: Lane,
+        lane: ConnectionLane,
         items: &mut Slab<T>,
         job: usize,
         expected: u64,
@@ -192,7 +192,13 @@ impl Flows {
     }
 
     /// Takes a job out of its lane.
-    pub(crate) fn leave<T: Linked>(&mut self, connection: usize, lane: Lane, items: &mut Slab<T>, job: usize) {
+    pub(crate) fn leave<T: Linked>(
+        &mut self,
+        connection: usize,
+        lane: ConnectionLane,
+        items: &mut Slab<T>,
+        job: usize,
+    ) {
         self.take_out(connection, lane, items, job, None);
     }
 
@@ -200,20 +206,20 @@ impl Flows {
     fn take_out<T: Linked>(
         &mut self,
         connection: usize,
-        lane: Lane,
+        lane: ConnectionLane,
         items: &mut Slab<T>,
         job: usize,
         expected: Option<u64>,
     ) {
         let lanes = &mut self.nodes[connection].lanes;
         match lane {
-            Lane::Live => {
+            ConnectionLane::Live => {
                 lanes.live.remove(items, job);
                 if expected.is_some() {
                     lanes.ended_ns = 0;
                 }
             }
-            Lane::Ending => lanes.ending.remove(items, job),
+            ConnectionLane::Ending => lanes.ending.remove(items, job),
         }
         let mut ends = lanes.is_empty();
         let mut index = connection;
@@ -260,10 +266,10 @@ impl Flows {
     }
 
     /// Settles the cost of a slice, and the decrease of its job's remaining cost.
-    pub(crate) fn settle(&mut self, connection: usize, lane: Lane, slice: Settled) {
-        let Settled { expected, cost, before, after } = slice;
+    pub(crate) fn settle(&mut self, connection: usize, lane: ConnectionLane, slice: SettledSlice) {
+        let SettledSlice { expected, cost, before, after } = slice;
         let connection_node = &mut self.nodes[connection];
-        if lane == Lane::Ending {
+        if lane == ConnectionLane::Ending {
             connection_node.lanes.ended_ns += cost;
         }
         let mut index = connection;
@@ -317,8 +323,8 @@ impl Flows {
     }
 
     /// The jobs held on each level, from the connection to the root, as a new job would find them.
-    pub(crate) fn loads(&self, path: Path) -> [Load; 4] {
-        let mut loads = [Load { backlog: 0.0, competitors: 1.0 }; 4];
+    pub(crate) fn loads(&self, path: FlowPath) -> [LevelLoad; 4] {
+        let mut loads = [LevelLoad { backlog: 0.0, competitors: 1.0 }; 4];
         let mut ids = path.into_iter();
         let mut index = ROOT;
         for load in loads.iter_mut().rev() {
@@ -326,7 +332,7 @@ impl Flows {
             let child = ids.next().and_then(|id| self.by_id.get(&(index, id)).copied());
             let is_counted = child.is_some_and(|child| self.nodes[child].entries > 0);
             let competitors = node.competitors + usize::from(!is_counted);
-            *load = Load { backlog: node.backlog as f64, competitors: competitors as f64 };
+            *load = LevelLoad { backlog: node.backlog as f64, competitors: competitors as f64 };
             let Some(child) = child else { break };
             index = child;
         }
@@ -374,7 +380,7 @@ impl Flows {
 }
 
 /// Adds a node and the queue of its children, at the same index.
-fn insert(nodes: &mut Slab<Node>, queues: &mut Slab<FairQueue>, node: Node) -> usize {
+fn insert(nodes: &mut Slab<FlowNode>, queues: &mut Slab<FairQueue>, node: FlowNode) -> usize {
     let index = nodes.insert(node);
     let same = queues.insert(FairQueue::default());
     debug_assert_eq!(index, same, "both have had the same insertions and removals");
@@ -392,7 +398,7 @@ impl Flows {
 
     /// The number of levels of `path`, from the tenant inwards, that are known, have no jobs and do not count against a new job, from the
     /// outermost such level: 3 for a quiet tenant, 1 for a quiet connection of a busy client, 0 if nothing is quiet.
-    pub(crate) fn quiet_levels(&self, path: Path) -> usize {
+    pub(crate) fn quiet_levels(&self, path: FlowPath) -> usize {
         let mut index = ROOT;
         for (level, id) in path.into_iter().enumerate() {
             let queue = &self.queues[index];

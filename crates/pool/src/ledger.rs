@@ -6,16 +6,16 @@ use foldhash::HashMap;
 
 /// A limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Bound {
+pub struct ReachedLimit {
     /// The scope of the limit.
-    pub scope: Scope,
+    pub scope: LimitScope,
     /// The measure that it limits.
     pub measure: Measure,
 }
 
 /// The scope over which a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum LimitScope {
     /// One connection, for jobs of all tenants.
     Connection,
     /// One tenant.
@@ -33,16 +33,16 @@ pub enum Measure {
     Bytes,
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for ReachedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measure = match self.measure {
             Measure::Jobs => "jobs",
             Measure::Bytes => "bytes",
         };
         let scope = match self.scope {
-            Scope::Connection => "on this connection",
-            Scope::Tenant => "for this tenant",
-            Scope::Total => "in all",
+            LimitScope::Connection => "on this connection",
+            LimitScope::Tenant => "for this tenant",
+            LimitScope::Total => "in all",
         };
         write!(f, "as many {measure} are held {scope} as may be")
     }
@@ -80,7 +80,7 @@ impl Amount {
 
 /// The limits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct LedgerLimits {
     pub(crate) total: Amount,
     pub(crate) tenant: Amount,
     pub(crate) connection: Amount,
@@ -97,29 +97,29 @@ pub(crate) struct Receipt {
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    limits: Limits,
+    limits: LedgerLimits,
     total: Amount,
     tenants: HashMap<u64, Amount>,
     connections: HashMap<u64, Amount>,
 }
 
 impl Ledger {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: LedgerLimits) -> Self {
         Ledger { limits, total: Amount::default(), tenants: HashMap::default(), connections: HashMap::default() }
     }
 
     /// Adds a job, or returns the narrowest limit that forbids it.
-    pub(crate) fn enter(&mut self, receipt: Receipt) -> Result<(), Bound> {
+    pub(crate) fn enter(&mut self, receipt: Receipt) -> Result<(), ReachedLimit> {
         let Receipt { tenant, connection, bytes } = receipt;
         let held = |accounts: &HashMap<u64, Amount>, key| accounts.get(&key).copied().unwrap_or_default();
         let accounts = [
-            (Scope::Connection, held(&self.connections, connection), self.limits.connection),
-            (Scope::Tenant, held(&self.tenants, tenant), self.limits.tenant),
-            (Scope::Total, self.total, self.limits.total),
+            (LimitScope::Connection, held(&self.connections, connection), self.limits.connection),
+            (LimitScope::Tenant, held(&self.tenants, tenant), self.limits.tenant),
+            (LimitScope::Total, self.total, self.limits.total),
         ];
         for (scope, held, max) in accounts {
             if let Some(measure) = held.exceeds(bytes, max) {
-                return Err(Bound { scope, measure });
+                return Err(ReachedLimit { scope, measure });
             }
         }
         self.connections.entry(connection).or_default().add(bytes);
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn ledger() -> Ledger {
-        Ledger::new(Limits {
+        Ledger::new(LedgerLimits {
             total: Amount { jobs: 5, bytes: 100 },
             tenant: Amount { jobs: 3, bytes: 60 },
             connection: Amount { jobs: 2, bytes: 50 },
@@ -165,20 +165,24 @@ mod tests {
     #[test]
     fn the_narrowest_bound_is_named_at_the_job_and_at_the_byte() {
         let mut ledger = ledger();
-        let refused = |scope, measure| Err(Bound { scope, measure });
-        assert_eq!(ledger.enter(receipt(1, 1, 51)), refused(Scope::Connection, Measure::Bytes));
+        let refused = |scope, measure| Err(ReachedLimit { scope, measure });
+        assert_eq!(ledger.enter(receipt(1, 1, 51)), refused(LimitScope::Connection, Measure::Bytes));
         ledger.enter(receipt(1, 1, 50)).unwrap();
-        assert_eq!(ledger.enter(receipt(1, 1, 1)), refused(Scope::Connection, Measure::Bytes));
-        assert_eq!(ledger.enter(receipt(1, 2, 11)), refused(Scope::Tenant, Measure::Bytes));
+        assert_eq!(ledger.enter(receipt(1, 1, 1)), refused(LimitScope::Connection, Measure::Bytes));
+        assert_eq!(ledger.enter(receipt(1, 2, 11)), refused(LimitScope::Tenant, Measure::Bytes));
         ledger.enter(receipt(2, 1, 0)).unwrap();
-        assert_eq!(ledger.enter(receipt(3, 1, 0)), refused(Scope::Connection, Measure::Jobs), "whatever the tenants");
+        assert_eq!(
+            ledger.enter(receipt(3, 1, 0)),
+            refused(LimitScope::Connection, Measure::Jobs),
+            "whatever the tenants"
+        );
         ledger.enter(receipt(1, 2, 10)).unwrap();
         ledger.enter(receipt(1, 3, 0)).unwrap();
-        assert_eq!(ledger.enter(receipt(1, 4, 0)), refused(Scope::Tenant, Measure::Jobs));
-        assert_eq!(ledger.enter(receipt(2, 4, 41)), refused(Scope::Total, Measure::Bytes));
+        assert_eq!(ledger.enter(receipt(1, 4, 0)), refused(LimitScope::Tenant, Measure::Jobs));
+        assert_eq!(ledger.enter(receipt(2, 4, 41)), refused(LimitScope::Total, Measure::Bytes));
         ledger.enter(receipt(2, 4, 40)).unwrap();
-        assert_eq!(ledger.enter(receipt(4, 5, 0)), refused(Scope::Total, Measure::Jobs));
-        assert_eq!(ledger.enter(receipt(4, 5, usize::MAX)), refused(Scope::Connection, Measure::Bytes));
+        assert_eq!(ledger.enter(receipt(4, 5, 0)), refused(LimitScope::Total, Measure::Jobs));
+        assert_eq!(ledger.enter(receipt(4, 5, usize::MAX)), refused(LimitScope::Connection, Measure::Bytes));
         assert_eq!(ledger.total(), Amount { jobs: 5, bytes: 100 });
     }
 

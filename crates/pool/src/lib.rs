@@ -3,7 +3,7 @@
 //! Work is a [`Job`] that runs in slices of tens of microseconds. Tenants share the workers fairly by the time that their slices
 //! take, and so do the clients of a tenant and the connections of a client: a job on a quiet connection of a quiet tenant waits
 //! only for the running slices, whatever waits elsewhere. Several workers may run one job: they take exclusive turns, and a job
-//! that has planned its next part releases the turn early ([`Turn::share`]), so that an idle worker continues with the part after
+//! that has planned its next part releases the turn early ([`SliceTurn::share`]), so that an idle worker continues with the part after
 //! it. The queue is limited by jobs and bytes, in total, by tenant and by connection, and refuses what exceeds a limit; it never
 //! waits for room. While more jobs wait than the workers can take it also refuses a job that would miss its deadline.
 //!
@@ -28,10 +28,10 @@ mod settings;
 mod sync;
 mod yielding;
 
-pub use cancellation::{Cancellation, Reason, Stop};
-pub use ledger::{Bound, Measure, Scope};
+pub use cancellation::{CancelReason, Cancellation, StopReason};
+pub use ledger::{LimitScope, Measure, ReachedLimit};
 pub use parking::{Parking, finish_step, job_client, job_waker, park_job, take_parking};
-pub use pool::{Abandoned, Counters, Drained, Job, Pool, Rejected, Slice, Turn};
-pub use scheduler::{Admission, Rejection, Scheduling, Ticket};
-pub use settings::{Clock, Observer, PoolSettings};
+pub use pool::{Abandoned, Drained, Job, Pool, PoolCounters, Rejected, Slice, SliceTurn};
+pub use scheduler::{Admission, JobTicket, Rejection, Scheduling};
+pub use settings::{PoolClock, PoolObserver, PoolSettings};
 pub use yielding::{InSlice, others_wait, take_yield, yield_slice};

@@ -9,19 +9,19 @@ pub(crate) struct Links {
     next: Option<usize>,
 }
 
-/// An item of a [`List`].
+/// An item of a [`LinkedList`].
 pub(crate) trait Linked {
     fn links(&mut self) -> &mut Links;
 }
 
 /// The two ends of a list.
 #[derive(Debug, Default)]
-pub(crate) struct List {
+pub(crate) struct LinkedList {
     first: Option<usize>,
     last: Option<usize>,
 }
 
-impl List {
+impl LinkedList {
     pub(crate) fn first(&self) -> Option<usize> {
         self.first
     }
@@ -74,14 +74,14 @@ mod tests {
         }
     }
 
-    fn order(list: &List, items: &Slab<Links>) -> Vec<usize> {
+    fn order(list: &LinkedList, items: &Slab<Links>) -> Vec<usize> {
         std::iter::successors(list.first(), |&index| items[index].next).collect()
     }
 
     proptest! {
         #[test]
         fn does_what_a_deque_does(steps in prop::collection::vec((0u8..3, any::<prop::sample::Index>()), 0..60)) {
-            let (mut list, mut items, mut model) = (List::default(), Slab::new(), VecDeque::new());
+            let (mut list, mut items, mut model) = (LinkedList::default(), Slab::new(), VecDeque::new());
             for (step, which) in steps {
                 match step {
                     0 => {

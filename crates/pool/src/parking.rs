@@ -9,12 +9,12 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use crate::scheduler::Ticket;
+use crate::scheduler::JobTicket;
 
 /// Queues parked jobs again.
 pub(crate) trait Wakes: Send + Sync {
     /// Queues a job, or lets it continue at once if it is about to park. Does nothing if it has ended.
-    fn wake(&self, ticket: Ticket);
+    fn wake(&self, ticket: JobTicket);
 }
 
 /// A wish of what ran in a step.
@@ -29,7 +29,7 @@ pub struct Parking {
 
 thread_local! {
     /// The job whose slice runs on this thread, and its client.
-    static RUNNING: Cell<Option<(Ticket, u64)>> = const { Cell::new(None) };
+    static RUNNING: Cell<Option<(JobTicket, u64)>> = const { Cell::new(None) };
     /// The pool of the last slice on this thread: kept, because it is the same for all slices of a worker.
     static POOL: RefCell<Option<Weak<dyn Wakes>>> = const { RefCell::new(None) };
     static PARKING: Cell<Option<Parking>> = const { Cell::new(None) };
@@ -37,7 +37,7 @@ thread_local! {
 
 struct JobWaker {
     pool: Weak<dyn Wakes>,
-    ticket: Ticket,
+    ticket: JobTicket,
 }
 
 impl Wake for JobWaker {
@@ -81,7 +81,7 @@ pub fn take_parking() -> Option<Parking> {
 pub(crate) struct RunningJob(());
 
 impl RunningJob {
-    pub(crate) fn begin<P: Wakes + 'static>(pool: &Arc<P>, ticket: Ticket, client: u64) -> Self {
+    pub(crate) fn begin<P: Wakes + 'static>(pool: &Arc<P>, ticket: JobTicket, client: u64) -> Self {
         POOL.with_borrow_mut(|known| {
             let is_known = known.as_ref().is_some_and(|known| std::ptr::addr_eq(known.as_ptr(), Arc::as_ptr(pool)));
             if !is_known {

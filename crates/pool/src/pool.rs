@@ -8,8 +8,11 @@ use std::{fmt, io};
 
 use crate::ledger::Receipt;
 use crate::parking::{RunningJob, Wakes};
-use crate::scheduler::{Admission, End, Ending, Outcome, Phase, Rejection, Scheduler, SliceHandle, Taken, Ticket};
-use crate::settings::{Clock, Observer, PoolSettings, SystemClock};
+use crate::scheduler::{
+    Admission, EndedEntry, EntryEnd, JobTicket, Rejection, Scheduler, SchedulerPhase, SliceHandle, SliceOutcome,
+    TakenSlice,
+};
+use crate::settings::{PoolClock, PoolObserver, PoolSettings, SystemPoolClock};
 use crate::sync::{
     AtomicIsize, AtomicUsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current, spin_loop,
 };
@@ -18,7 +21,8 @@ use crate::yielding::InSlice;
 /// Work that is done in slices, by one worker or by several at once.
 ///
 /// A job has one exclusive turn. [`Job::run_slice`] starts with it, so no other worker is in the job's exclusive part. A job that has
-/// planned a part which needs nothing else of the job may release the turn with [`Turn::share`] and continue with that part, while another
+/// planned a part which needs nothing else of the job may release the turn with [`SliceTurn::share`] and continue with that part, while
+/// another
 /// worker takes the turn and plans the next.
 pub trait Job: Send + Sync {
     /// Does some tens of microseconds of work.
@@ -26,7 +30,7 @@ pub trait Job: Send + Sync {
     /// A job that never shares is run by one worker at a time, and is not called again after [`Slice::Done`]. One that shares may be called
     /// once more by each worker that took the turn while another was about to return `Done`; it then returns at once, and its result is
     /// ignored.
-    fn run_slice(&self, turn: &Turn<'_>) -> Slice;
+    fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice;
 
     /// Called when the job is dropped before it was done; never while a slice runs, nor after `Done`.
     fn abandoned(&self, _cause: Abandoned) {}
@@ -77,7 +81,7 @@ impl fmt::Debug for Rejected {
 
 /// The counters and load of a pool at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct PoolCounters {
     /// Jobs that wait or run.
     pub jobs_held: usize,
     /// Their bytes.
@@ -116,12 +120,12 @@ pub struct Drained {
 /// The worker threads and their queue. Dropping it abandons waiting jobs and joins the threads.
 #[derive(Debug)]
 pub struct Pool {
-    shared: Arc<Shared>,
+    shared: Arc<SharedPool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedPool {
+    state: Mutex<PoolState>,
     work: Condvar,
     empty: Condvar,
     /// Workers that neither run a slice nor have one waiting; negative: jobs that wait for a worker. A copy of the state that can be read
@@ -131,17 +135,17 @@ struct Shared {
     waiting: AtomicUsize,
     workers: usize,
     linger: Duration,
-    clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
+    clock: Arc<dyn PoolClock>,
+    observer: Arc<dyn PoolObserver>,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("workers", &self.workers).finish_non_exhaustive()
     }
 }
 
-struct State {
+struct PoolState {
     scheduler: Scheduler<Arc<dyn Job>>,
     /// Sleeping workers, including those that have been woken and do not run yet.
     asleep: usize,
@@ -149,7 +153,7 @@ struct State {
     /// Workers that poll for a part before they sleep, and need not be woken.
     lingering: usize,
     abandoned: usize,
-    counters: Counters,
+    counters: PoolCounters,
 }
 
 /// A finished slice.
@@ -157,26 +161,26 @@ struct Ran {
     hand: SliceHandle,
     /// Whether other workers ran parts of the job at the same time, or could have.
     is_spread: bool,
-    outcome: Outcome,
+    outcome: SliceOutcome,
     cost: Duration,
     /// When it ended.
     now: Instant,
 }
 
 /// A running slice's access to the other workers.
-pub struct Turn<'a> {
-    shared: &'a Shared,
+pub struct SliceTurn<'a> {
+    shared: &'a SharedPool,
     hand: Cell<SliceHandle>,
     is_spread: bool,
 }
 
-impl fmt::Debug for Turn<'_> {
+impl fmt::Debug for SliceTurn<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turn").field("is_spread", &self.is_spread).finish_non_exhaustive()
     }
 }
 
-impl Turn<'_> {
+impl SliceTurn<'_> {
     /// Releases the exclusive turn, so that another worker can run the job's next part at the same time. Returns whether it was released;
     /// then this call of `run_slice` must not use the exclusive part any more.
     ///
@@ -192,7 +196,7 @@ impl Turn<'_> {
         is_shared
     }
 
-    /// Whether [`Turn::share`] could find another worker; if not, preparations for it can be skipped.
+    /// Whether [`SliceTurn::share`] could find another worker; if not, preparations for it can be skipped.
     pub fn is_wanted(&self) -> bool {
         self.is_spread || self.shared.spare.load(Ordering::Relaxed) > 0
     }
@@ -217,10 +221,10 @@ impl Pool {
     /// # Panics
     /// If `settings.workers` is 0.
     pub fn new(settings: PoolSettings) -> io::Result<Pool> {
-        Pool::start(settings, Arc::new(SystemClock))
+        Pool::start(settings, Arc::new(SystemPoolClock))
     }
 
-    fn start(settings: PoolSettings, clock: Arc<dyn Clock>) -> io::Result<Pool> {
+    fn start(settings: PoolSettings, clock: Arc<dyn PoolClock>) -> io::Result<Pool> {
         let pool = Pool::manual(settings, clock);
         for index in 0..pool.workers() {
             let shared = Arc::clone(&pool.shared);
@@ -235,17 +239,17 @@ impl Pool {
     ///
     /// # Panics
     /// If `settings.workers` is 0.
-    pub fn manual(settings: PoolSettings, clock: Arc<dyn Clock>) -> Pool {
+    pub fn manual(settings: PoolSettings, clock: Arc<dyn PoolClock>) -> Pool {
         assert!(settings.workers > 0, "a pool has at least one worker");
-        let state = State {
+        let state = PoolState {
             scheduler: Scheduler::new(settings.limits(), settings.scheduling, settings.workers, settings.refuse_early),
             asleep: 0,
             waking: 0,
             lingering: 0,
             abandoned: 0,
-            counters: Counters::default(),
+            counters: PoolCounters::default(),
         };
-        let shared = Shared {
+        let shared = SharedPool {
             state: Mutex::new(state),
             work: Condvar::new(),
             empty: Condvar::new(),
@@ -278,7 +282,7 @@ impl Pool {
     ///
     /// # Errors
     /// If the queue is full or the pool shuts down; the job is returned.
-    pub fn submit(&self, job: Arc<dyn Job>, admission: Admission) -> Result<Ticket, Rejected> {
+    pub fn submit(&self, job: Arc<dyn Job>, admission: Admission) -> Result<JobTicket, Rejected> {
         let now = self.shared.clock.now();
         let mut state = self.shared.lock();
         match state.scheduler.admit(job, admission, now) {
@@ -297,7 +301,7 @@ impl Pool {
 
     /// Moves a waiting job to the front of its connection, once, and queues a parked one: after it was cancelled, so that its memory is
     /// freed soon.
-    pub fn hurry(&self, ticket: &Ticket) {
+    pub fn hurry(&self, ticket: &JobTicket) {
         let now = self.shared.clock.now();
         let mut state = self.shared.lock();
         state.scheduler.hurry(*ticket, now);
@@ -305,10 +309,10 @@ impl Pool {
     }
 
     /// The current counters.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> PoolCounters {
         let now = self.shared.clock.now();
         let state = self.shared.lock();
-        Counters {
+        PoolCounters {
             backlog: state.scheduler.backlog(now),
             jobs_held: state.scheduler.jobs(),
             bytes_held: state.scheduler.bytes(),
@@ -333,7 +337,7 @@ impl Pool {
         let has_threads = !self.threads().is_empty();
         let mut state = self.shared.lock();
         state.scheduler.set_draining();
-        while has_threads && state.scheduler.jobs() > 0 && state.scheduler.phase() == Phase::Draining {
+        while has_threads && state.scheduler.jobs() > 0 && state.scheduler.phase() == SchedulerPhase::Draining {
             let now = Instant::now();
             if now >= deadline {
                 break;
@@ -371,14 +375,14 @@ impl Drop for Pool {
 
 const UNPOISONED: &str = "nothing panics while this is locked";
 
-impl State {
-    fn take(&mut self, now: Instant) -> Option<Taken<Arc<dyn Job>>> {
+impl PoolState {
+    fn take(&mut self, now: Instant) -> Option<TakenSlice<Arc<dyn Job>>> {
         let taken = self.scheduler.take(now);
         self.counters.slices += u64::from(taken.is_some());
         taken
     }
 
-    fn give_back(&mut self, ran: Ran) -> Option<Ending<Arc<dyn Job>>> {
+    fn give_back(&mut self, ran: Ran) -> Option<EndedEntry<Arc<dyn Job>>> {
         self.scheduler.give_back(ran.hand, ran.outcome, ran.cost, ran.now)
     }
 
@@ -393,19 +397,19 @@ impl State {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedPool {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().expect(UNPOISONED)
     }
 
     /// Ends a change of the state: updates the copies that are read without the lock, and wakes a sleeping worker if there is work.
-    fn unlock(&self, state: MutexGuard<'_, State>) {
+    fn unlock(&self, state: MutexGuard<'_, PoolState>) {
         let takers = state.lingering;
         self.unlock_beside(state, takers);
     }
 
     /// The same if only `takers` of the awake workers can be expected to take waiting jobs.
-    fn unlock_beside(&self, mut state: MutexGuard<'_, State>, takers: usize) {
+    fn unlock_beside(&self, mut state: MutexGuard<'_, PoolState>, takers: usize) {
         self.publish(&state);
         let must_wake = state.must_wake(takers);
         drop(state);
@@ -414,7 +418,7 @@ impl Shared {
         }
     }
 
-    fn publish(&self, state: &State) {
+    fn publish(&self, state: &PoolState) {
         let taken = state.scheduler.running_slices() + state.scheduler.waiting();
         self.spare.store(self.workers.cast_signed() - taken.cast_signed(), Ordering::Relaxed);
         self.waiting.store(state.scheduler.waiting(), Ordering::Relaxed);
@@ -429,7 +433,7 @@ impl Shared {
     }
 
     /// Returns a finished slice and takes the next one, waiting for it, with its start time. `None` ends the worker.
-    fn next(&self, ran: Option<Ran>) -> Option<(Taken<Arc<dyn Job>>, Instant)> {
+    fn next(&self, ran: Option<Ran>) -> Option<(TakenSlice<Arc<dyn Job>>, Instant)> {
         let mut state = self.lock();
         // The end of one slice is the start of the next, unless much time passed in between.
         let mut now = None;
@@ -449,7 +453,7 @@ impl Shared {
                 self.unlock(state);
                 return Some((taken, began));
             }
-            if state.scheduler.phase() == Phase::Stopped {
+            if state.scheduler.phase() == SchedulerPhase::Stopped {
                 return None;
             }
             state = if std::mem::take(&mut may_linger) { self.linger(state) } else { self.sleep(state) };
@@ -457,7 +461,7 @@ impl Shared {
     }
 
     /// Polls for a waiting job for a short time, without the lock.
-    fn linger<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn linger<'a>(&'a self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
         state.lingering += 1;
         self.publish(&state);
         drop(state);
@@ -471,11 +475,11 @@ impl Shared {
         state
     }
 
-    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn sleep<'a>(&'a self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
         self.publish(&state);
         state.asleep += 1;
         // A parked job is due without anybody's doing.
-        let due = state.scheduler.next_due().filter(|_| state.scheduler.phase() != Phase::Stopped);
+        let due = state.scheduler.next_due().filter(|_| state.scheduler.phase() != SchedulerPhase::Stopped);
         let mut state = match due {
             None => self.work.wait(state).expect(UNPOISONED),
             Some(due) => {
@@ -489,23 +493,23 @@ impl Shared {
     }
 
     /// Runs a slice, without any lock.
-    fn run(self: &Arc<Self>, taken: Taken<Arc<dyn Job>>, began: Instant) -> Ran {
-        let Taken { item: job, client, hand, submitted, is_spread } = taken;
+    fn run(self: &Arc<Self>, taken: TakenSlice<Arc<dyn Job>>, began: Instant) -> Ran {
+        let TakenSlice { item: job, client, hand, submitted, is_spread } = taken;
         if let Some(submitted) = submitted {
             self.observer.waited(began.saturating_duration_since(submitted));
         }
-        let turn = Turn { shared: self, hand: Cell::new(hand), is_spread };
+        let turn = SliceTurn { shared: self, hand: Cell::new(hand), is_spread };
         // A job that panicked is not used again, only dropped, so its inconsistent state is never visible.
         let in_slice = InSlice::begin(self.waiting.load(Ordering::Relaxed) > 0);
         let running = RunningJob::begin(self, hand.ticket(), client);
         let ran = catch_unwind(AssertUnwindSafe(|| job.run_slice(&turn)));
         drop((running, in_slice));
         let outcome = match ran {
-            Ok(Slice::More) => Outcome::More,
-            Ok(Slice::Left) => Outcome::Left,
-            Ok(Slice::Park(until)) => Outcome::Park(until),
-            Ok(Slice::Done) => Outcome::Done,
-            Err(_) => Outcome::Panicked,
+            Ok(Slice::More) => SliceOutcome::More,
+            Ok(Slice::Left) => SliceOutcome::Left,
+            Ok(Slice::Park(until)) => SliceOutcome::Park(until),
+            Ok(Slice::Done) => SliceOutcome::Done,
+            Err(_) => SliceOutcome::Panicked,
         };
         let now = self.clock.now();
         let cost = now.saturating_duration_since(began);
@@ -524,28 +528,28 @@ impl Shared {
     }
 
     /// Drops a job, then stops counting it, so that the bytes counted are never less than those held.
-    fn end(&self, ending: Ending<Arc<dyn Job>>) -> MutexGuard<'_, State> {
-        let Ending { item, end, receipt } = ending;
+    fn end(&self, ending: EndedEntry<Arc<dyn Job>>) -> MutexGuard<'_, PoolState> {
+        let EndedEntry { item, end, receipt } = ending;
         drop_job(item, end);
         let mut state = self.lock();
         self.release(&mut state, receipt, end);
         state
     }
 
-    fn release(&self, state: &mut State, receipt: Receipt, end: End) {
+    fn release(&self, state: &mut PoolState, receipt: Receipt, end: EntryEnd) {
         state.scheduler.release(receipt);
         match end {
-            End::Done => state.counters.jobs_done += 1,
-            End::Panicked => state.counters.jobs_panicked += 1,
-            End::ShutDown => state.abandoned += 1,
+            EntryEnd::Done => state.counters.jobs_done += 1,
+            EntryEnd::Panicked => state.counters.jobs_panicked += 1,
+            EntryEnd::ShutDown => state.abandoned += 1,
         }
         // A system call even if no thread waits.
-        if state.scheduler.jobs() == 0 && state.scheduler.phase() != Phase::Open {
+        if state.scheduler.jobs() == 0 && state.scheduler.phase() != SchedulerPhase::Open {
             self.empty.notify_all();
         }
     }
 
-    fn end_all(&self, endings: impl IntoIterator<Item = Ending<Arc<dyn Job>>>) {
+    fn end_all(&self, endings: impl IntoIterator<Item = EndedEntry<Arc<dyn Job>>>) {
         for ending in endings {
             let state = self.end(ending);
             self.unlock(state);
@@ -553,8 +557,8 @@ impl Shared {
     }
 }
 
-impl Wakes for Shared {
-    fn wake(&self, ticket: Ticket) {
+impl Wakes for SharedPool {
+    fn wake(&self, ticket: JobTicket) {
         let now = self.clock.now();
         let mut state = self.lock();
         state.scheduler.wake(ticket, now);
@@ -563,11 +567,11 @@ impl Wakes for Shared {
 }
 
 /// Drops a job. A panic in its destructor ends here, and the worker continues.
-fn drop_job(job: Arc<dyn Job>, end: End) {
+fn drop_job(job: Arc<dyn Job>, end: EntryEnd) {
     let cause = match end {
-        End::Done => None,
-        End::Panicked => Some(Abandoned::Panicked),
-        End::ShutDown => Some(Abandoned::ShutDown),
+        EntryEnd::Done => None,
+        EntryEnd::Panicked => Some(Abandoned::Panicked),
+        EntryEnd::ShutDown => Some(Abandoned::ShutDown),
     };
     let _ = catch_unwind(AssertUnwindSafe(|| {
         if let Some(cause) = cause {

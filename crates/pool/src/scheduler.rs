@@ -24,11 +24,11 @@ use slab::Slab;
 
 use crate::cancellation::Cancellation;
 use crate::estimate::{Estimate, is_in_time};
-use crate::fair::Arrival;
-use crate::flows::{Flows, Lane, Path, Settled};
-use crate::ledger::{Ledger, Limits, Receipt};
-use crate::list::{Linked, Links, List};
-pub use admission::{Admission, Rejection, Scheduling, Ticket};
+use crate::fair::FlowArrival;
+use crate::flows::{ConnectionLane, FlowPath, Flows, SettledSlice};
+use crate::ledger::{Ledger, LedgerLimits, Receipt};
+use crate::list::{Linked, LinkedList, Links};
+pub use admission::{Admission, JobTicket, Rejection, Scheduling};
 
 /// Expected cost of a job's first slice, in nanoseconds; for later ones, the cost of the previous.
 const FIRST_SLICE_NS: u64 = 50_000;
@@ -41,7 +41,7 @@ const HURRIED_MAX: usize = 4;
 
 /// Whether new jobs are admitted and queued ones started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum SchedulerPhase {
     Open,
     /// Nothing new is admitted; queued jobs finish.
     Draining,
@@ -51,7 +51,7 @@ pub(crate) enum Phase {
 
 /// The result that a worker returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Outcome {
+pub(crate) enum SliceOutcome {
     More,
     Left,
     /// Nothing to do before it is woken, or this time.
@@ -62,7 +62,7 @@ pub(crate) enum Outcome {
 
 /// How an entry ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum EntryEnd {
     Done,
     /// A slice panicked, or the job did not report its end.
     Panicked,
@@ -72,7 +72,7 @@ pub(crate) enum End {
 /// A slice for a worker to run.
 #[derive(Debug)]
 #[must_use = "a slice is given back, or its job is held forever"]
-pub(crate) struct Taken<T> {
+pub(crate) struct TakenSlice<T> {
     pub(crate) item: T,
     /// As in its [`Admission`].
     pub(crate) client: u64,
@@ -86,16 +86,16 @@ pub(crate) struct Taken<T> {
 /// A worker's slice of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SliceHandle {
-    ticket: Ticket,
+    ticket: JobTicket,
     expected: u64,
     /// Whether the turn has been released already.
     has_shared: bool,
-    lane: Lane,
+    lane: ConnectionLane,
 }
 
 impl SliceHandle {
     /// The job.
-    pub(crate) fn ticket(self) -> Ticket {
+    pub(crate) fn ticket(self) -> JobTicket {
         self.ticket
     }
 
@@ -107,17 +107,17 @@ impl SliceHandle {
 
 /// An entry that has ended: the item is to be dropped, outside every lock, and then released.
 #[derive(Debug)]
-pub(crate) struct Ending<T> {
+pub(crate) struct EndedEntry<T> {
     pub(crate) item: T,
-    pub(crate) end: End,
+    pub(crate) end: EntryEnd,
     pub(crate) receipt: Receipt,
 }
 
 /// The state of a job's exclusive turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum ExclusiveTurn {
     /// Waiting in this queue.
-    Queued(Queue),
+    Queued(EntryQueues),
     /// With a worker.
     Running,
     /// With no worker: those that run the job have all its parts.
@@ -128,15 +128,15 @@ enum Turn {
 
 /// The queues in which entries wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queue {
+enum EntryQueues {
     /// Its connection's.
-    Fair(Lane),
+    Fair(ConnectionLane),
     /// The only one, if jobs are served in the order of arrival.
     Arrivals,
 }
 
 #[derive(Debug)]
-struct Entry<T> {
+struct QueueEntry<T> {
     item: T,
     number: u64,
     client: u64,
@@ -146,7 +146,7 @@ struct Entry<T> {
     cancellation: Arc<Cancellation>,
     /// Until the first slice.
     submitted: Option<Instant>,
-    turn: Turn,
+    turn: ExclusiveTurn,
     links: Links,
     /// A worker that had released the turn returned `More`, while another held it.
     again: bool,
@@ -157,7 +157,7 @@ struct Entry<T> {
     /// Workers that run it.
     inside: u32,
     /// Set when no worker may take it any more.
-    end: Option<End>,
+    end: Option<EntryEnd>,
     /// It has been moved to the front of its connection.
     is_hurried: bool,
     deadline: Option<Instant>,
@@ -168,15 +168,17 @@ struct Entry<T> {
     remaining: u64,
 }
 
-impl<T> Entry<T> {
+impl<T> QueueEntry<T> {
     /// The queue of the entry.
-    fn queue(&self) -> Queue {
-        let Turn::Queued(queue) = self.turn else { unreachable!("only a waiting entry is taken out of a queue") };
+    fn queue(&self) -> EntryQueues {
+        let ExclusiveTurn::Queued(queue) = self.turn else {
+            unreachable!("only a waiting entry is taken out of a queue")
+        };
         queue
     }
 }
 
-impl<T> Linked for Entry<T> {
+impl<T> Linked for QueueEntry<T> {
     fn links(&mut self) -> &mut Links {
         &mut self.links
     }
@@ -185,15 +187,15 @@ impl<T> Linked for Entry<T> {
 #[derive(Debug)]
 pub(crate) struct Scheduler<T> {
     scheduling: Scheduling,
-    phase: Phase,
+    phase: SchedulerPhase,
     ledger: Ledger,
-    entries: Slab<Entry<T>>,
+    entries: Slab<QueueEntry<T>>,
     next_number: u64,
     flows: Flows,
     estimate: Estimate,
     /// Whether jobs are refused that would miss their deadlines.
     refuses_early: bool,
-    arrivals: List,
+    arrivals: LinkedList,
     /// Of entries that wait or have waited.
     deadlines: BTreeSet<(Instant, usize)>,
     /// Entries that are parked, by the time until which they are.
@@ -203,10 +205,10 @@ pub(crate) struct Scheduler<T> {
 }
 
 impl<T: Clone> Scheduler<T> {
-    pub(crate) fn new(limits: Limits, scheduling: Scheduling, workers: usize, refuses_early: bool) -> Self {
+    pub(crate) fn new(limits: LedgerLimits, scheduling: Scheduling, workers: usize, refuses_early: bool) -> Self {
         Scheduler {
             scheduling,
-            phase: Phase::Open,
+            phase: SchedulerPhase::Open,
             ledger: Ledger::new(limits),
             entries: Slab::new(),
             next_number: 0,
@@ -214,7 +216,7 @@ impl<T: Clone> Scheduler<T> {
             estimate: Estimate::new(workers),
             // In the order of arrival, late jobs wait for their turn too.
             refuses_early: refuses_early && scheduling == Scheduling::Fair,
-            arrivals: List::default(),
+            arrivals: LinkedList::default(),
             deadlines: BTreeSet::new(),
             parked: BTreeSet::new(),
             waiting: 0,
@@ -228,8 +230,8 @@ impl<T: Clone> Scheduler<T> {
         item: T,
         admission: Admission,
         now: Instant,
-    ) -> Result<Ticket, (T, Admission, Rejection)> {
-        if self.phase != Phase::Open {
+    ) -> Result<JobTicket, (T, Admission, Rejection)> {
+        if self.phase != SchedulerPhase::Open {
             return Err((item, admission, Rejection::ShuttingDown));
         }
         if let Some(wait) = self.wait_if_late(&admission, now) {
@@ -246,7 +248,7 @@ impl<T: Clone> Scheduler<T> {
         self.flows.expect(connection, 0, remaining);
         let number = self.next_number;
         self.next_number += 1;
-        let index = self.entries.insert(Entry {
+        let index = self.entries.insert(QueueEntry {
             item,
             number,
             client: admission.client,
@@ -254,7 +256,7 @@ impl<T: Clone> Scheduler<T> {
             receipt,
             cancellation: admission.cancellation,
             submitted: Some(now),
-            turn: Turn::Released,
+            turn: ExclusiveTurn::Released,
             links: Links::default(),
             again: false,
             parking: None,
@@ -267,8 +269,8 @@ impl<T: Clone> Scheduler<T> {
             used: 0,
             remaining,
         });
-        self.queue(index, Arrival::New, now);
-        Ok(Ticket { index, number })
+        self.queue(index, FlowArrival::New, now);
+        Ok(JobTicket { index, number })
     }
 
     /// Returns the estimated wait of a job that would be late. If a worker is free, or its tenant has no other job, the estimate is not
@@ -296,8 +298,8 @@ impl<T: Clone> Scheduler<T> {
     }
 
     /// The next slice to run.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<Taken<T>> {
-        if self.phase == Phase::Stopped {
+    pub(crate) fn take(&mut self, now: Instant) -> Option<TakenSlice<T>> {
+        if self.phase == SchedulerPhase::Stopped {
             return None;
         }
         self.unpark_due(now);
@@ -309,12 +311,12 @@ impl<T: Clone> Scheduler<T> {
         let lane = self.take_out(index);
         let entry = &mut self.entries[index];
         let is_spread = entry.inside > 0;
-        entry.turn = Turn::Running;
+        entry.turn = ExclusiveTurn::Running;
         entry.inside += 1;
-        let ticket = Ticket { index, number: entry.number };
+        let ticket = JobTicket { index, number: entry.number };
         let hand = SliceHandle { ticket, expected: entry.expected, has_shared: false, lane };
         let client = entry.client;
-        let taken = Taken { item: entry.item.clone(), client, hand, submitted: entry.submitted.take(), is_spread };
+        let taken = TakenSlice { item: entry.item.clone(), client, hand, submitted: entry.submitted.take(), is_spread };
         self.running_slices += 1;
         Some(taken)
     }
@@ -322,12 +324,12 @@ impl<T: Clone> Scheduler<T> {
     /// Releases the turn while the worker continues. Returns false if the job must not be taken again.
     pub(crate) fn share(&mut self, hand: &mut SliceHandle, now: Instant) -> bool {
         let entry = &self.entries[hand.ticket.index];
-        let is_closed = self.phase == Phase::Stopped || entry.end.is_some();
+        let is_closed = self.phase == SchedulerPhase::Stopped || entry.end.is_some();
         if is_closed || hand.has_shared || self.scheduling == Scheduling::FirstComeFirstServed {
             return false;
         }
         hand.has_shared = true;
-        self.queue(hand.ticket.index, Arrival::Returned, now);
+        self.queue(hand.ticket.index, FlowArrival::Returned, now);
         true
     }
 
@@ -335,10 +337,10 @@ impl<T: Clone> Scheduler<T> {
     pub(crate) fn give_back(
         &mut self,
         hand: SliceHandle,
-        outcome: Outcome,
+        outcome: SliceOutcome,
         cost: Duration,
         now: Instant,
-    ) -> Option<Ending<T>> {
+    ) -> Option<EndedEntry<T>> {
         let index = hand.ticket.index;
         self.settle(hand, outcome, nanoseconds(cost), now);
         let entry = &mut self.entries[index];
@@ -346,16 +348,16 @@ impl<T: Clone> Scheduler<T> {
         self.running_slices -= 1;
         match outcome {
             // A job that returns `Done` is done, whatever the other workers that run it return.
-            Outcome::Done => entry.end = Some(End::Done),
-            Outcome::Panicked => entry.end = entry.end.or(Some(End::Panicked)),
-            Outcome::Park(until) => entry.parking = Some(until),
-            Outcome::More | Outcome::Left => {}
+            SliceOutcome::Done => entry.end = Some(EntryEnd::Done),
+            SliceOutcome::Panicked => entry.end = entry.end.or(Some(EntryEnd::Panicked)),
+            SliceOutcome::Park(until) => entry.parking = Some(until),
+            SliceOutcome::More | SliceOutcome::Left => {}
         }
-        if self.phase == Phase::Stopped {
-            entry.end = entry.end.or(Some(End::ShutDown));
+        if self.phase == SchedulerPhase::Stopped {
+            entry.end = entry.end.or(Some(EntryEnd::ShutDown));
         }
         if entry.end.is_none() {
-            self.pass_turn_on(index, hand.has_shared, outcome == Outcome::More, now);
+            self.pass_turn_on(index, hand.has_shared, outcome == SliceOutcome::More, now);
             self.park_if_left(index, now);
         }
         self.end_if_left(index)
@@ -366,34 +368,34 @@ impl<T: Clone> Scheduler<T> {
         let entry = &mut self.entries[index];
         let is_holder = !has_shared;
         if is_holder {
-            entry.turn = Turn::Released;
+            entry.turn = ExclusiveTurn::Released;
         }
         match entry.turn {
-            Turn::Released if wants_more || entry.again => self.queue(index, Arrival::Returned, now),
-            Turn::Running if wants_more => entry.again = true,
-            Turn::Released | Turn::Running | Turn::Queued(_) | Turn::Parked(_) => {}
+            ExclusiveTurn::Released if wants_more || entry.again => self.queue(index, FlowArrival::Returned, now),
+            ExclusiveTurn::Running if wants_more => entry.again = true,
+            ExclusiveTurn::Released | ExclusiveTurn::Running | ExclusiveTurn::Queued(_) | ExclusiveTurn::Parked(_) => {}
         }
     }
 
     /// Ends an entry that no worker may take any more, once none runs it.
-    fn end_if_left(&mut self, index: usize) -> Option<Ending<T>> {
+    fn end_if_left(&mut self, index: usize) -> Option<EndedEntry<T>> {
         let entry = &mut self.entries[index];
         // With no worker and no turn, the job would be lost; this is an error of the job.
-        if entry.turn == Turn::Released && entry.inside == 0 {
-            entry.end = entry.end.or(Some(End::Panicked));
+        if entry.turn == ExclusiveTurn::Released && entry.inside == 0 {
+            entry.end = entry.end.or(Some(EntryEnd::Panicked));
         }
         let end = entry.end?;
         let is_left = entry.inside == 0;
         match entry.turn {
-            Turn::Queued(_) => {
+            ExclusiveTurn::Queued(_) => {
                 self.unqueue(index);
-                self.entries[index].turn = Turn::Released;
+                self.entries[index].turn = ExclusiveTurn::Released;
             }
-            Turn::Parked(until) => {
-                entry.turn = Turn::Released;
+            ExclusiveTurn::Parked(until) => {
+                entry.turn = ExclusiveTurn::Released;
                 self.parked.remove(&(until, index));
             }
-            Turn::Running | Turn::Released => {}
+            ExclusiveTurn::Running | ExclusiveTurn::Released => {}
         }
         is_left.then(|| self.remove(index, end))
     }
@@ -403,24 +405,24 @@ impl<T: Clone> Scheduler<T> {
         self.ledger.release(receipt);
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> SchedulerPhase {
         self.phase
     }
 
     pub(crate) fn set_draining(&mut self) {
-        if self.phase == Phase::Open {
-            self.phase = Phase::Draining;
+        if self.phase == SchedulerPhase::Open {
+            self.phase = SchedulerPhase::Draining;
         }
     }
 
     /// Starts no more slices. Entries that no worker runs end now, the rest when their last worker returns.
-    pub(crate) fn stop(&mut self) -> Vec<Ending<T>> {
-        self.phase = Phase::Stopped;
+    pub(crate) fn stop(&mut self) -> Vec<EndedEntry<T>> {
+        self.phase = SchedulerPhase::Stopped;
         let indices: Vec<usize> = self.entries.iter().map(|(index, _)| index).collect();
         let mut endings = Vec::new();
         for index in indices {
             let entry = &mut self.entries[index];
-            entry.end = entry.end.or(Some(End::ShutDown));
+            entry.end = entry.end.or(Some(EntryEnd::ShutDown));
             endings.extend(self.end_if_left(index));
         }
         endings
@@ -450,33 +452,33 @@ impl<T: Clone> Scheduler<T> {
         self.estimate.time_for(self.flows.backlog(), now)
     }
 
-    fn queue(&mut self, index: usize, arrival: Arrival, now: Instant) {
+    fn queue(&mut self, index: usize, arrival: FlowArrival, now: Instant) {
         let queue = self.queue_for(index, now);
         let entry = &mut self.entries[index];
         entry.again = false;
         entry.parking = None;
-        entry.turn = Turn::Queued(queue);
+        entry.turn = ExclusiveTurn::Queued(queue);
         let connection = entry.connection;
         self.waiting += 1;
         match (queue, arrival) {
-            (Queue::Fair(lane), _) => self.flows.wait(connection, lane, arrival, &mut self.entries, index),
-            (Queue::Arrivals, Arrival::New) => self.arrivals.push_last(&mut self.entries, index),
-            (Queue::Arrivals, Arrival::Returned) => self.arrivals.push_first(&mut self.entries, index),
+            (EntryQueues::Fair(lane), _) => self.flows.wait(connection, lane, arrival, &mut self.entries, index),
+            (EntryQueues::Arrivals, FlowArrival::New) => self.arrivals.push_last(&mut self.entries, index),
+            (EntryQueues::Arrivals, FlowArrival::Returned) => self.arrivals.push_first(&mut self.entries, index),
         }
     }
 
     /// The queue for an entry. One that must stop goes to the front of its connection, but only once.
-    fn queue_for(&mut self, index: usize, now: Instant) -> Queue {
+    fn queue_for(&mut self, index: usize, now: Instant) -> EntryQueues {
         if self.scheduling == Scheduling::FirstComeFirstServed {
-            return Queue::Arrivals;
+            return EntryQueues::Arrivals;
         }
         let entry = &mut self.entries[index];
         if entry.is_hurried {
-            return Queue::Fair(Lane::Live);
+            return EntryQueues::Fair(ConnectionLane::Live);
         }
         if entry.cancellation.check(now).is_err() {
             self.expect_end(index);
-            return Queue::Fair(Lane::Ending);
+            return EntryQueues::Fair(ConnectionLane::Ending);
         }
         if entry.deadline.is_none()
             && let Some(deadline) = entry.cancellation.deadline()
@@ -484,22 +486,22 @@ impl<T: Clone> Scheduler<T> {
             entry.deadline = Some(deadline);
             self.deadlines.insert((deadline, index));
         }
-        Queue::Fair(Lane::Live)
+        EntryQueues::Fair(ConnectionLane::Live)
     }
 
     /// Removes an entry from its queue, for a slice.
-    fn take_out(&mut self, index: usize) -> Lane {
+    fn take_out(&mut self, index: usize) -> ConnectionLane {
         let (connection, expected) = (self.entries[index].connection, self.entries[index].expected);
         self.waiting -= 1;
         match self.entries[index].queue() {
-            Queue::Fair(lane) => {
+            EntryQueues::Fair(lane) => {
                 self.flows.begin(connection, lane, &mut self.entries, index, expected);
                 lane
             }
-            Queue::Arrivals => {
+            EntryQueues::Arrivals => {
                 self.arrivals.remove(&mut self.entries, index);
                 self.flows.charge(connection, expected);
-                Lane::Live
+                ConnectionLane::Live
             }
         }
     }
@@ -509,15 +511,15 @@ impl<T: Clone> Scheduler<T> {
         let connection = self.entries[index].connection;
         self.waiting -= 1;
         match self.entries[index].queue() {
-            Queue::Fair(lane) => self.flows.leave(connection, lane, &mut self.entries, index),
-            Queue::Arrivals => self.arrivals.remove(&mut self.entries, index),
+            EntryQueues::Fair(lane) => self.flows.leave(connection, lane, &mut self.entries, index),
+            EntryQueues::Arrivals => self.arrivals.remove(&mut self.entries, index),
         }
     }
 
     /// Moves a waiting entry to the front of its connection.
     fn put_first(&mut self, index: usize) {
         let entry = &mut self.entries[index];
-        entry.turn = Turn::Queued(Queue::Fair(Lane::Ending));
+        entry.turn = ExclusiveTurn::Queued(EntryQueues::Fair(ConnectionLane::Ending));
         let connection = entry.connection;
         self.flows.put_first(connection, &mut self.entries, index);
         self.expect_end(index);
@@ -534,17 +536,17 @@ impl<T: Clone> Scheduler<T> {
     }
 
     /// Settles the cost of a slice.
-    fn settle(&mut self, hand: SliceHandle, outcome: Outcome, cost: u64, now: Instant) {
+    fn settle(&mut self, hand: SliceHandle, outcome: SliceOutcome, cost: u64, now: Instant) {
         let entry = &mut self.entries[hand.ticket.index];
         let counted = cost.min(EXPECTED_MAX_NS);
         entry.expected = counted;
         entry.used += counted;
-        let least = if outcome == Outcome::More { counted } else { 0 };
+        let least = if outcome == SliceOutcome::More { counted } else { 0 };
         let (before, after) = (entry.remaining, entry.remaining.saturating_sub(counted).max(least));
         entry.remaining = after;
-        self.flows.settle(entry.connection, hand.lane, Settled { expected: hand.expected, cost, before, after });
+        self.flows.settle(entry.connection, hand.lane, SettledSlice { expected: hand.expected, cost, before, after });
         self.estimate.note(counted, self.waiting > 0, now);
-        if outcome == Outcome::Done {
+        if outcome == SliceOutcome::Done {
             self.learn(hand.ticket.index, now);
         }
     }
@@ -561,18 +563,18 @@ impl<T: Clone> Scheduler<T> {
     }
 
     /// Removes an entry from everything but the ledger.
-    fn remove(&mut self, index: usize, end: End) -> Ending<T> {
+    fn remove(&mut self, index: usize, end: EntryEnd) -> EndedEntry<T> {
         let entry = self.entries.remove(index);
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, index));
         }
         self.flows.expect(entry.connection, entry.remaining, 0);
         self.flows.exit(entry.connection);
-        Ending { item: entry.item, end, receipt: entry.receipt }
+        EndedEntry { item: entry.item, end, receipt: entry.receipt }
     }
 }
 
-fn path(admission: &Admission) -> Path {
+fn path(admission: &Admission) -> FlowPath {
     [admission.tenant, admission.client, admission.connection]
 }
 

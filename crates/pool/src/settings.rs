@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::ledger::{Amount, Limits};
+use crate::ledger::{Amount, LedgerLimits};
 use crate::scheduler::Scheduling;
 
 /// Settings and limits of a pool.
@@ -33,7 +33,7 @@ pub struct PoolSettings {
     /// are served in the order of arrival. Default: yes.
     pub refuse_early: bool,
     /// The observer of times. Default: none.
-    pub observer: Arc<dyn Observer>,
+    pub observer: Arc<dyn PoolObserver>,
 }
 
 impl Default for PoolSettings {
@@ -49,7 +49,7 @@ impl Default for PoolSettings {
             linger: Duration::from_micros(20),
             scheduling: Scheduling::default(),
             refuse_early: true,
-            observer: Arc::new(NoObserver),
+            observer: Arc::new(NoPoolObserver),
         }
     }
 }
@@ -66,8 +66,8 @@ impl fmt::Debug for PoolSettings {
 }
 
 impl PoolSettings {
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
+    pub(crate) fn limits(&self) -> LedgerLimits {
+        LedgerLimits {
             total: Amount { jobs: self.queue_jobs_max, bytes: self.queue_bytes_max },
             tenant: Amount { jobs: self.tenant_jobs_max, bytes: self.tenant_bytes_max },
             connection: Amount { jobs: self.connection_jobs_max, bytes: self.connection_bytes_max },
@@ -76,7 +76,7 @@ impl PoolSettings {
 }
 
 /// Receives durations: once per slice, from the worker, outside every lock. Must be quick.
-pub trait Observer: Send + Sync {
+pub trait PoolObserver: Send + Sync {
     /// A job has waited this long from its admission to its first slice.
     fn waited(&self, _time: Duration) {}
 
@@ -84,20 +84,20 @@ pub trait Observer: Send + Sync {
     fn slice(&self, _time: Duration) {}
 }
 
-struct NoObserver;
+struct NoPoolObserver;
 
-impl Observer for NoObserver {}
+impl PoolObserver for NoPoolObserver {}
 
 /// A clock. Simulations provide their own.
-pub trait Clock: Send + Sync {
+pub trait PoolClock: Send + Sync {
     /// The current time, which never decreases.
     fn now(&self) -> Instant;
 }
 
 /// The monotonic clock of the system.
-pub(crate) struct SystemClock;
+pub(crate) struct SystemPoolClock;
 
-impl Clock for SystemClock {
+impl PoolClock for SystemPoolClock {
     fn now(&self) -> Instant {
         Instant::now()
     }

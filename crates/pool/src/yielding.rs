@@ -3,11 +3,11 @@
 use std::cell::Cell;
 
 thread_local! {
-    static STATE: Cell<State> = const { Cell::new(State::Alone) };
+    static STATE: Cell<YieldState> = const { Cell::new(YieldState::Alone) };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum YieldState {
     /// No slice runs on this thread, or none with others that wait.
     Alone,
     /// A slice runs, and other jobs waited for a turn when it began.
@@ -18,22 +18,22 @@ enum State {
 
 /// Whether a slice runs on this thread and other jobs waited for a turn when it began, so that [`yield_slice`] has an effect.
 pub fn others_wait() -> bool {
-    STATE.get() != State::Alone
+    STATE.get() != YieldState::Alone
 }
 
 /// Asks the job that runs on this thread to end its slice after the current step, so that others have their turn before it continues: what
 /// it waits for may come from them. Without effect if no others wait.
 pub fn yield_slice() {
     if others_wait() {
-        STATE.set(State::Yielding);
+        STATE.set(YieldState::Yielding);
     }
 }
 
 /// Whether [`yield_slice`] was called in this slice since the last call. For jobs, after each step.
 pub fn take_yield() -> bool {
-    let is_yielding = STATE.get() == State::Yielding;
+    let is_yielding = STATE.get() == YieldState::Yielding;
     if is_yielding {
-        STATE.set(State::Accompanied);
+        STATE.set(YieldState::Accompanied);
     }
     is_yielding
 }
@@ -45,14 +45,14 @@ pub struct InSlice(());
 impl InSlice {
     /// Marks the thread.
     pub fn begin(others_wait: bool) -> Self {
-        STATE.set(if others_wait { State::Accompanied } else { State::Alone });
+        STATE.set(if others_wait { YieldState::Accompanied } else { YieldState::Alone });
         Self(())
     }
 }
 
 impl Drop for InSlice {
     fn drop(&mut self) {
-        STATE.set(State::Alone);
+        STATE.set(YieldState::Alone);
     }
 }
 

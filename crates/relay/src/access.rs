@@ -10,7 +10,7 @@ use std::time::Instant;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
 use leafseal_errors::ErrorCode;
-use leafseal_http::{BodyError, Peer, Received};
+use leafseal_http::{BodyError, ConnectionPeer, Received};
 use leafseal_net::{LogFormat, LogLine};
 
 use crate::cut::cut;
@@ -43,7 +43,7 @@ pub(crate) struct Record {
     /// Maximum size of a text in the line.
     text_size_max: usize,
     began: Instant,
-    peer: Arc<Peer>,
+    peer: Arc<ConnectionPeer>,
     method: Method,
     version: Version,
     host: String,
@@ -72,7 +72,7 @@ impl Record {
         metrics: &Arc<ListenerMetrics>,
         refusals: &Arc<RefusalLog>,
         log: Option<(&Arc<dyn AccessLog>, usize)>,
-        peer: Arc<Peer>,
+        peer: Arc<ConnectionPeer>,
         head: &hyper::http::request::Parts,
     ) -> Self {
         let text_size_max = log.map_or(0, |(_, text_size_max)| text_size_max);

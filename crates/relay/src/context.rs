@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use hyper::http::request::Parts;
-use leafseal_http::Peer;
+use leafseal_http::ConnectionPeer;
 
 use crate::access::{AccessLog, Record};
 use crate::config::{Configuration, Limits};
@@ -44,7 +44,13 @@ impl ListenerContext {
         self.worker.load_full()
     }
 
-    pub(crate) fn record(&self, name: &Arc<str>, worker: &WorkerContext, peer: &Arc<Peer>, head: &Parts) -> Record {
+    pub(crate) fn record(
+        &self,
+        name: &Arc<str>,
+        worker: &WorkerContext,
+        peer: &Arc<ConnectionPeer>,
+        head: &Parts,
+    ) -> Record {
         let process = &worker.configuration.process;
         let log = self.log.as_ref().filter(|_| process.access_log);
         let log = log.map(|log| (log, process.access_log_text_size_max));

@@ -10,7 +10,8 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response};
 use leafseal_errors::ErrorCode;
 use leafseal_http::{
-    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody, ResponseBody, bytes,
+    ConnectionPeer, Handler, HttpProblem, HttpSettings, Listener, ListenerEvent, ListenerObserver, ListenerOptions,
+    RequestBody, ResponseBody, bytes,
 };
 use leafseal_net::ListeningThread;
 use leafseal_net::tls::{Acceptor, ServerIdentity};
@@ -28,16 +29,16 @@ pub struct DemoUpstream {
 
 struct Echo;
 
-impl Observer for Echo {
-    fn happened(&self, _: &Event<'_>) {}
+impl ListenerObserver for Echo {
+    fn happened(&self, _: &ListenerEvent<'_>) {}
 }
 
 impl Handler for Echo {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<Peer>) -> Response<ResponseBody> {
+    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<ConnectionPeer>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, BODY_SIZE_MAX).collect().await else {
             let detail = format!("the body cannot be read, or has more than {BODY_SIZE_MAX} bytes");
-            return Problem::new(ErrorCode::TooLarge, detail).response();
+            return HttpProblem::new(ErrorCode::TooLarge, detail).response();
         };
         let body = body.to_bytes();
         let text = || Value::String(String::from_utf8_lossy(&body).into_owned());

@@ -12,7 +12,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use leafseal_errors::ErrorCode;
-use leafseal_http::{Buffers, RequestBody, ResponseBody};
+use leafseal_http::{BufferedBody, RequestBody, ResponseBody};
 
 use crate::access::{Record, Recorded};
 use crate::body::coding::Coding;
@@ -101,7 +101,7 @@ impl Answer {
         match self {
             Answer::Streamed(answer) => answer.map(|body| Recorded::new(body, record).boxed_unsync()),
             Answer::Whole(answer) => {
-                answer.map(|bytes| Recorded::new(Buffers::new([bytes], ()), record).boxed_unsync())
+                answer.map(|bytes| Recorded::new(BufferedBody::new([bytes], ()), record).boxed_unsync())
             }
         }
     }

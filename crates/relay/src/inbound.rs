@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use leafseal_errors::ErrorCode;
-use leafseal_http::{Handler, Peer, RequestBody, ResponseBody};
+use leafseal_http::{ConnectionPeer, Handler, RequestBody, ResponseBody};
 
 use crate::access::Record;
 use crate::config::{Inbound, Limits};
@@ -31,7 +31,7 @@ impl Handler for InboundHandler {
     fn handle(
         self: Arc<Self>,
         request: Request<RequestBody>,
-        peer: Arc<Peer>,
+        peer: Arc<ConnectionPeer>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send {
         let mut message = Message::new(request);
         async move {
@@ -55,7 +55,7 @@ fn plan<'t>(
     worker: &'t WorkerContext,
     listener: &'t Inbound,
     head: &mut Parts,
-    peer: &'t Peer,
+    peer: &'t ConnectionPeer,
     record: &mut Record,
 ) -> Result<ForwardingPlan<'t>, Refusal> {
     if head.method == Method::CONNECT {

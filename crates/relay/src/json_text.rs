@@ -11,7 +11,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use leafseal_document::{OtherCase, Selection, folded_char};
+use leafseal_document::{CaseFold, Selection, folded_char};
 
 use decoder::Decoder;
 use level::{Level, Taken, Unescaped};
@@ -35,17 +35,13 @@ pub(crate) struct MemberNames {
     size_max: usize,
     /// Whether a selector finds values under any name.
     is_any: bool,
-    case: OtherCase,
+    case: CaseFold,
 }
 
 impl MemberNames {
     /// The names of these selections, if there are any, and with them those of `fields`, which rules hide in forms and in the query;
     /// `case` is how names are compared.
-    pub(crate) fn new<'f>(
-        selections: &[Selection],
-        fields: impl IntoIterator<Item = &'f str>,
-        case: OtherCase,
-    ) -> Self {
+    pub(crate) fn new<'f>(selections: &[Selection], fields: impl IntoIterator<Item = &'f str>, case: CaseFold) -> Self {
         let mut names = MemberNames { names: Vec::new(), loose: Vec::new(), size_max: SIZE_MIN, is_any: false, case };
         for selection in selections {
             match selection.member_names() {
@@ -78,7 +74,7 @@ impl MemberNames {
     }
 
     fn fold(&self, c: char) -> char {
-        if self.case == OtherCase::Other { c } else { folded_char(c) }
+        if self.case == CaseFold::Other { c } else { folded_char(c) }
     }
 
     fn has(&self, name: &[char]) -> bool {

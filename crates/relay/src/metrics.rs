@@ -9,7 +9,7 @@ use std::time::Duration;
 use leafseal_errors::ErrorCode;
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
-use leafseal_net::metrics::{Histogram, Named, Writer, openmetrics};
+use leafseal_net::metrics::{Histogram, MetricName, MetricsWriter, openmetrics};
 use leafseal_net::tls::PrivateKeyFigures;
 
 use crate::body::buffer::Usage;
@@ -140,7 +140,7 @@ impl Snapshot {
         openmetrics(move |out| self.write(out))
     }
 
-    fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
+    fn write(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         self.write_state(out)?;
         self.write_requests(out)?;
         self.write_messages(out)?;
@@ -152,10 +152,10 @@ impl Snapshot {
         out.process(&self.process)
     }
 
-    fn write_state(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const BUILD: Named = Named::plain("relay_build", "The version of the relay");
-        const READY: Named = Named::plain("relay_ready", "1 while /readyz answers 200, else 0");
-        const EXPIRY: Named = Named::seconds(
+    fn write_state(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const BUILD: MetricName = MetricName::plain("relay_build", "The version of the relay");
+        const READY: MetricName = MetricName::plain("relay_ready", "1 while /readyz answers 200, else 0");
+        const EXPIRY: MetricName = MetricName::seconds(
             "relay_certificate_expiry_timestamp",
             "Expiry of the certificates in use, in Unix time, by use (a listener, its authority, engine-client, engine-authorities or \
              upstream-authorities) and common name",
@@ -167,12 +167,13 @@ impl Snapshot {
         out.gauges(EXPIRY, ["use", "subject"], expiries)
     }
 
-    fn write_requests(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const REQUESTS: Named = Named::plain(
+    fn write_requests(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const REQUESTS: MetricName = MetricName::plain(
             "relay_requests",
             "Requests by listener and status class; 0xx: the client left before an answer",
         );
-        const TIME: Named = Named::seconds("relay_request", "Time from the head of a request to the end of its answer");
+        const TIME: MetricName =
+            MetricName::seconds("relay_request", "Time from the head of a request to the end of its answer");
         let classes = |listener: &'_ ListenerSnapshot| {
             CLASSES
                 .into_iter()
@@ -191,21 +192,22 @@ impl Snapshot {
         out.histograms(TIME, ["listener"], times)
     }
 
-    fn write_messages(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const VALUES: Named = Named::plain("relay_values", "Values that rules changed, by action");
-        const UNOPENED: Named = Named::plain(
+    fn write_messages(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const VALUES: MetricName = MetricName::plain("relay_values", "Values that rules changed, by action");
+        const UNOPENED: MetricName = MetricName::plain(
             "relay_unopened",
             "Envelopes that failed to decrypt and were left or emptied, as on_failure of their rules requires",
         );
-        const SEALED: Named = Named::plain(
+        const SEALED: MetricName = MetricName::plain(
             "relay_sealed_before",
             "Values that were envelopes before a rule encrypted them, by outcome: resealed, encrypted again; skipped, left unchanged as \
              skip_sealed of the rule requires",
         );
-        const WITHHELD: Named =
-            Named::plain("relay_withheld_bodies", "Answers that were forwarded without their bodies, by code");
-        const REFUSALS: Named = Named::plain("relay_refusals", "Messages that were not forwarded, by code");
-        const BODIES: Named = Named::bytes("relay_body", "Bytes of bodies, received from clients and sent to them");
+        const WITHHELD: MetricName =
+            MetricName::plain("relay_withheld_bodies", "Answers that were forwarded without their bodies, by code");
+        const REFUSALS: MetricName = MetricName::plain("relay_refusals", "Messages that were not forwarded, by code");
+        const BODIES: MetricName =
+            MetricName::bytes("relay_body", "Bytes of bodies, received from clients and sent to them");
         let listeners = || self.listeners.iter();
         let values = listeners().flat_map(|listener| {
             [Action::Encrypt, Action::Decrypt, Action::Redact]
@@ -227,13 +229,13 @@ impl Snapshot {
         out.counters(BODIES, ["listener", "direction"], bodies)
     }
 
-    fn write_searches(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const FORWARDED: Named = Named::plain(
+    fn write_searches(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const FORWARDED: MetricName = MetricName::plain(
             "relay_sealed_forwarded",
             "Messages that were forwarded with an envelope to third parties, or although rules of their direction decrypt bodies, by its \
              place",
         );
-        const UNSEARCHED: Named = Named::plain(
+        const UNSEARCHED: MetricName = MetricName::plain(
             "relay_unsearched_bodies",
             "Bodies of such messages that were not searched to their end for envelopes, by reason: beyond-limit, more than \
              envelope_search_size_max bytes; unreadable-coding, a content coding that the relay does not read, or a damaged one",
@@ -256,28 +258,33 @@ impl Snapshot {
         out.counters(UNSEARCHED, ["listener", "place", "reason"], unsearched)
     }
 
-    fn write_buffered_bodies(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const HELD: Named = Named::bytes(
+    fn write_buffered_bodies(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const HELD: MetricName = MetricName::bytes(
             "relay_buffered_bodies",
             "Memory of bodies that are read completely, with everything derived from them and the memory of decoders",
         );
-        const PEAK: Named = Named::bytes("relay_buffered_bodies_peak", "The maximum of that memory since the start");
-        const LIMIT: Named = Named::bytes("relay_buffered_bodies_limit", "The limit of that memory: bodies_size_max");
+        const PEAK: MetricName =
+            MetricName::bytes("relay_buffered_bodies_peak", "The maximum of that memory since the start");
+        const LIMIT: MetricName =
+            MetricName::bytes("relay_buffered_bodies_limit", "The limit of that memory: bodies_size_max");
         out.gauge(HELD, self.bodies.held as u64)?;
         out.gauge(PEAK, self.bodies.most as u64)?;
         out.gauge(LIMIT, self.bodies.max as u64)
     }
 
-    fn write_connections(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const OPEN: Named =
-            Named::plain("relay_connections_open", "Open connections of clients, including TLS handshakes in progress");
-        const EVENTS: Named = Named::plain(
+    fn write_connections(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const OPEN: MetricName = MetricName::plain(
+            "relay_connections_open",
+            "Open connections of clients, including TLS handshakes in progress",
+        );
+        const EVENTS: MetricName = MetricName::plain(
             "relay_connections",
             "Connections of clients by event: accepted by the operating system; refused at a limit; displaced by a new connection; failed \
              in the TLS handshake; resumed, with the TLS session of an earlier connection; cut, the \
              peer sent or read too slowly; idle, closed after too long without a request",
         );
-        const UPSTREAM: Named = Named::plain("relay_upstream_connections_open", "Open connections to upstreams");
+        const UPSTREAM: MetricName =
+            MetricName::plain("relay_upstream_connections_open", "Open connections to upstreams");
         let open = self.listeners.iter().map(|listener| {
             let open: usize = listener.connections.iter().map(|it| it.connections_open).sum();
             ([&*listener.name], open as u64)
@@ -300,12 +307,12 @@ impl Snapshot {
         out.gauge(UPSTREAM, self.upstream_connections as u64)
     }
 
-    fn write_rest(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const DROPPED: Named = Named::plain(
+    fn write_rest(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const DROPPED: MetricName = MetricName::plain(
             "relay_access_log_lines_dropped",
             "Lines of the access log that were dropped: they came too fast, or could not be written to the file",
         );
-        const RELOADS: Named = Named::plain("relay_reloads", "Configurations reloaded since the start");
+        const RELOADS: MetricName = MetricName::plain("relay_reloads", "Configurations reloaded since the start");
         out.counter(DROPPED, self.log_lines_dropped)?;
         out.counter(RELOADS, self.reloads)
     }

@@ -7,7 +7,7 @@ use leafseal_client::{ClientError, ErrorKind};
 use leafseal_document::form::{FormError, FormErrorKind};
 use leafseal_document::{DocumentError, DocumentErrorKind};
 use leafseal_errors::ErrorCode;
-use leafseal_http::{BodyError, Problem, status};
+use leafseal_http::{BodyError, HttpProblem, status};
 
 /// The delay before a retry if the engine returns none.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -194,8 +194,8 @@ impl Refusal {
     }
 
     /// The response.
-    pub(crate) fn problem(&self) -> Problem {
-        let problem = Problem { status: self.status, ..Problem::new(self.code, self.detail.clone()) };
+    pub(crate) fn problem(&self) -> HttpProblem {
+        let problem = HttpProblem { status: self.status, ..HttpProblem::new(self.code, self.detail.clone()) };
         match self.retry_after {
             Some(pause) => problem.retry_after(pause),
             None => problem,

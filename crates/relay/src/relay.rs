@@ -14,7 +14,7 @@ use leafseal_http::HttpCounters;
 use leafseal_net::tls::{
     Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, SessionSettings, TlsError,
 };
-use leafseal_net::{OperatorPort, OperatorSettings, ProcessFigures, Report, ShutdownNotice};
+use leafseal_net::{OperatorPort, OperatorReport, OperatorSettings, ProcessFigures, ShutdownNotice};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -161,7 +161,7 @@ impl SharedResources {
     }
 }
 
-impl Report for Shared {
+impl OperatorReport for Shared {
     async fn readiness(&self) -> Result<(), String> {
         if self.is_shutting_down.load(Ordering::Relaxed) {
             return Err("the relay is shutting down".to_owned());

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use leafseal_http::{Event, Handler, HttpCounters, Listener, ListenerOptions, Observer};
+use leafseal_http::{Handler, HttpCounters, Listener, ListenerEvent, ListenerObserver, ListenerOptions};
 use leafseal_net::ShutdownNotice;
 use leafseal_net::tls::Acceptor;
 use leafseal_net::tls::sign_before_parking;
@@ -76,27 +76,27 @@ struct Watcher {
     refusals: Arc<RefusalLog>,
 }
 
-impl Observer for Watcher {
-    fn happened(&self, event: &Event<'_>) {
+impl ListenerObserver for Watcher {
+    fn happened(&self, event: &ListenerEvent<'_>) {
         let listener = &*self.name;
         match event {
-            Event::CannotAccept(error) => {
+            ListenerEvent::CannotAccept(error) => {
                 self.refusals.line(None, || tracing::error!(listener, %error, "cannot accept connections"));
             }
-            Event::Refused(client, full) => self.refusals.line(Some(*client), || {
+            ListenerEvent::Refused(client, full) => self.refusals.line(Some(*client), || {
                 tracing::warn!(listener, %client, reason = %full, "connection rejected");
             }),
             // Clients can cause any number of these, so they are not logged: `leafseal_relay_connections_total` counts them.
-            Event::Left(client) => {
+            ListenerEvent::Left(client) => {
                 tracing::debug!(listener, %client, "the client closed a connection during the TLS handshake")
             }
-            Event::HandshakeFailed(client, reason) => {
+            ListenerEvent::HandshakeFailed(client, reason) => {
                 tracing::debug!(listener, %client, reason, "a TLS handshake failed")
             }
-            Event::Cut(client, reason) => {
+            ListenerEvent::Cut(client, reason) => {
                 self.refusals.line(Some(*client), || tracing::info!(listener, %client, reason, "connection closed"));
             }
-            Event::Broken(client, error) => tracing::debug!(listener, %client, %error, "a connection failed"),
+            ListenerEvent::Broken(client, error) => tracing::debug!(listener, %client, %error, "a connection failed"),
         }
     }
 }

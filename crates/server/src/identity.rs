@@ -9,7 +9,7 @@ use boring::hash::MessageDigest;
 use boring::nid::Nid;
 use boring::x509::X509Ref;
 use leafseal_engine::admin::ClientName;
-use leafseal_net::tls::{Authority, CertificateError, Issued, Validity};
+use leafseal_net::tls::{CertificateAuthority, CertificateError, Issued, Validity};
 use leafseal_service::PeerIdentity;
 use thiserror::Error;
 
@@ -37,7 +37,11 @@ pub enum IdentityError {
 ///
 /// # Errors
 /// If the name is invalid or the validity is out of range.
-pub fn issue_client(authority: &Authority, name: &str, validity: Validity) -> Result<Issued, CertificateError> {
+pub fn issue_client(
+    authority: &CertificateAuthority,
+    name: &str,
+    validity: Validity,
+) -> Result<Issued, CertificateError> {
     if ClientName::parse(name).is_err() {
         return Err(CertificateError::Name("a client's name must match [A-Za-z0-9][A-Za-z0-9._-]{0,63}"));
     }
@@ -170,7 +174,7 @@ mod tests {
     #[test]
     fn a_certificate_is_issued_for_a_name_that_is_read_again_and_for_no_other() {
         let validity = Validity { now: SystemTime::now(), days: 1 };
-        let authority = Authority::create("a", validity).unwrap();
+        let authority = CertificateAuthority::create("a", validity).unwrap();
         let issued = issue_client(&authority, "till-7", validity).unwrap();
         let certificate = X509::from_pem(&issued.certificate_pem).unwrap();
         assert_eq!(peer_identity(&certificate).unwrap().name, "till-7");

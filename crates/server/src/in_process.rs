@@ -5,7 +5,7 @@ use std::task::{Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Pool, Reason, Ticket};
+use leafseal_engine::pool::{Abandoned, Admission, CancelReason, Cancellation, JobTicket, Pool};
 
 use crate::metrics::{Arrival, RequestRecord, Requests, ServerCounters};
 use crate::outbox::{ConnectionReceiver, Outbox};
@@ -29,7 +29,7 @@ pub struct InFlight<'a> {
     pool: &'a Pool,
     outbox: Arc<Outbox>,
     cancellation: Arc<Cancellation>,
-    ticket: Option<Ticket>,
+    ticket: Option<JobTicket>,
 }
 
 /// Unparks a thread when the answer arrives.
@@ -98,7 +98,7 @@ impl<S: Service> InProcess<S> {
 
 impl InFlight<'_> {
     /// Cancels the request.
-    pub fn cancel(&self, reason: Reason) {
+    pub fn cancel(&self, reason: CancelReason) {
         self.cancellation.cancel(reason);
         if let Some(ticket) = &self.ticket {
             self.pool.hurry(ticket);

@@ -238,7 +238,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
-    use leafseal_engine::pool::{Cancellation, Reason};
+    use leafseal_engine::pool::{CancelReason, Cancellation};
     use leafseal_protocol::ErrorCode;
 
     use super::*;
@@ -351,7 +351,7 @@ mod tests {
         reply(1).send(vec![0x90].into(), shares.take(), Effort::default());
         drop(reply(2));
         let late = reply(3);
-        cancellations[3].cancel(Reason::Disconnected);
+        cancellations[3].cancel(CancelReason::Disconnected);
         late.send(vec![0x90].into(), shares.take(), Effort::default());
         let answers = outbox.take();
         assert_eq!(answers.ids, [1, 2, 3]);

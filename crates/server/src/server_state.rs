@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Pool;
 use leafseal_net::tls::Expiries;
-use leafseal_net::{BulkQueue, Full, ShutdownNotice, ShutdownPhase, Slots};
+use leafseal_net::{BulkQueue, ConnectionSlots, Full, ShutdownNotice, ShutdownPhase};
 
 use crate::client_slots::ClientSlots;
 use crate::metrics::{ApiCounters, Counters, Requests, ServerCounters, Times};
@@ -26,7 +26,7 @@ pub(crate) struct ServerState {
     pub(crate) counters: Counters,
     pub(crate) requests: Arc<Requests>,
     pub(crate) times: Arc<Times>,
-    pub(crate) handshakes: Arc<Slots>,
+    pub(crate) handshakes: Arc<ConnectionSlots>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) api: ApiCounters,
     /// The queue of bulk RPC connections, by the numbers of their clients.
@@ -93,7 +93,7 @@ impl ServerState {
     pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
         let incoming = Budget::new(settings.incoming_bytes_max, None);
         let answers = Budget::new(settings.answers_bytes_max, None);
-        let handshakes = Slots::new(settings.handshakes_max, settings.handshake_clients());
+        let handshakes = ConnectionSlots::new(settings.handshakes_max, settings.handshake_clients());
         let refusals = RefusalLog::new(settings.refusal_lines_max);
         ServerState {
             settings,

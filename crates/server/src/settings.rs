@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_config::{Kind, mins, ms, secs, settings};
-use leafseal_engine::pool::{Observer, PoolSettings, Scheduling};
+use leafseal_engine::pool::{PoolObserver, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
 use leafseal_protocol::{Limits, PORT, READ_SIZE};
@@ -237,7 +237,7 @@ impl ServerSettings {
     }
 
     /// The settings of the worker pool; `observer` receives the times of waits and slices.
-    pub(crate) fn pool(&self, observer: Arc<dyn Observer>) -> PoolSettings {
+    pub(crate) fn pool(&self, observer: Arc<dyn PoolObserver>) -> PoolSettings {
         PoolSettings {
             workers: self.workers,
             queue_jobs_max: self.queue_jobs_max,

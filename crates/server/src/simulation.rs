@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafseal_engine::pool::{Clock, Pool};
+use leafseal_engine::pool::{Pool, PoolClock};
 use leafseal_net::ShutdownNotice;
 
 use crate::clock;
@@ -34,7 +34,7 @@ pub struct Simulated<S> {
 
 impl<S: Service> Simulated<S> {
     /// Creates a server; jobs use `clock`, connections use the clock of their runtime.
-    pub fn new(settings: ServerSettings, service: Arc<S>, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(settings: ServerSettings, service: Arc<S>, clock: Arc<dyn PoolClock>) -> Self {
         let times = Arc::<Times>::default();
         let observer = Arc::<Times>::clone(&times);
         let pool = Pool::manual(settings.pool(observer), clock);

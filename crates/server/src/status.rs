@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::PrivateKeyFigures;
-use leafseal_net::{ProcessFigures, Report, ShutdownPhase};
+use leafseal_net::{OperatorReport, ProcessFigures, ShutdownPhase};
 
 use crate::clock;
 use crate::metrics::Snapshot;
@@ -32,7 +32,7 @@ impl<S: Service> Status<S> {
     }
 }
 
-impl<S: Service> Report for Status<S> {
+impl<S: Service> OperatorReport for Status<S> {
     async fn readiness(&self) -> Result<(), String> {
         self.is_ready()
     }

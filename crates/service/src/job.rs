@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{
-    Abandoned, Cancellation, Job, Parking, Rejection, Slice, Stop, Turn, take_parking, take_yield,
+    Abandoned, Cancellation, Job, Parking, Rejection, Slice, SliceTurn, StopReason, take_parking, take_yield,
 };
 use leafseal_protocol::{ErrorCode, ErrorObject};
 
@@ -92,7 +92,7 @@ enum Ending {
     /// The parts together exceed the answer's limit.
     TooLarge,
     /// It is not needed any more.
-    Stop(Stop),
+    Stop(StopReason),
     /// There is no memory for its answer.
     OutOfMemory,
     /// What it lacks could not be looked up in time.
@@ -180,7 +180,7 @@ impl RequestJob {
     }
 
     /// Answers a request that has not been admitted and is not needed any more.
-    pub fn stop(&self, stop: Stop) {
+    pub fn stop(&self, stop: StopReason) {
         if let Some((reply, effort)) = self.free() {
             refuse(Ending::Stop(stop), effort, reply);
         }
@@ -204,7 +204,7 @@ impl RequestJob {
 }
 
 impl Job for RequestJob {
-    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice {
         let began = turn.now();
         Visit { job: self, turn, has_turn: true, began, now: began, counted: began, yields: false, parking: None }.run()
     }
@@ -368,7 +368,7 @@ impl State {
 /// One worker's time with a job.
 struct Visit<'a> {
     job: &'a RequestJob,
-    turn: &'a Turn<'a>,
+    turn: &'a SliceTurn<'a>,
     /// Whether this worker may use the request itself.
     has_turn: bool,
     began: Instant,

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Error, Generation, Keystore,
-    NewApiKey, NewClient, NewKeys, Secret, TOKEN_SECRET_SIZE, VersionSummary,
+    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
+    NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
 
 #[derive(Default)]
-struct State {
+struct GateState {
     /// Which names are held up; `None`: none.
     holds: Option<Holds>,
     /// Reads by name.
@@ -27,7 +27,7 @@ struct State {
 /// Controls a [`GatedStore`], also while an engine owns it.
 #[derive(Clone, Default)]
 pub struct Gate {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GateState>>,
     opened: Arc<Condvar>,
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Gate {
 }
 
 impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,96 +102,96 @@ impl GatedStore {
 }
 
 impl Keystore for GatedStore {
-    fn generation(&self) -> Result<Generation, Error> {
+    fn generation(&self) -> Result<Generation, StoreError> {
         self.gate.pass("");
         self.store.generation()
     }
 
-    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
+    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError> {
         self.store.create_app(app, keys)
     }
 
-    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error> {
+    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError> {
         self.store.add_version(app, keys)
     }
 
-    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
+    fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError> {
         self.store.list_apps()
     }
 
-    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error> {
+    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, StoreError> {
         self.store.app_summary(app)
     }
 
-    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error> {
+    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, StoreError> {
         self.gate.pass(app.as_str());
         self.store.load_app(app)
     }
 
-    fn disable_app(&self, app: &AppName) -> Result<(), Error> {
+    fn disable_app(&self, app: &AppName) -> Result<(), StoreError> {
         self.store.disable_app(app)
     }
 
-    fn enable_app(&self, app: &AppName) -> Result<(), Error> {
+    fn enable_app(&self, app: &AppName) -> Result<(), StoreError> {
         self.store.enable_app(app)
     }
 
-    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
         self.store.disable_version(app, version)
     }
 
-    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), Error> {
+    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), StoreError> {
         self.store.trim_versions(app, versions)
     }
 
-    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
         self.store.enable_version(app, version)
     }
 
-    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error> {
+    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError> {
         self.store.put_client(client)
     }
 
-    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error> {
+    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
         self.gate.pass(client.as_str());
         self.store.client(client)
     }
 
-    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, StoreError> {
         self.store.list_clients()
     }
 
-    fn disable_client(&self, client: &ClientName) -> Result<(), Error> {
+    fn disable_client(&self, client: &ClientName) -> Result<(), StoreError> {
         self.store.disable_client(client)
     }
 
-    fn enable_client(&self, client: &ClientName) -> Result<(), Error> {
+    fn enable_client(&self, client: &ClientName) -> Result<(), StoreError> {
         self.store.enable_client(client)
     }
 
-    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error> {
+    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, StoreError> {
         self.store.create_api_key(key)
     }
 
-    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
         self.gate.pass(id.as_str());
         self.store.api_key(id)
     }
 
-    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.store.list_api_keys()
     }
 
-    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error> {
+    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
         self.store.revoke_api_key(id)
     }
 
-    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
         self.gate.pass("token secret");
         self.store.token_secret()
     }
 
-    fn check(&self) -> Result<CheckReport, Error> {
+    fn check(&self) -> Result<CheckReport, StoreError> {
         self.store.check()
     }
 }

@@ -10,7 +10,7 @@ pub mod postgres;
 use std::path::PathBuf;
 
 use leafseal_engine::admin::{
-    AppName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, system_clock,
+    AppName, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, StoreLimits, system_clock,
 };
 use leafseal_engine::system_random;
 
@@ -50,7 +50,8 @@ impl ScratchStore {
             clock: Box::new(system_clock),
             rng: Box::new(system_random()),
         };
-        SqliteKeystore::open(&self.path(), OpenMode::CreateIfMissing, environment, Limits::default()).expect("opens")
+        SqliteKeystore::open(&self.path(), OpenMode::CreateIfMissing, environment, StoreLimits::default())
+            .expect("opens")
     }
 
     /// The path of its database.

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use leafseal_engine::admin::{PostgresSettings, PostgresUrl, SslMode};
 pub use leafseal_net::tls::Validity;
-use leafseal_net::tls::{Authority, Issued, ServerName};
+use leafseal_net::tls::{CertificateAuthority, Issued, ServerName};
 
 /// The role that owns the databases of tests.
 pub const ROLE: &str = "leafseal";
@@ -213,8 +213,8 @@ impl PostgresServer {
     /// An authority's certificate and key for `localhost` and no other name, one of another authority, and a client's.
     fn write_certificates(&self) {
         let now = SystemTime::now();
-        let authority = Authority::create("test", Validity::of_authority(now)).expect("an authority");
-        let other = Authority::create("other", Validity::of_authority(now)).expect("an authority");
+        let authority = CertificateAuthority::create("test", Validity::of_authority(now)).expect("an authority");
+        let other = CertificateAuthority::create("other", Validity::of_authority(now)).expect("an authority");
         let client = authority.issue_client(CERTIFICATE_ROLE, "urn:x:test", Validity::of_leaf(now)).expect("issued");
         let key = authority.private_key_pem().expect("a key");
         for (name, content) in [
@@ -239,7 +239,7 @@ impl PostgresServer {
     /// When it cannot be written.
     pub fn write_server_certificate(&self, name: &str, validity: Validity) {
         let read = |name| fs::read(self.file(name)).expect("there");
-        let authority = Authority::from_pem(&read("ca.pem"), &read("ca.key")).expect("an authority");
+        let authority = CertificateAuthority::from_pem(&read("ca.pem"), &read("ca.key")).expect("an authority");
         let Issued { certificate_pem, private_key_pem, .. } =
             authority.issue_server(&[ServerName::parse(name)], validity).expect("issued");
         for (name, content) in [("server.pem", certificate_pem.as_slice()), ("server.key", &private_key_pem)] {

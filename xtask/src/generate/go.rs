@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use super::Output;
+use super::GeneratedFile;
 use super::names::{MARK, camel_case_of_go, client_codes};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 const PATH: &str = "clients/go/names_generated.go";
 
-pub(super) fn outputs(_: &[Source]) -> Result<Vec<Output>, String> {
-    Ok(vec![Output { path: PATH, text: names() }])
+pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
+    Ok(vec![GeneratedFile { path: PATH, text: names() }])
 }
 
 fn names() -> String {

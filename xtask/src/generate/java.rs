@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use super::Output;
+use super::GeneratedFile;
 use super::names::{MARK, client_codes};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 const CODES: &str = "bindings/java/client/src/main/java/io/leafseal/client/ErrorCode.java";
 
-pub(super) fn outputs(_: &[Source]) -> Result<Vec<Output>, String> {
-    Ok(vec![Output { path: CODES, text: codes() }])
+pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
+    Ok(vec![GeneratedFile { path: CODES, text: codes() }])
 }
 
 fn codes() -> String {

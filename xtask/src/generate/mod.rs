@@ -13,21 +13,21 @@ mod typescript;
 
 use std::{error::Error, fs, path::Path};
 
-use crate::source::Source;
+use crate::source::SourceFile;
 
 /// The command that renews the files.
 pub(crate) const COMMAND: &str = "cargo xtask generate";
 
 /// A generated file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Output {
+pub(crate) struct GeneratedFile {
     /// Below the repository's root, with `/` between the parts.
     pub(crate) path: &'static str,
     pub(crate) text: String,
 }
 
 /// Returns the outputs, or why a source cannot be used.
-type Generator = fn(&[Source]) -> Result<Vec<Output>, String>;
+type Generator = fn(&[SourceFile]) -> Result<Vec<GeneratedFile>, String>;
 
 const GENERATORS: [Generator; 6] =
     [go::outputs, java::outputs, pages::outputs, python::outputs, rules::outputs, typescript::outputs];
@@ -36,8 +36,9 @@ const GENERATORS: [Generator; 6] =
 ///
 /// # Errors
 /// The message of the generator that failed.
-pub(crate) fn outputs(sources: &[Source]) -> Result<Vec<Output>, String> {
-    let outputs: Result<Vec<Vec<Output>>, String> = GENERATORS.iter().map(|generator| generator(sources)).collect();
+pub(crate) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
+    let outputs: Result<Vec<Vec<GeneratedFile>>, String> =
+        GENERATORS.iter().map(|generator| generator(sources)).collect();
     Ok(outputs?.into_iter().flatten().collect())
 }
 
@@ -45,7 +46,7 @@ pub(crate) fn outputs(sources: &[Source]) -> Result<Vec<Output>, String> {
 ///
 /// # Errors
 /// If files cannot be read or written, sources are invalid, or `only_check` finds stale files.
-pub(crate) fn run(root: &Path, sources: &[Source], only_check: bool) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(root: &Path, sources: &[SourceFile], only_check: bool) -> Result<(), Box<dyn Error>> {
     let stale = stale(sources)?;
     if only_check && !stale.is_empty() {
         let paths: Vec<&str> = stale.iter().map(|output| output.path).collect();
@@ -66,9 +67,9 @@ pub(crate) fn run(root: &Path, sources: &[Source], only_check: bool) -> Result<(
 ///
 /// # Errors
 /// As for [`outputs`].
-pub(crate) fn stale(sources: &[Source]) -> Result<Vec<Output>, String> {
+pub(crate) fn stale(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let is_current =
-        |output: &Output| sources.iter().any(|source| source.path == output.path && source.text == output.text);
+        |output: &GeneratedFile| sources.iter().any(|source| source.path == output.path && source.text == output.text);
     Ok(outputs(sources)?.into_iter().filter(|output| !is_current(output)).collect())
 }
 

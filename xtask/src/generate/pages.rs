@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface, Side};
 
-use super::Output;
-use crate::source::Source;
+use super::GeneratedFile;
+use crate::source::SourceFile;
 
 const PAGE: &str = "docs/errors.md";
 
@@ -73,12 +73,12 @@ const SECTIONS: [Section; 3] = [
 const BEGIN: &str = "<!-- codes: written by cargo xtask generate -->\n";
 const END: &str = "<!-- end of the codes -->\n";
 
-pub(super) fn outputs(sources: &[Source]) -> Result<Vec<Output>, String> {
+pub(super) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let sections = SECTIONS.iter().map(|section| {
         let page = sources.iter().find(|source| source.path == section.path);
-        section.insert(page.map_or("", |page| &page.text)).map(|text| Output { path: section.path, text })
+        section.insert(page.map_or("", |page| &page.text)).map(|text| GeneratedFile { path: section.path, text })
     });
-    sections.chain([Ok(Output { path: PAGE, text: page() })]).collect()
+    sections.chain([Ok(GeneratedFile { path: PAGE, text: page() })]).collect()
 }
 
 fn page() -> String {

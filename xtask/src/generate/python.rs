@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface};
 
-use super::Output;
+use super::GeneratedFile;
 use super::names::{MARK, camel_case};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 const EXCEPTIONS: &str = "bindings/python/python/leafseal/_errors.py";
 
@@ -42,8 +42,8 @@ const PLAIN: [ErrorCode; 8] = [
     ErrorCode::NoMemory,
 ];
 
-pub(super) fn outputs(_: &[Source]) -> Result<Vec<Output>, String> {
-    Ok(vec![Output { path: EXCEPTIONS, text: exceptions() }])
+pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
+    Ok(vec![GeneratedFile { path: EXCEPTIONS, text: exceptions() }])
 }
 
 fn codes() -> impl Iterator<Item = ErrorCode> {

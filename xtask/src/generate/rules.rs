@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use leafseal_conversations::{Action, Avoid, Outcome, Rules};
 
-use super::Output;
+use super::GeneratedFile;
 use super::names::{MARK, camel_case};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 const SOURCE: &str = "vectors/client/rules.json";
 const RUST: &str = "crates/client/src/rules.rs";
@@ -14,14 +14,14 @@ const GO: &str = "clients/go/rules_generated.go";
 const TYPESCRIPT: &str = "bindings/node/client/src/rules_generated.ts";
 const JAVA: &str = "bindings/java/client/src/main/java/io/leafseal/client/Rules.java";
 
-pub(super) fn outputs(sources: &[Source]) -> Result<Vec<Output>, String> {
+pub(super) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let source = sources.iter().find(|source| source.path == SOURCE).ok_or(format!("{SOURCE} is missing"))?;
     let rules: Rules = serde_json::from_str(&source.text).map_err(|error| format!("{SOURCE}: {error}"))?;
     Ok(vec![
-        Output { path: RUST, text: rust(&rules) },
-        Output { path: GO, text: go(&rules) },
-        Output { path: JAVA, text: java(&rules) },
-        Output { path: TYPESCRIPT, text: typescript(&source.text) },
+        GeneratedFile { path: RUST, text: rust(&rules) },
+        GeneratedFile { path: GO, text: go(&rules) },
+        GeneratedFile { path: JAVA, text: java(&rules) },
+        GeneratedFile { path: TYPESCRIPT, text: typescript(&source.text) },
     ])
 }
 

@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface};
 
-use super::Output;
+use super::GeneratedFile;
 use super::names::{MARK, client_codes};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 const CODES: &str = "bindings/node/client/src/codes_generated.ts";
 const CODES_OF_BROWSERS: &str = "bindings/node/client/src/browser/codes_generated.ts";
 
-pub(super) fn outputs(_: &[Source]) -> Result<Vec<Output>, String> {
+pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let mut codes = union("The codes of errors. A newer engine may send others.", "KnownErrorCode", client_codes());
     codes.push_str(
         "\n/** The codes that a document or values alone can cause, with the HTTP status that goes with each. */\n",
@@ -22,7 +22,7 @@ pub(super) fn outputs(_: &[Source]) -> Result<Vec<Output>, String> {
     }
     codes.push_str("};\n");
     let browser = union("What went wrong. Codes are stable.", "ErrorCode", ErrorCode::of(Interface::Browser));
-    Ok(vec![Output { path: CODES, text: codes }, Output { path: CODES_OF_BROWSERS, text: browser }])
+    Ok(vec![GeneratedFile { path: CODES, text: codes }, GeneratedFile { path: CODES_OF_BROWSERS, text: browser }])
 }
 
 fn union(about: &str, name: &str, codes: impl Iterator<Item = ErrorCode>) -> String {

@@ -7,7 +7,7 @@
 use super::{Finding, Repository};
 use crate::{
     lexer::{closing, words},
-    source::{Region, Source},
+    source::{Region, SourceFile},
 };
 
 /// Pure crates.
@@ -83,7 +83,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     repository.rust().flat_map(banned).chain(others.flatten()).collect()
 }
 
-fn apply(ban: &Ban, source: &Source) -> Vec<Finding> {
+fn apply(ban: &Ban, source: &SourceFile) -> Vec<Finding> {
     let area = source.area();
     let is_covered = match ban.covers {
         Where::Anywhere => true,
@@ -121,7 +121,7 @@ fn top_level(code: &str, open: usize, module: &str) -> Option<usize> {
 const LOGS: [&str; 5] = ["tracing::error!", "tracing::warn!", "tracing::info!", "tracing::debug!", "tracing::trace!"];
 
 /// Fields given with `?`, which print Rust's `Debug` text.
-fn debug_fields(source: &Source) -> Vec<Finding> {
+fn debug_fields(source: &SourceFile) -> Vec<Finding> {
     let code = &source.masked.code;
     let instead = "log with `%`, or as a plain value: a log holds no Rust `Debug` text";
     let calls = LOGS.iter().flat_map(|name| words(code, name).map(|at| at + name.len()));
@@ -137,7 +137,7 @@ fn debug_fields(source: &Source) -> Vec<Finding> {
 
 /// No test asserts how long something takes: such a test fails on a busy machine. A loop that waits for a condition may time out after a
 /// constant named `PATIENCE` or `WAIT`.
-fn timings(source: &Source) -> Vec<Finding> {
+fn timings(source: &SourceFile) -> Vec<Finding> {
     let lines = source.masked.code.lines().zip(1..);
     let is_timing = |code: &str| {
         let compared = code.split_once("elapsed() <").map(|(before, bound)| (before.contains("assert"), bound));

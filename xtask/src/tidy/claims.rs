@@ -1,7 +1,7 @@
 //! Every attack in the threat model refers to a test of the defence, and every test that the page refers to exists.
 
 use super::{Finding, Repository};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 const PAGE: &str = "docs/threat-model.md";
 /// The heading of the table whose rows must name tests.
@@ -51,7 +51,7 @@ fn quoted(line: &str) -> impl Iterator<Item = &str> {
 }
 
 fn has_test(repository: &Repository, path: &str, name: &str) -> bool {
-    let defines = |source: &Source| {
+    let defines = |source: &SourceFile| {
         if source.is_rust() {
             // In a test macro the attribute is not necessarily on the line above.
             source.text.contains(&format!("fn {name}("))

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Finding, Repository, modules};
 use crate::{
     lexer::{is_name, words},
-    source::{Region, Source},
+    source::{Region, SourceFile},
 };
 
 /// Modules that may hand on a name one to the next.
@@ -32,19 +32,19 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
 }
 
 /// A module by its names, from the crate's root down; the root has none.
-type Path = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// The modules of one target, and which imports which.
 struct Crate<'a> {
-    sources: BTreeMap<Path, &'a Source>,
+    sources: BTreeMap<ModulePath, &'a SourceFile>,
     /// What each module imports of its siblings, with everything inside of both.
-    imports: BTreeMap<Path, BTreeSet<Path>>,
+    imports: BTreeMap<ModulePath, BTreeSet<ModulePath>>,
 }
 
 impl<'a> Crate<'a> {
-    fn new(sources: BTreeMap<Path, &'a Source>) -> Self {
+    fn new(sources: BTreeMap<ModulePath, &'a SourceFile>) -> Self {
         let names = names(&sources);
-        let mut all: BTreeMap<Path, BTreeSet<Path>> = BTreeMap::new();
+        let mut all: BTreeMap<ModulePath, BTreeSet<ModulePath>> = BTreeMap::new();
         for (module, source) in &sources {
             for target in imports(module, source, &sources, &names) {
                 let common = module.iter().zip(&target).take_while(|(one, other)| one == other).count();
@@ -56,14 +56,14 @@ impl<'a> Crate<'a> {
     }
 
     /// The file of a module, or the first inside of it.
-    fn file(&self, module: &Path) -> String {
+    fn file(&self, module: &ModulePath) -> String {
         let inside = self.sources.range(module.clone()..).next();
         inside.map_or_else(String::new, |(_, source)| source.path.clone())
     }
 
     /// Each cycle: the path of its first file, and its modules in order.
     fn cycles(&self) -> Vec<(String, Vec<String>)> {
-        let reached: BTreeMap<&Path, BTreeSet<&Path>> =
+        let reached: BTreeMap<&ModulePath, BTreeSet<&ModulePath>> =
             self.imports.keys().map(|module| (module, self.reached(module))).collect();
         let mut cycles = Vec::new();
         let mut reported = BTreeSet::new();
@@ -71,7 +71,8 @@ impl<'a> Crate<'a> {
             if reported.contains(module) || !others.contains(module) {
                 continue;
             }
-            let cycle: Vec<&Path> = others.iter().copied().filter(|other| reached[*other].contains(module)).collect();
+            let cycle: Vec<&ModulePath> =
+                others.iter().copied().filter(|other| reached[*other].contains(module)).collect();
             reported.extend(cycle.iter().copied());
             cycles.push((self.file(module), cycle.iter().map(|path| path.join("::")).collect()));
         }
@@ -79,9 +80,9 @@ impl<'a> Crate<'a> {
     }
 
     /// All that `module` imports, and what that imports, and so on.
-    fn reached(&self, module: &Path) -> BTreeSet<&Path> {
+    fn reached(&self, module: &ModulePath) -> BTreeSet<&ModulePath> {
         let mut reached = BTreeSet::new();
-        let mut open: Vec<&Path> = self.imports[module].iter().collect();
+        let mut open: Vec<&ModulePath> = self.imports[module].iter().collect();
         while let Some(next) = open.pop() {
             if reached.insert(next) {
                 open.extend(&self.imports[next]);
@@ -92,16 +93,16 @@ impl<'a> Crate<'a> {
 }
 
 /// The names that modules hand on, with the paths that they come from: `a::B` for `b::B`, if `a` has `use crate::b::B`.
-fn names(modules: &BTreeMap<Path, &Source>) -> BTreeMap<Path, Path> {
+fn names(modules: &BTreeMap<ModulePath, &SourceFile>) -> BTreeMap<ModulePath, ModulePath> {
     let mut names = BTreeMap::new();
     for (module, source) in modules {
         let code = &source.masked.code;
         for at in words(code, "use").filter(|&at| source.region(source.line_of(at)) == Region::Shipped) {
             let inline = modules::inline_around(source, at);
-            let inside: Path = module.iter().cloned().chain(inline).collect();
+            let inside: ModulePath = module.iter().cloned().chain(inline).collect();
             paths(code, at + "use".len(), &mut Vec::new(), &mut |path| {
                 let is_child = path.first().is_some_and(|name| {
-                    let child: Path = inside.iter().cloned().chain([(*name).to_owned()]).collect();
+                    let child: ModulePath = inside.iter().cloned().chain([(*name).to_owned()]).collect();
                     modules.contains_key(&child)
                 });
                 let target = match path.first() {
@@ -120,7 +121,11 @@ fn names(modules: &BTreeMap<Path, &Source>) -> BTreeMap<Path, Path> {
 }
 
 /// The module that `path` leads to, by the names that modules hand on.
-fn module_of(mut path: Path, modules: &BTreeMap<Path, &Source>, names: &BTreeMap<Path, Path>) -> Path {
+fn module_of(
+    mut path: ModulePath,
+    modules: &BTreeMap<ModulePath, &SourceFile>,
+    names: &BTreeMap<ModulePath, ModulePath>,
+) -> ModulePath {
     for _ in 0..HANDS_MAX {
         let length = (0..=path.len()).rev().find(|&length| modules.contains_key(&path[..length])).unwrap_or_default();
         match path.get(..=length).and_then(|name| names.get(name)) {
@@ -138,11 +143,11 @@ fn module_of(mut path: Path, modules: &BTreeMap<Path, &Source>, names: &BTreeMap
 
 /// The modules whose names `source` uses, without its ancestors and descendants.
 fn imports(
-    module: &Path,
-    source: &Source,
-    modules: &BTreeMap<Path, &Source>,
-    names: &BTreeMap<Path, Path>,
-) -> BTreeSet<Path> {
+    module: &ModulePath,
+    source: &SourceFile,
+    modules: &BTreeMap<ModulePath, &SourceFile>,
+    names: &BTreeMap<ModulePath, ModulePath>,
+) -> BTreeSet<ModulePath> {
     let code = &source.masked.code;
     let begins = words(code, "crate::").chain(words(code, "super::"));
     // The second `super` of `super::super` is no beginning.
@@ -150,13 +155,13 @@ fn imports(
     let shipped = begins.filter(|&at| source.region(source.line_of(at)) == Region::Shipped);
     let inside = |at: usize| {
         let inline = modules::inline_around(source, at);
-        module.iter().cloned().chain(inline).collect::<Path>()
+        module.iter().cloned().chain(inline).collect::<ModulePath>()
     };
     let mut found = Vec::new();
     for at in shipped {
         paths(code, at, &mut Vec::new(), &mut |path| found.extend(absolute(path, inside(at))));
     }
-    let imported: Vec<Path> =
+    let imported: Vec<ModulePath> =
         found.iter().filter(|path| !path.is_empty() && modules.contains_key(*path)).cloned().collect();
     for base in imported {
         let name = base.last().map_or("", String::as_str);
@@ -174,10 +179,10 @@ fn imports(
 }
 
 /// `path` from the crate's root, if it is used in module `inside`.
-fn absolute(path: &[&str], inside: Path) -> Option<Path> {
+fn absolute(path: &[&str], inside: ModulePath) -> Option<ModulePath> {
     let supers = path.iter().take_while(|name| **name == "super").count();
     let (base, rest) = match path.first()? {
-        &"crate" => (Path::new(), &path[1..]),
+        &"crate" => (ModulePath::new(), &path[1..]),
         _ => (inside[..inside.len().checked_sub(supers)?].to_vec(), &path[supers..]),
     };
     Some(base.into_iter().chain(rest.iter().map(|name| (*name).to_owned())).collect())

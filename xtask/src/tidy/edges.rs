@@ -4,7 +4,7 @@
 //! transitive third-party dependencies.
 
 use super::{Finding, Repository};
-use crate::metadata::{Package, Use, short};
+use crate::metadata::{DependencyUse, Package, short};
 
 /// Crate, and the crates that its shipped code may import.
 const EDGES: [(&str, &[&str]); 25] = [
@@ -173,7 +173,7 @@ fn check_package(repository: &Repository, package: &Package) -> Vec<Finding> {
     let mut findings = lints(repository, package);
     for dependency in &package.dependencies {
         let name = short(&dependency.name);
-        let (is_ours, is_shipped) = (members.contains(&name), dependency.used_by == Use::Shipped);
+        let (is_ours, is_shipped) = (members.contains(&name), dependency.used_by == DependencyUse::Shipped);
         if is_ours && !allowed.contains(&name) && (is_shipped || !tests_may_import(&package.name, name)) {
             let what = format!("{} may not import {name}", package.name);
             let instead = format!("it may import [{}]: move the code, or decide on a new edge", allowed.join(", "));
@@ -229,50 +229,72 @@ fn found(repository: &Repository, package: &Package, key: &str, what: String, in
 #[cfg(test)]
 mod tests {
     use super::{super::sample::package, *};
-    use crate::source::Source;
+    use crate::source::SourceFile;
 
     const MANIFEST: &str =
         "[lints]\nworkspace = true\n\n[dependencies]\nleafseal-crypto.workspace = true\nring = \"0.17\"\n";
 
     /// The findings for one package that depends on `dependencies`, in a workspace with every crate of the table.
-    fn edges(folder: &str, dependencies: &[(&str, Use)]) -> String {
+    fn edges(folder: &str, dependencies: &[(&str, DependencyUse)]) -> String {
         let mut packages = vec![package(folder, dependencies)];
         let others = EDGES.iter().filter(|(name, _)| !folder.ends_with(name));
         packages.extend(others.map(|(name, _)| package(&format!("crates/{name}"), &[])));
-        let sources = packages.iter().map(|package| Source::new(&manifest_path(package), MANIFEST)).collect();
+        let sources = packages.iter().map(|package| SourceFile::new(&manifest_path(package), MANIFEST)).collect();
         let findings = check(&Repository::new(sources, packages, Vec::new()));
         findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn edges_of_the_table_pass_and_others_are_named() {
-        assert_eq!(edges("crates/engine", &[("leafseal-crypto", Use::Shipped), ("leafseal-pool", Use::Shipped)]), "");
-        let text = edges("crates/document", &[("leafseal-crypto", Use::Shipped)]);
+        assert_eq!(
+            edges(
+                "crates/engine",
+                &[("leafseal-crypto", DependencyUse::Shipped), ("leafseal-pool", DependencyUse::Shipped)]
+            ),
+            ""
+        );
+        let text = edges("crates/document", &[("leafseal-crypto", DependencyUse::Shipped)]);
         assert!(
             text.starts_with("crates/document/Cargo.toml:5: document may not import crypto; it may import [config]"),
             "{text}"
         );
-        assert!(edges("crates/cli", &[("leafseal-crypto", Use::Shipped)]).contains("cli may not import crypto"));
         assert!(
-            edges("bindings/node/wire", &[("leafseal-engine", Use::Shipped)])
+            edges("crates/cli", &[("leafseal-crypto", DependencyUse::Shipped)]).contains("cli may not import crypto")
+        );
+        assert!(
+            edges("bindings/node/wire", &[("leafseal-engine", DependencyUse::Shipped)])
                 .contains("bindings may not import engine")
         );
     }
 
     #[test]
     fn tests_may_import_the_test_kit_and_little_else() {
-        assert_eq!(edges("crates/pool", &[("leafseal-testkit", Use::Test)]), "");
-        assert_eq!(edges("crates/server", &[("leafseal-client", Use::Test)]), "");
-        assert!(edges("crates/pool", &[("leafseal-testkit", Use::Shipped)]).contains("pool may not import testkit"));
-        assert!(edges("crates/pool", &[("leafseal-crypto", Use::Test)]).contains("pool may not import crypto"));
+        assert_eq!(edges("crates/pool", &[("leafseal-testkit", DependencyUse::Test)]), "");
+        assert_eq!(edges("crates/server", &[("leafseal-client", DependencyUse::Test)]), "");
+        assert!(
+            edges("crates/pool", &[("leafseal-testkit", DependencyUse::Shipped)])
+                .contains("pool may not import testkit")
+        );
+        assert!(
+            edges("crates/pool", &[("leafseal-crypto", DependencyUse::Test)]).contains("pool may not import crypto")
+        );
     }
 
     #[test]
     fn crypto_stacks_stay_in_crypto() {
-        assert_eq!(edges("crates/crypto", &[("boring-sys", Use::Shipped), ("secp256k1-sys", Use::Shipped)]), "");
-        assert_eq!(edges("crates/envelope", &[("p256", Use::Test)]), "");
-        assert_eq!(edges("crates/server", &[("boring", Use::Shipped), ("tokio-boring", Use::Shipped)]), "");
-        let text = edges("crates/envelope", &[("ring", Use::Shipped)]);
+        assert_eq!(
+            edges(
+                "crates/crypto",
+                &[("boring-sys", DependencyUse::Shipped), ("secp256k1-sys", DependencyUse::Shipped)]
+            ),
+            ""
+        );
+        assert_eq!(edges("crates/envelope", &[("p256", DependencyUse::Test)]), "");
+        assert_eq!(
+            edges("crates/server", &[("boring", DependencyUse::Shipped), ("tokio-boring", DependencyUse::Shipped)]),
+            ""
+        );
+        let text = edges("crates/envelope", &[("ring", DependencyUse::Shipped)]);
         assert!(
             text.starts_with("crates/envelope/Cargo.toml:6: envelope may not use ring; use the crypto crate"),
             "{text}"
@@ -280,27 +302,55 @@ mod tests {
         for name in
             ["aws-lc-rs", "openssl-sys", "aes-gcm", "boring", "boring-sys", "secp256k1", "tokio-boring", "tokio"]
         {
-            assert!(edges("crates/engine", &[(name, Use::Shipped)]).contains("engine may not use"), "{name}");
+            assert!(edges("crates/engine", &[(name, DependencyUse::Shipped)]).contains("engine may not use"), "{name}");
         }
-        assert!(edges("crates/server", &[("boring-sys", Use::Shipped)]).contains("server may not use boring-sys"));
-        assert!(edges("crates/cli", &[("tokio-boring", Use::Shipped)]).contains("cli may not use tokio-boring"));
+        assert!(
+            edges("crates/server", &[("boring-sys", DependencyUse::Shipped)]).contains("server may not use boring-sys")
+        );
+        assert!(
+            edges("crates/cli", &[("tokio-boring", DependencyUse::Shipped)]).contains("cli may not use tokio-boring")
+        );
     }
 
     #[test]
     fn stores_and_runtimes_stay_where_they_belong() {
-        assert_eq!(edges("crates/keystore", &[("rusqlite", Use::Shipped), ("tokio-postgres", Use::Shipped)]), "");
-        assert!(edges("crates/server", &[("tokio-postgres", Use::Shipped)]).contains("store through the keystore"));
-        assert_eq!(edges("bindings/node/wire", &[("napi", Use::Shipped), ("napi-build", Use::Shipped)]), "");
-        assert!(edges("crates/client", &[("napi-derive", Use::Shipped)]).contains("only the bindings speak with Node"));
-        assert_eq!(edges("bindings/java/native", &[("jni-sys", Use::Shipped)]), "");
-        let python = [("leafseal-engine", Use::Shipped), ("pyo3", Use::Shipped), ("tokio", Use::Shipped)];
+        assert_eq!(
+            edges(
+                "crates/keystore",
+                &[("rusqlite", DependencyUse::Shipped), ("tokio-postgres", DependencyUse::Shipped)]
+            ),
+            ""
+        );
+        assert!(
+            edges("crates/server", &[("tokio-postgres", DependencyUse::Shipped)])
+                .contains("store through the keystore")
+        );
+        assert_eq!(
+            edges("bindings/node/wire", &[("napi", DependencyUse::Shipped), ("napi-build", DependencyUse::Shipped)]),
+            ""
+        );
+        assert!(
+            edges("crates/client", &[("napi-derive", DependencyUse::Shipped)])
+                .contains("only the bindings speak with Node")
+        );
+        assert_eq!(edges("bindings/java/native", &[("jni-sys", DependencyUse::Shipped)]), "");
+        let python = [
+            ("leafseal-engine", DependencyUse::Shipped),
+            ("pyo3", DependencyUse::Shipped),
+            ("tokio", DependencyUse::Shipped),
+        ];
         assert_eq!(edges("bindings/python", &python), "");
-        assert!(edges("crates/engine", &[("pyo3", Use::Shipped)]).contains("only the binding for Python"));
-        assert!(edges("crates/crypto", &[("jni", Use::Shipped)]).contains("only the bindings speak with Java"));
-        assert_eq!(edges("crates/relay", &[("tokio", Use::Shipped), ("tokio-util", Use::Shipped)]), "");
-        assert!(edges("crates/engine", &[("rusqlite", Use::Shipped)]).contains("store through the keystore"));
-        assert!(edges("crates/pool", &[("tokio", Use::Shipped)]).contains("free of a runtime"));
-        assert!(edges("crates/document", &[("rand", Use::Shipped)]).contains("generator as a parameter"));
+        assert!(edges("crates/engine", &[("pyo3", DependencyUse::Shipped)]).contains("only the binding for Python"));
+        assert!(
+            edges("crates/crypto", &[("jni", DependencyUse::Shipped)]).contains("only the bindings speak with Java")
+        );
+        assert_eq!(
+            edges("crates/relay", &[("tokio", DependencyUse::Shipped), ("tokio-util", DependencyUse::Shipped)]),
+            ""
+        );
+        assert!(edges("crates/engine", &[("rusqlite", DependencyUse::Shipped)]).contains("store through the keystore"));
+        assert!(edges("crates/pool", &[("tokio", DependencyUse::Shipped)]).contains("free of a runtime"));
+        assert!(edges("crates/document", &[("rand", DependencyUse::Shipped)]).contains("generator as a parameter"));
     }
 
     #[test]
@@ -308,7 +358,7 @@ mod tests {
         let text = edges("crates/shiny", &[]);
         assert!(text.contains("crate shiny is not in the table"), "{text}");
         let bare = Repository::new(
-            vec![Source::new("crates/pool/Cargo.toml", "[package]\n")],
+            vec![SourceFile::new("crates/pool/Cargo.toml", "[package]\n")],
             vec![package("crates/pool", &[])],
             vec![],
         );

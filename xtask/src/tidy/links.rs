@@ -3,7 +3,7 @@
 //! Anchors and links to other hosts are not checked.
 
 use super::{Finding, Repository};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 /// Reports broken links.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
@@ -11,7 +11,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     pages.flat_map(|page| broken(repository, page)).collect()
 }
 
-fn broken(repository: &Repository, page: &Source) -> Vec<Finding> {
+fn broken(repository: &Repository, page: &SourceFile) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut is_code = false;
     for (number, line) in page.lines() {
@@ -33,7 +33,7 @@ pub(super) fn targets(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The path of a link's target in the repository; none if it is outside.
-pub(super) fn resolve(page: &Source, target: &str) -> Option<String> {
+pub(super) fn resolve(page: &SourceFile, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = page.path.split('/').collect();
     parts.pop();
     for part in target.split('/') {
@@ -46,7 +46,7 @@ pub(super) fn resolve(page: &Source, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn exists(repository: &Repository, page: &Source, target: &str) -> bool {
+fn exists(repository: &Repository, page: &SourceFile, target: &str) -> bool {
     let Some(path) = resolve(page, target) else { return false };
     let folder = format!("{path}/");
     path.is_empty() || repository.sources.iter().any(|source| source.path == path || source.path.starts_with(&folder))

@@ -23,14 +23,14 @@ use std::{error::Error, fmt, path::Path};
 
 use crate::{
     metadata::{self, Package},
-    source::{self, Source},
+    source::{self, SourceFile},
 };
 
 /// The input of the rules.
 #[derive(Debug)]
 pub(crate) struct Repository {
     /// Every text file that git would track, by path.
-    pub sources: Vec<Source>,
+    pub sources: Vec<SourceFile>,
     /// The members of the product's workspace.
     pub packages: Vec<Package>,
     /// Packages of separate workspaces: the fuzz targets and the candidate benches.
@@ -51,7 +51,7 @@ pub(crate) struct Finding {
 
 impl Finding {
     /// A finding in `source` at line `line`, counted from 1.
-    fn new(source: &Source, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
+    fn new(source: &SourceFile, line: usize, what: impl Into<String>, instead: impl Into<String>) -> Self {
         Self { path: source.path.clone(), line, what: what.into(), instead: instead.into() }
     }
 }
@@ -93,16 +93,16 @@ impl Repository {
         Ok(Self::new(source::load(root)?, packages, packages_apart))
     }
 
-    fn new(mut sources: Vec<Source>, packages: Vec<Package>, packages_apart: Vec<Package>) -> Self {
+    fn new(mut sources: Vec<SourceFile>, packages: Vec<Package>, packages_apart: Vec<Package>) -> Self {
         modules::mark_tests(&mut sources, packages.iter().chain(&packages_apart));
         Self { sources, packages, packages_apart }
     }
 
-    fn rust(&self) -> impl Iterator<Item = &Source> {
+    fn rust(&self) -> impl Iterator<Item = &SourceFile> {
         self.sources.iter().filter(|source| source.is_rust())
     }
 
-    fn find(&self, path: &str) -> Option<&Source> {
+    fn find(&self, path: &str) -> Option<&SourceFile> {
         self.sources.iter().find(|source| source.path == path)
     }
 }
@@ -119,17 +119,17 @@ pub(crate) fn run(repository: &Repository) -> Vec<Finding> {
 #[cfg(test)]
 mod sample {
     use super::*;
-    use crate::metadata::{Dependency, Target, Use, crate_name};
+    use crate::metadata::{CargoTarget, Dependency, DependencyUse, crate_name};
 
     /// Creates a repository of these files, with a library package for every `…/Cargo.toml` among them.
     pub(super) fn repository(files: &[(&str, &str)]) -> Repository {
-        let sources = files.iter().map(|(path, text)| Source::new(path, text)).collect();
+        let sources = files.iter().map(|(path, text)| SourceFile::new(path, text)).collect();
         let manifests = files.iter().filter_map(|(path, _)| path.strip_suffix("/Cargo.toml"));
         Repository::new(sources, manifests.map(|folder| package(folder, &[])).collect(), Vec::new())
     }
 
     /// Creates a library package in `folder` with these dependencies.
-    pub(super) fn package(folder: &str, dependencies: &[(&str, Use)]) -> Package {
+    pub(super) fn package(folder: &str, dependencies: &[(&str, DependencyUse)]) -> Package {
         let last = folder.rsplit('/').next().unwrap_or_default();
         let name = crate_name(folder).unwrap_or(last);
         Package {
@@ -139,7 +139,7 @@ mod sample {
                 .iter()
                 .map(|&(name, used_by)| Dependency { name: name.into(), used_by })
                 .collect(),
-            targets: vec![Target {
+            targets: vec![CargoTarget {
                 path: format!("{folder}/src/lib.rs"),
                 kinds: vec![cargo_metadata::TargetKind::Lib],
             }],
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_finding_names_place_fault_and_remedy() {
-        let source = Source::new("crates/pool/src/lib.rs", "");
+        let source = SourceFile::new("crates/pool/src/lib.rs", "");
         let finding = Finding::new(&source, 3, "dbg!", "remove it");
         assert_eq!(finding.to_string(), "crates/pool/src/lib.rs:3: dbg!; remove it");
     }

@@ -10,8 +10,8 @@ use cargo_metadata::TargetKind;
 use super::{Finding, Repository};
 use crate::{
     lexer::{is_name, words},
-    metadata::{Package, Target},
-    source::{Region, Source},
+    metadata::{CargoTarget, Package},
+    source::{Region, SourceFile},
 };
 
 /// Minimum words of the sentence that opens a file.
@@ -24,7 +24,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     repository.rust().flat_map(|source| [purpose(source), name(source), dead(source, &reached)]).flatten().collect()
 }
 
-fn purpose(source: &Source) -> Option<Finding> {
+fn purpose(source: &SourceFile) -> Option<Finding> {
     let opening = source.text.lines().map_while(|line| line.strip_prefix("//!"));
     let opening = opening.take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>().join(" ");
     let is_sentence = opening.contains(['.', ':', '?']) && opening.split_whitespace().count() >= PURPOSE_WORDS_MIN;
@@ -32,19 +32,19 @@ fn purpose(source: &Source) -> Option<Finding> {
     (!is_sentence).then(|| Finding::new(source, 1, "the file does not say what it is for", instead))
 }
 
-fn name(source: &Source) -> Option<Finding> {
+fn name(source: &SourceFile) -> Option<Finding> {
     let stem = source.name().trim_end_matches(".rs");
     let is_snake = stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     (!is_snake).then(|| Finding::new(source, 1, "the file's name is not in snake case", "rename it"))
 }
 
-fn dead(source: &Source, reached: &HashMap<String, Region>) -> Option<Finding> {
+fn dead(source: &SourceFile, reached: &HashMap<String, Region>) -> Option<Finding> {
     let instead = "declare it with `mod` in its parent, or delete it";
     (!reached.contains_key(&source.path)).then(|| Finding::new(source, 1, "no target reaches this file", instead))
 }
 
 /// Marks as test code every file that only tests reach.
-pub(super) fn mark_tests<'a>(sources: &mut [Source], packages: impl Iterator<Item = &'a Package>) {
+pub(super) fn mark_tests<'a>(sources: &mut [SourceFile], packages: impl Iterator<Item = &'a Package>) {
     let reached = reach(sources, packages);
     for source in sources {
         if reached.get(&source.path) == Some(&Region::Test) {
@@ -54,10 +54,11 @@ pub(super) fn mark_tests<'a>(sources: &mut [Source], packages: impl Iterator<Ite
 }
 
 /// Every file that a target reaches through `mod`, and whether anything shipped reaches it.
-fn reach<'a>(sources: &[Source], packages: impl Iterator<Item = &'a Package>) -> HashMap<String, Region> {
-    let files: HashMap<&str, &Source> = sources.iter().map(|source| (source.path.as_str(), source)).collect();
+fn reach<'a>(sources: &[SourceFile], packages: impl Iterator<Item = &'a Package>) -> HashMap<String, Region> {
+    let files: HashMap<&str, &SourceFile> = sources.iter().map(|source| (source.path.as_str(), source)).collect();
     let mut reached: HashMap<String, Region> = HashMap::new();
-    let mut open: Vec<(String, Region, Place)> = packages.flat_map(|package| &package.targets).map(start).collect();
+    let mut open: Vec<(String, Region, ModuleFolder)> =
+        packages.flat_map(|package| &package.targets).map(start).collect();
     while let Some((path, region, place)) = open.pop() {
         let Some(source) = files.get(path.as_str()) else {
             continue;
@@ -77,17 +78,17 @@ fn reach<'a>(sources: &[Source], packages: impl Iterator<Item = &'a Package>) ->
     reached
 }
 
-fn start(target: &Target) -> (String, Region, Place) {
+fn start(target: &CargoTarget) -> (String, Region, ModuleFolder) {
     let is_shipped = target.is_shipped() || target.kinds.contains(&TargetKind::CustomBuild);
     let region = if is_shipped { Region::Shipped } else { Region::Test };
-    (target.path.clone(), region, Place::OwnsFolder)
+    (target.path.clone(), region, ModuleFolder::OwnsFolder)
 }
 
 /// Returns the modules of a target that shipped code declares, by their paths.
-pub(super) fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<String>, &'a Source> {
-    let files: HashMap<&str, &Source> = sources.iter().map(|source| (source.path.as_str(), source)).collect();
+pub(super) fn tree<'a>(sources: &'a [SourceFile], target: &CargoTarget) -> BTreeMap<Vec<String>, &'a SourceFile> {
+    let files: HashMap<&str, &SourceFile> = sources.iter().map(|source| (source.path.as_str(), source)).collect();
     let mut tree = BTreeMap::new();
-    let mut open = vec![(Vec::new(), target.path.clone(), Place::OwnsFolder)];
+    let mut open = vec![(Vec::new(), target.path.clone(), ModuleFolder::OwnsFolder)];
     while let Some((names, path, place)) = open.pop() {
         let Some(source) = files.get(path.as_str()) else { continue };
         for module in declared(source).into_iter().filter(|module| source.region(module.line) == Region::Shipped) {
@@ -100,7 +101,7 @@ pub(super) fn tree<'a>(sources: &'a [Source], target: &Target) -> BTreeMap<Vec<S
 }
 
 /// Names of the inline modules of this file around byte `at`, the outermost first.
-pub(super) fn inline_around(source: &Source, at: usize) -> Vec<String> {
+pub(super) fn inline_around(source: &SourceFile, at: usize) -> Vec<String> {
     let code = &source.masked.code;
     let opened = words(code, "mod").take_while(|&word| word < at).filter_map(|word| {
         let rest = code[word + 3..].trim_start();
@@ -114,7 +115,7 @@ pub(super) fn inline_around(source: &Source, at: usize) -> Vec<String> {
 
 /// The folder of a file's modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ModuleFolder {
     /// The file's own folder: the file is a target's root, `mod.rs`, or the target of `#[path]`.
     OwnsFolder,
     /// The folder with the file's name.
@@ -133,17 +134,20 @@ struct Module {
 
 impl Module {
     /// Paths at which the compiler looks for the module's file.
-    fn candidates(&self, source: &Source, place: Place) -> Vec<(String, Place)> {
+    fn candidates(&self, source: &SourceFile, place: ModuleFolder) -> Vec<(String, ModuleFolder)> {
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         if let Some(path) = &self.path {
-            return vec![(normal(&format!("{folder}/{path}")), Place::OwnsFolder)];
+            return vec![(normal(&format!("{folder}/{path}")), ModuleFolder::OwnsFolder)];
         }
         let base = match place {
-            Place::OwnsFolder => folder,
-            Place::FolderOfItsName => source.path.trim_end_matches(".rs"),
+            ModuleFolder::OwnsFolder => folder,
+            ModuleFolder::FolderOfItsName => source.path.trim_end_matches(".rs"),
         };
         let stem = format!("{base}/{}", self.names.join("/"));
-        vec![(format!("{stem}.rs"), Place::FolderOfItsName), (format!("{stem}/mod.rs"), Place::OwnsFolder)]
+        vec![
+            (format!("{stem}.rs"), ModuleFolder::FolderOfItsName),
+            (format!("{stem}/mod.rs"), ModuleFolder::OwnsFolder),
+        ]
     }
 }
 
@@ -161,7 +165,7 @@ fn normal(path: &str) -> String {
 }
 
 /// Returns the modules that `source` declares without a body.
-fn declared(source: &Source) -> Vec<Module> {
+fn declared(source: &SourceFile) -> Vec<Module> {
     let code = &source.masked.code;
     let mut inline: Vec<(String, usize)> = Vec::new();
     let mut modules = Vec::new();
@@ -182,7 +186,7 @@ fn declared(source: &Source) -> Vec<Module> {
 }
 
 /// Returns the file of a `#[path]` attribute before `at`.
-fn path_attribute(source: &Source, at: usize) -> Option<String> {
+fn path_attribute(source: &SourceFile, at: usize) -> Option<String> {
     let item = source.masked.code[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
     let attribute = item + source.masked.code[item..at].find("#[path")?;
     source.text[attribute..at].split('"').nth(1).map(str::to_owned)

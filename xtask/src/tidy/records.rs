@@ -1,7 +1,7 @@
 //! Decision records follow the template; vectors, corpora and fuzz targets are used by tests.
 
 use super::{Finding, Repository};
-use crate::source::{Region, Source};
+use crate::source::{Region, SourceFile};
 
 const RECORDS: &str = "docs/decisions/";
 const TEMPLATE: &str = "docs/decisions/0000-template.md";
@@ -28,7 +28,7 @@ fn records(repository: &Repository) -> Vec<Finding> {
     let Some(template) = repository.find(TEMPLATE) else {
         return Vec::new();
     };
-    let records: Vec<&Source> = repository.sources.iter().filter(|source| is_record(source)).collect();
+    let records: Vec<&SourceFile> = repository.sources.iter().filter(|source| is_record(source)).collect();
     let mut findings = Vec::new();
     for (index, record) in records.iter().enumerate() {
         for heading in headings(&template.text).filter(|heading| headings(&record.text).all(|own| own != *heading)) {
@@ -50,17 +50,17 @@ fn records(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-fn is_record(source: &Source) -> bool {
+fn is_record(source: &SourceFile) -> bool {
     source.path.starts_with(RECORDS) && source.path.ends_with(".md") && source.name() != "README.md"
 }
 
-fn number(record: &Source) -> &str {
+fn number(record: &SourceFile) -> &str {
     record.name().split('-').next().unwrap_or_default()
 }
 
 /// Checks that a test refers to every file of vectors, directly or through its folder.
 fn vectors(repository: &Repository) -> Vec<Finding> {
-    let is_data = |source: &&Source| !BESIDE_VECTORS.iter().any(|end| source.name().ends_with(end));
+    let is_data = |source: &&SourceFile| !BESIDE_VECTORS.iter().any(|end| source.name().ends_with(end));
     let files = repository.sources.iter().filter(|source| source.path.starts_with("vectors/")).filter(is_data);
     let unused = files.filter(|file| {
         let folder = file.path.rsplit('/').nth(1).unwrap_or_default();
@@ -75,11 +75,12 @@ fn vectors(repository: &Repository) -> Vec<Finding> {
 }
 
 /// Files that contain tests.
-fn tests(repository: &Repository) -> impl Iterator<Item = &Source> {
-    let may_test =
-        |source: &&Source| TESTS.iter().any(|end| source.name().ends_with(end)) && !source.path.starts_with("vectors/");
+fn tests(repository: &Repository) -> impl Iterator<Item = &SourceFile> {
+    let may_test = |source: &&SourceFile| {
+        TESTS.iter().any(|end| source.name().ends_with(end)) && !source.path.starts_with("vectors/")
+    };
     let tests =
-        |source: &&Source| !source.is_rust() || source.lines().any(|(line, _)| source.region(line) == Region::Test);
+        |source: &&SourceFile| !source.is_rust() || source.lines().any(|(line, _)| source.region(line) == Region::Test);
     repository.sources.iter().filter(may_test).filter(tests)
 }
 

@@ -25,7 +25,7 @@ mod tests {
     #[test]
     fn the_page_is_that_of_the_results() {
         let index = ("benches/results/index.json", r#"{"machines": {}, "areas": ["Walking"]}"#);
-        let good = page(&[crate::source::Source::new(index.0, index.1)]).unwrap();
+        let good = page(&[crate::source::SourceFile::new(index.0, index.1)]).unwrap();
         assert_eq!(findings(check, &[index, (PAGE, &good)]), "");
         let stale = good.replace("Machines", "Devices");
         let reported = findings(check, &[index, (PAGE, &stale)]);

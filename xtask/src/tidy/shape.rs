@@ -6,7 +6,7 @@
 use super::{Finding, Repository};
 use crate::{
     lexer::{closing, words},
-    source::{Region, Source, body},
+    source::{Region, SourceFile, body},
 };
 
 /// Maximum lines of a function, from `fn` to its last brace.
@@ -45,7 +45,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-fn functions(source: &Source) -> Vec<Finding> {
+fn functions(source: &SourceFile) -> Vec<Finding> {
     let code = &source.masked.code;
     let mut findings = Vec::new();
     for at in words(code, "fn") {
@@ -64,14 +64,14 @@ fn functions(source: &Source) -> Vec<Finding> {
     findings
 }
 
-fn widths(source: &Source) -> Vec<Finding> {
+fn widths(source: &SourceFile) -> Vec<Finding> {
     let wide =
         source.lines().map(|(line, text)| (line, text.chars().count())).filter(|&(_, width)| width > LINE_WIDTH_MAX);
     let instead = format!("break it at {LINE_WIDTH_MAX} or before");
     wide.map(|(line, width)| Finding::new(source, line, format!("a line of {width} characters"), &instead)).collect()
 }
 
-fn file(source: &Source) -> Option<Finding> {
+fn file(source: &SourceFile) -> Option<Finding> {
     let ending = source.name().rsplit_once('.').map_or("", |(_, ending)| ending);
     let is_exempt = TABLES.iter().any(|(path, _)| source.path == *path)
         || GENERATED.iter().any(|folder| source.path.starts_with(folder));
@@ -81,7 +81,7 @@ fn file(source: &Source) -> Option<Finding> {
         .then(|| Finding::new(source, lines, format!("a file of {lines} lines"), instead))
 }
 
-fn white_space(source: &Source) -> Vec<Finding> {
+fn white_space(source: &SourceFile) -> Vec<Finding> {
     let ending = source.name().rsplit_once('.').map_or("", |(_, ending)| ending);
     if !WRITTEN.contains(&ending) {
         return Vec::new();

@@ -7,7 +7,7 @@ use super::{Finding, Repository};
 use crate::{
     lexer::words,
     metadata::Package,
-    source::{Region, Source},
+    source::{Region, SourceFile},
 };
 
 /// Files and folders that may allow it: kernels and foreign interfaces.
@@ -37,7 +37,7 @@ fn manifest(repository: &Repository, package: &Package) -> Option<Finding> {
 }
 
 /// Shipped code that changes the lint elsewhere.
-fn places(source: &Source) -> Vec<Finding> {
+fn places(source: &SourceFile) -> Vec<Finding> {
     if PLACES.iter().any(|place| source.path.starts_with(place)) {
         return Vec::new();
     }
@@ -49,7 +49,7 @@ fn places(source: &Source) -> Vec<Finding> {
 
 /// Unsafe functions without a contract. Clippy's `missing_safety_doc` asks either public functions alone, or also safe ones that need
 /// features of the CPU.
-fn contracts(source: &Source) -> Vec<Finding> {
+fn contracts(source: &SourceFile) -> Vec<Finding> {
     let code = &source.masked.code;
     let is_function = |at: &usize| code[at + "unsafe".len()..].trim_start().starts_with("fn ");
     let lines = words(code, "unsafe").filter(is_function).map(|at| source.line_of(at));

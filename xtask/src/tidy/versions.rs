@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::{Finding, Repository};
-use crate::source::Source;
+use crate::source::SourceFile;
 
 /// Reports manifests that set the version of a library that the workspace or another package also sets.
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let manifests = repository.packages.iter().filter_map(|package| repository.find(&manifest_path(&package.folder)));
-    let mut declared: BTreeMap<&str, Vec<(&Source, usize)>> = BTreeMap::new();
+    let mut declared: BTreeMap<&str, Vec<(&SourceFile, usize)>> = BTreeMap::new();
     for manifest in manifests {
         for (line, name) in own_versions(manifest) {
             declared.entry(name).or_default().push((manifest, line));
         }
     }
     let workspace = repository.find("Cargo.toml").map(|manifest| own_versions(manifest)).unwrap_or_default();
-    let is_shared = |name: &str, places: &[(&Source, usize)]| {
+    let is_shared = |name: &str, places: &[(&SourceFile, usize)]| {
         let is_elsewhere = places.iter().any(|(manifest, _)| manifest.path != places[0].0.path);
         is_elsewhere || workspace.iter().any(|(_, known)| *known == name)
     };
@@ -34,7 +34,7 @@ fn manifest_path(folder: &str) -> String {
 }
 
 /// Returns the lines of a manifest that set the version of a library, with the library.
-fn own_versions(manifest: &Source) -> Vec<(usize, &str)> {
+fn own_versions(manifest: &SourceFile) -> Vec<(usize, &str)> {
     let mut is_dependencies = false;
     let mut found = Vec::new();
     for (number, line) in manifest.text.lines().enumerate() {

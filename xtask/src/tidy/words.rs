@@ -4,7 +4,7 @@
 //! The patterns are concatenated from parts, so that this file passes its own rule.
 
 use super::{Finding, Repository};
-use crate::{lexer::words, source::Source};
+use crate::{lexer::words, source::SourceFile};
 
 /// Folders that do not exist on every machine.
 const MACHINE_FOLDERS: [&str; 6] = [
@@ -127,7 +127,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-fn former_name(source: &Source) -> Vec<Finding> {
+fn former_name(source: &SourceFile) -> Vec<Finding> {
     if source.path == CHANGELOG {
         return Vec::new();
     }
@@ -138,7 +138,7 @@ fn former_name(source: &Source) -> Vec<Finding> {
     in_path.into_iter().chain(in_text).map(|line| Finding::new(source, line, "the former name", instead)).collect()
 }
 
-fn machine_paths(source: &Source) -> Vec<Finding> {
+fn machine_paths(source: &SourceFile) -> Vec<Finding> {
     let instead = "write a path below the repository, `mktemp -d`, or the variable that holds it";
     let found = MACHINE_FOLDERS.iter().flat_map(|folder| source.text.match_indices(folder));
     let found = found.filter(|&(at, _)| is_absolute(source.text.as_bytes(), at));
@@ -153,7 +153,7 @@ fn is_absolute(text: &[u8], at: usize) -> bool {
     !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_.-+$})]*~".contains(&byte))
 }
 
-fn registries(source: &Source) -> Vec<Finding> {
+fn registries(source: &SourceFile) -> Vec<Finding> {
     let found = REGISTRIES.iter().flat_map(|host| source.text.match_indices(host));
     let instead = "leave the registry to the package manager's settings";
     found
@@ -161,7 +161,7 @@ fn registries(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
-fn installs(source: &Source) -> Vec<Finding> {
+fn installs(source: &SourceFile) -> Vec<Finding> {
     let found = source.lines().filter_map(|(line, text)| Some((line, installed(text)?)));
     let instead = "refer to docs/guides/packages.md: no registry has our packages yet";
     found.map(|(line, package)| Finding::new(source, line, format!("an installation of {package}"), instead)).collect()
@@ -182,7 +182,7 @@ fn installed(line: &str) -> Option<&str> {
     command.iter().skip(1).copied().find(|word| PACKAGES.iter().any(|name| word.starts_with(name)) && !is_file(word))
 }
 
-fn undone(source: &Source) -> Vec<Finding> {
+fn undone(source: &SourceFile) -> Vec<Finding> {
     let ending = source.name().rsplit_once('.').map_or("", |(_, ending)| ending);
     if !CODE.contains(&ending) && source.name() != "Makefile" {
         return Vec::new();
@@ -193,7 +193,7 @@ fn undone(source: &Source) -> Vec<Finding> {
 }
 
 /// Old names in Rust and in scripts. Prose may use the words, so comments and other files are not checked.
-fn replaced(source: &Source) -> Vec<Finding> {
+fn replaced(source: &SourceFile) -> Vec<Finding> {
     let ending = source.name().rsplit_once('.').map_or("", |(_, ending)| ending);
     let code = match ending {
         "rs" => source.masked.code.clone(),
@@ -218,7 +218,7 @@ fn without_comment_lines(text: &str) -> String {
 }
 
 /// Phrases in Markdown and in Rust, comments and messages included.
-fn phrases(source: &Source) -> Vec<Finding> {
+fn phrases(source: &SourceFile) -> Vec<Finding> {
     if !source.is_rust() && !source.path.ends_with(".md") {
         return Vec::new();
     }
@@ -232,7 +232,7 @@ fn phrases(source: &Source) -> Vec<Finding> {
 }
 
 /// Reports downloads in lock files from hosts other than the public registries: others may be unable to reach them.
-fn strange_hosts(source: &Source) -> Vec<Finding> {
+fn strange_hosts(source: &SourceFile) -> Vec<Finding> {
     let is_download =
         |line: &str| line.starts_with("source = ") || line.starts_with("\"resolved\":") || line.contains("url = ");
     let is_public = |line: &str| !line.contains("://") || REGISTRIES.iter().any(|host| line.contains(host));

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use leafseal_load::arrivals::Process;
-use leafseal_load::table::Operation;
+use leafseal_load::arrivals::ArrivalProcess;
+use leafseal_load::table::TableOperation;
 
-use super::{ConnectArguments, CurveName, Form, KeyingName, time};
+use super::{AnswerFormat, ConnectArguments, CurveName, KeyingName, time};
 
 /// `leafseal bench`.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub(crate) struct HandshakesArguments {
     pub rounds: u32,
     /// The form.
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
 }
 
 /// The key of a server's certificate.
@@ -132,7 +132,7 @@ pub(crate) struct TableArguments {
     pub seed: u64,
     /// The form.
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
     /// App whose keys the engine given by --connect uses
     #[arg(long, value_name = "APP", default_value = "bench", requires = "connect", help_heading = "Engine")]
     pub app: String,
@@ -155,10 +155,10 @@ pub(crate) enum OperationName {
 
 impl OperationName {
     /// The operation.
-    pub(crate) fn operation(self) -> Operation {
+    pub(crate) fn operation(self) -> TableOperation {
         match self {
-            Self::Encrypt => Operation::Encrypt,
-            Self::Decrypt => Operation::Decrypt,
+            Self::Encrypt => TableOperation::Encrypt,
+            Self::Decrypt => TableOperation::Decrypt,
         }
     }
 }
@@ -174,10 +174,10 @@ pub(crate) enum ProcessName {
 
 impl ProcessName {
     /// The process.
-    pub(crate) fn process(self) -> Process {
+    pub(crate) fn process(self) -> ArrivalProcess {
         match self {
-            Self::Even => Process::Even,
-            Self::Poisson => Process::Poisson,
+            Self::Even => ArrivalProcess::Even,
+            Self::Poisson => ArrivalProcess::Poisson,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::bench::ProcessName;
-use super::{Form, time};
+use super::{AnswerFormat, time};
 
 /// `leafseal load`.
 #[derive(Debug, Args)]
@@ -82,7 +82,7 @@ pub(crate) struct LoadRunArguments {
     pub answer_timeout: Duration,
     /// The form of what is printed: the whole result, or a table.
     #[command(flatten)]
-    pub form: Form,
+    pub form: AnswerFormat,
 }
 
 /// `leafseal load report`.

@@ -6,15 +6,15 @@ use leafseal_engine::admin::{ApiKey, ApiKeyId, AppName, NewApiKey, Operation, Ro
 use leafseal_engine::{ApiKeySecret, system_random};
 use serde_json::{Value, json};
 
-use crate::arguments::{ApiAllowed, ApiKeysCommand, Form};
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::arguments::{AnswerFormat, ApiAllowed, ApiKeysCommand};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
 use crate::output::{print, print_json};
 use leafseal_net::utc;
 
 /// `leafseal api-keys`.
-pub(super) fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
+pub(super) fn run(context: &RunContext, command: ApiKeysCommand) -> CommandOutcome {
     match command {
         ApiKeysCommand::Create { app, allow, role, form } => {
             let role: BTreeSet<RoleName> = role.iter().map(|role| RoleName::parse(role)).collect::<Result<_, _>>()?;
@@ -26,14 +26,20 @@ pub(super) fn run(context: &Context, command: ApiKeysCommand) -> Outcome {
         ApiKeysCommand::Revoke { id } => {
             // If a user pastes the whole key, errors must not contain it; only its id matters.
             let id = id.strip_prefix("lsk_").map_or(&*id, |key| key.split('_').next().unwrap_or_default());
-            let id = ApiKeyId::parse(id).map_err(|error| Failure::usage(error.to_string()))?;
+            let id = ApiKeyId::parse(id).map_err(|error| CommandFailure::usage(error.to_string()))?;
             context.store()?.revoke_api_key(&id)?;
             print(&format!("revoked {id}: running engines refuse it within seconds\n"))
         }
     }
 }
 
-fn create(context: &Context, app: AppName, operations: BTreeSet<Operation>, roles: Roles, form: Form) -> Outcome {
+fn create(
+    context: &RunContext,
+    app: AppName,
+    operations: BTreeSet<Operation>,
+    roles: Roles,
+    form: AnswerFormat,
+) -> CommandOutcome {
     let secret = ApiKeySecret::generate(&mut system_random());
     let new = NewApiKey { app, operations, roles, secret_sha256: secret.sha256() };
     let key = context.store()?.create_api_key(&new)?;
@@ -47,7 +53,7 @@ fn create(context: &Context, app: AppName, operations: BTreeSet<Operation>, role
     print(&format!("{}\n", *text))
 }
 
-fn list(context: &Context, form: Form) -> Outcome {
+fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let keys = context.store()?.list_api_keys()?;
     if form.json {
         return print_json(&Value::Array(keys.iter().map(key_json).collect()));

@@ -11,20 +11,22 @@ use leafseal_engine::admin::{
     AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, Readers, RoleName, Roles, replace_file,
 };
 use leafseal_engine::system_random;
-use leafseal_net::tls::{Authority, CertificateError, Inspection, Issued, ServerName, Validity, inspect};
+use leafseal_net::tls::{
+    CertificateAuthority, CertificateError, CertificateInspection, Issued, ServerName, Validity, inspect,
+};
 use leafseal_server::issue_client;
 use serde_json::{Value, json};
 
-use crate::arguments::{Allowed, CertsCommand, Form};
+use crate::arguments::{Allowed, AnswerFormat, CertsCommand};
 use crate::certificates::{certificate_files, is_reserved};
-use crate::context::{Context, make_folder};
-use crate::failure::{Failure, Outcome};
+use crate::context::{RunContext, make_folder};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
 use crate::output::{print, print_json};
 use leafseal_net::utc;
 
 /// `leafseal certs`.
-pub(super) fn run(context: &Context, command: CertsCommand) -> Outcome {
+pub(super) fn run(context: &RunContext, command: CertsCommand) -> CommandOutcome {
     match command {
         CertsCommand::Init { name, ip, only, days } => {
             let folder = context.certificates();
@@ -60,7 +62,7 @@ pub(super) fn run(context: &Context, command: CertsCommand) -> Outcome {
     }
 }
 
-fn store(context: &Context) -> Outcome<Box<dyn Keystore>> {
+fn store(context: &RunContext) -> CommandOutcome<Box<dyn Keystore>> {
     context.store()
 }
 
@@ -68,7 +70,10 @@ fn path(path: &Path) -> String {
     path.display().to_string()
 }
 
-fn parsed<T: Ord, E: Into<Failure>>(texts: &[String], parse: impl Fn(&str) -> Result<T, E>) -> Outcome<BTreeSet<T>> {
+fn parsed<T: Ord, E: Into<CommandFailure>>(
+    texts: &[String],
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> CommandOutcome<BTreeSet<T>> {
     texts.iter().map(|text| parse(text).map_err(Into::into)).collect()
 }
 
@@ -80,9 +85,9 @@ fn operation(allowed: Allowed) -> Operation {
 }
 
 /// Parses a client name that does not conflict with our own files.
-fn client_name(text: &str) -> Outcome<ClientName> {
+fn client_name(text: &str) -> CommandOutcome<ClientName> {
     if is_reserved(text) {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "{text} is a reserved name: a client must not be named ca, server or relay-ca"
         )));
     }
@@ -91,7 +96,7 @@ fn client_name(text: &str) -> Outcome<ClientName> {
 
 /// The names of the server's certificate: the existing ones plus `names` and `addresses`; with `only`, just the new ones. This machine's
 /// names if there are none.
-fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: bool) -> Outcome<Vec<ServerName>> {
+fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: bool) -> CommandOutcome<Vec<ServerName>> {
     let present = if only { Vec::new() } else { present_names(folder)? };
     let names = names.iter().map(|name| ServerName::parse(name));
     let added = names.chain(addresses.iter().map(|&address| ServerName::Ip(address)));
@@ -100,7 +105,7 @@ fn server_names(folder: &Path, names: &[String], addresses: &[IpAddr], only: boo
 }
 
 /// The names in the existing server certificate; empty if there is none.
-pub(super) fn present_names(folder: &Path) -> Outcome<Vec<ServerName>> {
+pub(super) fn present_names(folder: &Path) -> CommandOutcome<Vec<ServerName>> {
     let file = folder.join("server.pem");
     if !file.exists() {
         return Ok(Vec::new());
@@ -129,7 +134,7 @@ pub(super) fn local_names() -> Vec<ServerName> {
 /// Creates the authority if it is missing and a server certificate; returns the paths of what was created.
 ///
 /// Keeps an existing authority, so that the certificates it has signed stay valid.
-pub(super) fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Vec<PathBuf>> {
+pub(super) fn init(folder: &Path, names: &[ServerName], days: u32) -> CommandOutcome<Vec<PathBuf>> {
     make_folder(folder)?;
     let now = SystemTime::now();
     let mut made = Vec::new();
@@ -137,7 +142,7 @@ pub(super) fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Ve
     let authority = if ca_path.exists() || ca_key_path.exists() {
         authority(folder)?
     } else {
-        let authority = Authority::create("Leafseal CA", Validity::of_authority(now))?;
+        let authority = CertificateAuthority::create("Leafseal CA", Validity::of_authority(now))?;
         // The key first: a certificate without one would look like an authority that lost it.
         write_key(&ca_key_path, &authority.private_key_pem()?)?;
         write_pem(&ca_path, &authority.certificate_pem()?)?;
@@ -152,29 +157,31 @@ pub(super) fn init(folder: &Path, names: &[ServerName], days: u32) -> Outcome<Ve
 
 /// The outbound relay's authority for destinations, created if missing; returns the paths of certificate and key. It is separate from the
 /// engine's authority: clients that trust it let the relay read their traffic, but have no access to the engine.
-pub(super) fn relay_authority(folder: &Path) -> Outcome<(PathBuf, PathBuf)> {
+pub(super) fn relay_authority(folder: &Path) -> CommandOutcome<(PathBuf, PathBuf)> {
     make_folder(folder)?;
     let (certificate, key) = (folder.join("relay-ca.pem"), folder.join("relay-ca.key"));
     if !certificate.exists() || !key.exists() {
-        let authority = Authority::create("Leafseal relay CA", Validity::of_authority(SystemTime::now()))?;
+        let authority = CertificateAuthority::create("Leafseal relay CA", Validity::of_authority(SystemTime::now()))?;
         write_key(&key, &authority.private_key_pem()?)?;
         write_pem(&certificate, &authority.certificate_pem()?)?;
     }
     Ok((certificate, key))
 }
 
-fn authority(folder: &Path) -> Outcome<Authority> {
+fn authority(folder: &Path) -> CommandOutcome<CertificateAuthority> {
     let read = |name: &str| {
         let path = folder.join(name);
         std::fs::read(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Failure::usage(format!("no authority: {} is missing", path.display())).advise("run leafseal certs init")
+                CommandFailure::usage(format!("no authority: {} is missing", path.display()))
+                    .advise("run leafseal certs init")
             }
-            _ => Failure::reading(&path, &error),
+            _ => CommandFailure::reading(&path, &error),
         })
     };
     let (certificate, key) = (read("ca.pem")?, zeroize::Zeroizing::new(read("ca.key")?));
-    Authority::from_pem(&certificate, &key).map_err(|error| Failure::from(error).at(folder.join("ca.pem").display()))
+    CertificateAuthority::from_pem(&certificate, &key)
+        .map_err(|error| CommandFailure::from(error).at(folder.join("ca.pem").display()))
 }
 
 /// Which of a client's certificates are accepted.
@@ -200,12 +207,12 @@ pub(super) struct Grant {
 
 /// Issues a certificate for a client and stores its grant; returns the paths of certificate and key.
 pub(super) fn issue(
-    context: &Context,
+    context: &RunContext,
     store: &dyn Keystore,
     name: &ClientName,
     grant: Grant,
     days: u32,
-) -> Outcome<(PathBuf, PathBuf)> {
+) -> CommandOutcome<(PathBuf, PathBuf)> {
     let folder = context.certificates();
     let issued = issue_client(&authority(&folder)?, name.as_str(), Validity { now: SystemTime::now(), days })?;
     let first = inspect(&issued.certificate_pem)?.into_iter().next();
@@ -224,31 +231,31 @@ pub(super) fn issue(
     write_issued(&folder, name.as_str(), &issued)
 }
 
-fn write_issued(folder: &Path, name: &str, issued: &Issued) -> Outcome<(PathBuf, PathBuf)> {
+fn write_issued(folder: &Path, name: &str, issued: &Issued) -> CommandOutcome<(PathBuf, PathBuf)> {
     let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
     write_key(&key, &issued.private_key_pem)?;
     write_pem(&certificate, &issued.certificate_pem)?;
     Ok((certificate, key))
 }
 
-fn write_key(path: &Path, pem: &[u8]) -> Outcome {
+fn write_key(path: &Path, pem: &[u8]) -> CommandOutcome {
     replace_file(path, pem, Readers::Owner, &mut system_random())
-        .map_err(|error| Failure::writing(path.display(), &error))
+        .map_err(|error| CommandFailure::writing(path.display(), &error))
 }
 
-fn write_pem(path: &Path, pem: &[u8]) -> Outcome {
+fn write_pem(path: &Path, pem: &[u8]) -> CommandOutcome {
     replace_file(path, pem, Readers::All, &mut system_random())
-        .map_err(|error| Failure::writing(path.display(), &error))
+        .map_err(|error| CommandFailure::writing(path.display(), &error))
 }
 
 /// Reads the first certificate in a file.
-pub(super) fn read_certificate(path: &Path) -> Outcome<Inspection> {
-    let pem = std::fs::read(path).map_err(|error| Failure::reading(path, &error))?;
-    let certificates = inspect(&pem).map_err(|error| Failure::from(error).at(path.display()))?;
+pub(super) fn read_certificate(path: &Path) -> CommandOutcome<CertificateInspection> {
+    let pem = std::fs::read(path).map_err(|error| CommandFailure::reading(path, &error))?;
+    let certificates = inspect(&pem).map_err(|error| CommandFailure::from(error).at(path.display()))?;
     Ok(certificates.into_iter().next().expect("at least one"))
 }
 
-fn list(context: &Context, form: Form) -> Outcome {
+fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let (folder, now) = (context.certificates(), SystemTime::now());
     let mut files = Vec::new();
     for name in certificate_files(&folder)? {
@@ -274,7 +281,7 @@ fn list(context: &Context, form: Form) -> Outcome {
     print(&out)
 }
 
-fn certificate_json(file: &Path, inspection: &Inspection) -> Value {
+fn certificate_json(file: &Path, inspection: &CertificateInspection) -> Value {
     json!({
         "file": path(file),
         "name": inspection.common_name,
@@ -314,7 +321,7 @@ fn roles(grant: &ClientGrant) -> Vec<&str> {
     }
 }
 
-impl From<CertificateError> for Failure {
+impl From<CertificateError> for CommandFailure {
     fn from(error: CertificateError) -> Self {
         Self::usage(error.to_string())
     }

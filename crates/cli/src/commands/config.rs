@@ -8,17 +8,17 @@ use serde_json::{Map, Value, json};
 
 use super::relay::RELAY_FILE;
 
-use crate::arguments::{ConfigCommand, Program};
-use crate::config::{Config, KEYS, engine_schema, relay_schema};
-use crate::context::Context;
+use crate::arguments::{ConfigCommand, ConfiguredProgram};
+use crate::config::{CliConfiguration, KEYS, engine_schema, relay_schema};
+use crate::context::RunContext;
 use crate::descriptors;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::identity::IdentityFiles;
 use crate::note::note;
 use crate::output::{print, print_json};
 
 /// `leafseal config`.
-pub(super) fn run(context: &Context, command: &ConfigCommand) -> Outcome {
+pub(super) fn run(context: &RunContext, command: &ConfigCommand) -> CommandOutcome {
     let loaded = context.loaded();
     for warning in &loaded.warnings {
         note(format_args!("leafseal: warning: {warning}"));
@@ -26,30 +26,33 @@ pub(super) fn run(context: &Context, command: &ConfigCommand) -> Outcome {
     match command {
         ConfigCommand::Check { relay, program } => check(context, relay.as_deref(), *program),
         ConfigCommand::Schema { program } => schema(*program),
-        ConfigCommand::Show { relay, program: Program::Relay, form } => {
+        ConfigCommand::Show { relay, program: ConfiguredProgram::Relay, form } => {
             let beside = context.folder().join(RELAY_FILE);
             show_relay(relay.as_deref().unwrap_or(&beside), form.json)
         }
-        ConfigCommand::Show { .. } if !loaded.problems.is_empty() => Err(Failure::usage(loaded.problems.join("\n"))),
+        ConfigCommand::Show { .. } if !loaded.problems.is_empty() => {
+            Err(CommandFailure::usage(loaded.problems.join("\n")))
+        }
         ConfigCommand::Show { form, .. } if form.json => print_json(&as_json(context)),
         ConfigCommand::Show { .. } => print(&as_toml(context)),
     }
 }
 
 /// Prints the JSON Schema of a program's file.
-fn schema(program: Program) -> Outcome {
+fn schema(program: ConfiguredProgram) -> CommandOutcome {
     let schema = match program {
-        Program::Serve => engine_schema(),
-        Program::Relay => relay_schema(),
+        ConfiguredProgram::Serve => engine_schema(),
+        ConfiguredProgram::Relay => relay_schema(),
     };
     print(&format!("{schema:#}\n"))
 }
 
 /// Prints the relay's settings as a file, each with its line where the file has it, or as JSON with all that is known of each.
-fn show_relay(file: &Path, is_json: bool) -> Outcome {
+fn show_relay(file: &Path, is_json: bool) -> CommandOutcome {
     super::relay::read(file)?;
-    let text = std::fs::read_to_string(file).map_err(|error| Failure::reading(file, &error))?;
-    let document = Document::parse(&text).map_err(|problem| Failure::usage(format!("{}:{problem}", file.display())))?;
+    let text = std::fs::read_to_string(file).map_err(|error| CommandFailure::reading(file, &error))?;
+    let document =
+        Document::parse(&text).map_err(|problem| CommandFailure::usage(format!("{}:{problem}", file.display())))?;
     match is_json {
         true => print_json(&Value::Object(document.facts(Configuration::schema()))),
         false => print(&format!("# {}\n{}", file.display(), document.show(Configuration::schema()))),
@@ -87,29 +90,29 @@ impl Findings {
 }
 
 /// Reports everything that would stop `serve`, and `relay` if it has a file. Opens no listener.
-fn check(context: &Context, relay: Option<&Path>, program: Option<Program>) -> Outcome {
+fn check(context: &RunContext, relay: Option<&Path>, program: Option<ConfiguredProgram>) -> CommandOutcome {
     let mut findings = Findings::default();
     // The limit after the commands have raised it.
     let limit = descriptors::hard_limit();
     findings.add(&source(context), context.loaded().problems.iter().cloned());
-    if program != Some(Program::Relay) {
+    if program != Some(ConfiguredProgram::Relay) {
         findings.add_fit(&source(context), descriptors::fit_engine(&mut context.config().server.clone(), 0, limit));
         findings.add("engine", engine_problems(context));
     }
     let beside = context.folder().join(RELAY_FILE);
-    let is_due = relay.is_some() || program == Some(Program::Relay) || beside.exists();
-    if is_due && program != Some(Program::Serve) {
+    let is_due = relay.is_some() || program == Some(ConfiguredProgram::Relay) || beside.exists();
+    if is_due && program != Some(ConfiguredProgram::Serve) {
         check_relay(context, relay.unwrap_or(&beside), limit, &mut findings);
     }
     print(&findings.lines)?;
     match findings.problems.as_slice() {
         [] => Ok(()),
-        problems => Err(Failure::usage(problems.join("\n"))),
+        problems => Err(CommandFailure::usage(problems.join("\n"))),
     }
 }
 
 /// Problems that would prevent `serve` from starting, besides errors of the configuration.
-fn engine_problems(context: &Context) -> Vec<String> {
+fn engine_problems(context: &RunContext) -> Vec<String> {
     let folder = context.folder();
     if !folder.is_dir() {
         let advice = "create it with leafseal keys create APP and leafseal certs init, or name another with --dir";
@@ -126,7 +129,7 @@ fn engine_problems(context: &Context) -> Vec<String> {
 
 /// Problems that would prevent `relay` from starting with this file: its own, and those of the files that it names as far as it can be
 /// read.
-fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Findings) {
+fn check_relay(context: &RunContext, file: &Path, limit: usize, findings: &mut Findings) {
     let (configuration, mut problems) = match super::relay::examine(file) {
         Ok(examined) => examined,
         Err(failure) => return findings.problems.push(failure.message),
@@ -143,19 +146,19 @@ fn check_relay(context: &Context, file: &Path, limit: usize, findings: &mut Find
                 .push_str(&format!("{name}:{}:{}: warning: {}\n", warning.line, warning.column, warning.message));
         }
         let faulty = check_files(&configuration, context.folder()).into_iter();
-        problems.extend(faulty.map(|error| format!("{name}: {}", Failure::from(error))));
+        problems.extend(faulty.map(|error| format!("{name}: {}", CommandFailure::from(error))));
     }
     findings.add(&name, problems);
 }
 
-fn source(context: &Context) -> String {
+fn source(context: &RunContext) -> String {
     match context.file() {
         Some(file) => file.display().to_string(),
         None => "no configuration file, defaults apply".to_owned(),
     }
 }
 
-fn as_toml(context: &Context) -> String {
+fn as_toml(context: &RunContext) -> String {
     let mut out = format!("# {}\n", source(context));
     let mut section = "";
     for key in KEYS.iter() {
@@ -177,8 +180,8 @@ fn as_toml(context: &Context) -> String {
 }
 
 /// Every key with its properties.
-fn as_json(context: &Context) -> Value {
-    let defaults = Config::default();
+fn as_json(context: &RunContext) -> Value {
+    let defaults = CliConfiguration::default();
     let mut keys = Map::new();
     for key in KEYS.iter() {
         let origin = match context.loaded().origin(key.name()) {

@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::arguments::{Arguments, GenerateArguments};
 use crate::context::make_folder;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 
 /// The name of the program, its man pages and its completions.
 const PROGRAM: &str = "leafseal";
@@ -19,9 +19,9 @@ const COMPLETIONS_FOLDER: &str = "completions";
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 
 /// `leafseal generate`.
-pub(super) fn run(arguments: &GenerateArguments) -> Outcome {
+pub(super) fn run(arguments: &GenerateArguments) -> CommandOutcome {
     let (man, completions) = (arguments.folder.join(MAN_FOLDER), arguments.folder.join(COMPLETIONS_FOLDER));
-    let failed = |folder: &Path, error: std::io::Error| Failure::writing(folder.display(), &error);
+    let failed = |folder: &Path, error: std::io::Error| CommandFailure::writing(folder.display(), &error);
     make_folder(&man)?;
     clap_mangen::generate_to(Arguments::command(), &man).map_err(|error| failed(&man, error))?;
     make_folder(&completions)?;

@@ -3,17 +3,17 @@
 use serde_json::{Map, Value};
 
 use crate::arguments::InfoArguments;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
 use crate::transform::connect;
 
 /// `leafseal info`.
-pub(super) fn run(context: &Context, arguments: &InfoArguments) -> Outcome {
+pub(super) fn run(context: &RunContext, arguments: &InfoArguments) -> CommandOutcome {
     let facts: Vec<(String, String)> = match &arguments.engine.connect {
         Some(address) => {
             let connection = connect(context, address, &arguments.engine)?;
-            connection.runtime.block_on(connection.client.info()).map_err(Failure::from)?
+            connection.runtime.block_on(connection.client.info()).map_err(CommandFailure::from)?
         }
         None => leafseal_engine::facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
     };

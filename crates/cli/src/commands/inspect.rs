@@ -8,12 +8,12 @@ use leafseal_engine::{Caller, Engine, Inspected, Marking};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::InspectArguments;
-use crate::context::Context;
+use crate::context::RunContext;
 use crate::envelopes;
-use crate::failure::{Failure, Outcome};
-use crate::input::{Bound, Input};
-use crate::output::Output;
-use crate::transform::{Connection, connect};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::input::{InputFile, InputLimit};
+use crate::output::OpenOutput;
+use crate::transform::{RemoteEngine, connect};
 use leafseal_net::utc;
 
 /// The printed properties of one envelope.
@@ -30,20 +30,20 @@ struct Facts {
 }
 
 /// The source of the metadata.
-enum Backend {
+enum InspectBackend {
     Local(Engine),
-    Remote(Connection),
+    Remote(RemoteEngine),
 }
 
 /// `leafseal inspect`.
-pub(super) fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
+pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> CommandOutcome {
     let texts = texts(context, &arguments.inputs)?;
     let backend = match &arguments.engine.connect {
-        Some(address) => Backend::Remote(connect(context, address, &arguments.engine)?),
-        None if arguments.app.is_none() => Backend::Local(context.engine_without_keys()?),
-        None => Backend::Local(context.engine()?),
+        Some(address) => InspectBackend::Remote(connect(context, address, &arguments.engine)?),
+        None if arguments.app.is_none() => InspectBackend::Local(context.engine_without_keys()?),
+        None => InspectBackend::Local(context.engine()?),
     };
-    let mut output = Output::standard()?;
+    let mut output = OpenOutput::standard()?;
     let (mut count, mut faults) = (0_u64, 0_u64);
     for text in found(&texts) {
         count += 1;
@@ -63,26 +63,26 @@ pub(super) fn run(context: &Context, arguments: &InspectArguments) -> Outcome {
     }
     output.finish()?;
     match (count, faults) {
-        (0, _) => Err(Failure::failed("no envelope found")),
+        (0, _) => Err(CommandFailure::failed("no envelope found")),
         (_, 0) => Ok(()),
-        _ => Err(Failure::failed(format!("{faults} of {count} envelopes cannot be inspected"))),
+        _ => Err(CommandFailure::failed(format!("{faults} of {count} envelopes cannot be inspected"))),
     }
 }
 
 /// Every text to inspect: arguments that are envelopes, or the content of the one file.
-fn texts(context: &Context, inputs: &[String]) -> Outcome<Vec<Vec<u8>>> {
+fn texts(context: &RunContext, inputs: &[String]) -> CommandOutcome<Vec<Vec<u8>>> {
     let is_envelope = |input: &String| input.starts_with("ev:");
     if !inputs.is_empty() && inputs.iter().all(is_envelope) {
         return Ok(inputs.iter().map(|input| input.clone().into_bytes()).collect());
     }
     if inputs.len() > 1 {
-        return Err(Failure::usage(
+        return Err(CommandFailure::usage(
             "give either envelopes, which begin with ev: and must be quoted in a shell, or one file",
         ));
     }
     let size_max = context.config().engine.document.document_size_max;
-    let input = Input::new(inputs.first().map(Path::new));
-    Ok(vec![input.read_whole(Bound { size_max, key: "document.document_size_max" })?])
+    let input = InputFile::new(inputs.first().map(Path::new));
+    Ok(vec![input.read_whole(InputLimit { size_max, key: "document.document_size_max" })?])
 }
 
 /// An argument is treated as an envelope, however damaged; in a file, envelopes are searched for.
@@ -96,21 +96,21 @@ fn found(texts: &[Vec<u8>]) -> impl Iterator<Item = Cow<'_, [u8]>> {
 }
 
 /// Whether the next envelope may succeed.
-fn is_about_the_envelope(failure: &Failure) -> bool {
+fn is_about_the_envelope(failure: &CommandFailure) -> bool {
     let message = &failure.message;
     failure.exit == crate::failure::Exit::Failed
         && ["unknown_app", "there is no app", "forbidden", "disabled"].iter().all(|other| !message.contains(other))
 }
 
-impl Backend {
-    fn inspect(&self, app: Option<&str>, text: &[u8]) -> Outcome<Facts> {
+impl InspectBackend {
+    fn inspect(&self, app: Option<&str>, text: &[u8]) -> CommandOutcome<Facts> {
         match self {
             Self::Local(engine) => Ok(Facts::of_engine(engine.inspect(&Caller::Owner, app, text)?)),
-            Self::Remote(Connection { client, runtime }) => {
-                let text =
-                    str::from_utf8(text).map_err(|_| Failure::failed("not an envelope: it must be UTF-8 text"))?;
+            Self::Remote(RemoteEngine { client, runtime }) => {
+                let text = str::from_utf8(text)
+                    .map_err(|_| CommandFailure::failed("not an envelope: it must be UTF-8 text"))?;
                 let mut facts = runtime.block_on(client.inspect(app, &[text]))?;
-                let first = facts.pop().ok_or_else(|| Failure::failed("the engine's answer is empty"))?;
+                let first = facts.pop().ok_or_else(|| CommandFailure::failed("the engine's answer is empty"))?;
                 Ok(Facts::of_client(first))
             }
         }

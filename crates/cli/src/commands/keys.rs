@@ -10,16 +10,16 @@ use leafseal_engine::admin::{
 };
 use serde_json::{Value, json};
 
-use crate::arguments::{ConnectArguments, CurveName, Form, KeysCommand};
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::arguments::{AnswerFormat, ConnectArguments, CurveName, KeysCommand};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
 use crate::output::{print, print_json};
 use crate::transform::connect;
 use leafseal_net::utc;
 
 /// `leafseal keys`.
-pub(super) fn run(context: &Context, command: KeysCommand) -> Outcome {
+pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome {
     match command {
         KeysCommand::Create { app, if_missing, form } => create(context, &AppName::parse(&app)?, if_missing, form),
         KeysCommand::Import { app, r1, k1, form } => {
@@ -78,9 +78,9 @@ impl Trim {
 }
 
 /// Destroys the keys of disabled versions, or shows which that would be.
-fn trim(context: &Context, app: &AppName, trim: &Trim, form: Form) -> Outcome {
+fn trim(context: &RunContext, app: &AppName, trim: &Trim, form: AnswerFormat) -> CommandOutcome {
     let store = context.store()?;
-    let summary = store.app_summary(app)?.ok_or_else(|| admin::Error::UnknownApp(app.clone()))?;
+    let summary = store.app_summary(app)?.ok_or_else(|| admin::StoreError::UnknownApp(app.clone()))?;
     let versions = trim.versions(&summary);
     if trim.confirmed {
         store.trim_versions(app, &versions)?;
@@ -106,11 +106,11 @@ fn trim(context: &Context, app: &AppName, trim: &Trim, form: Form) -> Outcome {
     Ok(())
 }
 
-fn create(context: &Context, app: &AppName, if_missing: bool, form: Form) -> Outcome {
+fn create(context: &RunContext, app: &AppName, if_missing: bool, form: AnswerFormat) -> CommandOutcome {
     let store = context.store_or_new()?;
     let (verb, summary) = match store.create_app(app, NewKeys::generated()) {
-        Err(admin::Error::AppExists(_)) if if_missing => {
-            ("found", store.app_summary(app)?.ok_or_else(|| admin::Error::UnknownApp(app.clone()))?)
+        Err(admin::StoreError::AppExists(_)) if if_missing => {
+            ("found", store.app_summary(app)?.ok_or_else(|| admin::StoreError::UnknownApp(app.clone()))?)
         }
         created => ("created", created?),
     };
@@ -124,14 +124,20 @@ fn what(app: &AppName, version: Option<u32>) -> String {
     }
 }
 
-fn import(context: &Context, app: &AppName, r1: Option<&Path>, k1: Option<&Path>, form: Form) -> Outcome {
+fn import(
+    context: &RunContext,
+    app: &AppName,
+    r1: Option<&Path>,
+    k1: Option<&Path>,
+    form: AnswerFormat,
+) -> CommandOutcome {
     let ec = EcContext::new(&mut system_random());
     let mut keys = NewKeys::generated();
     for (path, curve) in [(r1, Curve::P256), (k1, Curve::Secp256k1)] {
         if let Some(path) = path {
             let key = read_private_key_pem(path, curve, &ec).map_err(|error| match error {
-                admin::Error::Import(error) => Failure::failed(error.to_string()).at(path.display()),
-                admin::Error::Io { source, .. } => Failure::reading(path, &source),
+                admin::StoreError::Import(error) => CommandFailure::failed(error.to_string()).at(path.display()),
+                admin::StoreError::Io { source, .. } => CommandFailure::reading(path, &source),
                 error => error.into(),
             })?;
             keys = keys.with(key);
@@ -148,7 +154,7 @@ fn import(context: &Context, app: &AppName, r1: Option<&Path>, k1: Option<&Path>
     tell_version(form, "imported", app, &version)
 }
 
-fn tell_version(form: Form, done: &str, app: &AppName, version: &VersionSummary) -> Outcome {
+fn tell_version(form: AnswerFormat, done: &str, app: &AppName, version: &VersionSummary) -> CommandOutcome {
     if form.json {
         let mut facts = version_json(version);
         facts["app"] = json!(app.as_str());
@@ -157,7 +163,7 @@ fn tell_version(form: Form, done: &str, app: &AppName, version: &VersionSummary)
     print(&format!("{done} version {} of app {app}\n", version.version))
 }
 
-fn list(context: &Context, form: Form) -> Outcome {
+fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let apps = context.store()?.list_apps()?;
     if form.json {
         return print_json(&Value::Array(apps.iter().map(app_json).collect()));
@@ -216,23 +222,23 @@ struct Published {
     keys: [(&'static str, String, String); 2],
 }
 
-fn public_keys(context: &Context, app: &str, engine: &ConnectArguments) -> Outcome<Published> {
+fn public_keys(context: &RunContext, app: &str, engine: &ConnectArguments) -> CommandOutcome<Published> {
     if let Some(address) = &engine.connect {
         let connection = connect(context, address, engine)?;
-        let keys = connection.runtime.block_on(connection.client.public_keys(app)).map_err(Failure::from)?;
+        let keys = connection.runtime.block_on(connection.client.public_keys(app)).map_err(CommandFailure::from)?;
         let [r1_pem, k1_pem] = [keys.r1_pem, keys.k1_pem].map(Option::unwrap_or_default);
         let keys_of = [("r1", hex::encode(&keys.r1), r1_pem), ("k1", hex::encode(&keys.k1), k1_pem)];
         return Ok(Published { app: keys.app, version: keys.version, keys: keys_of });
     }
     let app = AppName::parse(app)?;
     let store = context.store()?;
-    let keys = store.public_keys(&app)?.ok_or_else(|| admin::Error::UnknownApp(app.clone()))?;
+    let keys = store.public_keys(&app)?.ok_or_else(|| admin::StoreError::UnknownApp(app.clone()))?;
     let [r1, k1] = [&keys.r1, &keys.k1].map(|key| (hex::encode(key.compressed()), public_key_pem(key)));
     let keys_of = [("r1", r1.0, r1.1), ("k1", k1.0, k1.1)];
     Ok(Published { app: app.to_string(), version: keys.version.into(), keys: keys_of })
 }
 
-fn print_public(published: &Published, curve: Option<CurveName>, form: Form) -> Outcome {
+fn print_public(published: &Published, curve: Option<CurveName>, form: AnswerFormat) -> CommandOutcome {
     let wanted = curve.map(|name| name.curve().short_name());
     let keys = || published.keys.iter().filter(|(name, ..)| wanted.is_none_or(|wanted| wanted == *name));
     if form.json {

@@ -17,15 +17,15 @@ mod serve;
 mod store;
 
 use crate::arguments::{Arguments, Command};
-use crate::context::Context;
+use crate::context::RunContext;
 use crate::descriptors;
-use crate::failure::Outcome;
+use crate::failure::CommandOutcome;
 
 /// Runs the command.
 ///
 /// # Errors
 /// Why the command failed.
-pub(crate) fn run(arguments: Arguments) -> Outcome {
+pub(crate) fn run(arguments: Arguments) -> CommandOutcome {
     let Arguments { global, command } = arguments;
     if matches!(command, Command::Serve(_) | Command::Dev(_) | Command::Relay(_) | Command::Load(_) | Command::Bench(_))
     {
@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     }
     // This must work especially if the configuration is invalid.
     if let Command::Config(command) = command {
-        return config::run(&Context::read(&global), &command);
+        return config::run(&RunContext::read(&global), &command);
     }
     // This uses its own temporary folder, and no other.
     if let Command::Bench(arguments) = command {
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     if let Command::Generate(arguments) = command {
         return generate::run(&arguments);
     }
-    let context = Context::checked(&global)?;
+    let context = RunContext::checked(&global)?;
     match command {
         Command::Dev(arguments) => dev::run(&context, &arguments),
         Command::Serve(arguments) => serve::run(&context, &arguments),

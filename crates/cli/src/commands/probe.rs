@@ -5,17 +5,17 @@ use serde_json::json;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::arguments::ProbeArguments;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::log;
 use crate::output::{print, print_json};
 use crate::signals::{self, Signals};
 use crate::transform::client_settings;
 
 /// `leafseal probe`.
-pub(super) fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
+pub(super) fn run(context: &RunContext, arguments: &ProbeArguments) -> CommandOutcome {
     if arguments.engine.connect.is_none() && arguments.relay.is_none() {
-        return Err(Failure::usage("there is nothing to probe: give --connect, --relay, or both"));
+        return Err(CommandFailure::usage("there is nothing to probe: give --connect, --relay, or both"));
     }
     let engine = match &arguments.engine.connect {
         Some(address) => Some(client_settings(context, address, &arguments.engine)?),
@@ -39,12 +39,12 @@ pub(super) fn run(context: &Context, arguments: &ProbeArguments) -> Outcome {
     signals::runtime()?.block_on(probe(settings, arguments))
 }
 
-async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
+async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> CommandOutcome {
     let mut signals = Signals::listen()?;
     let mut probe = Probe::new(settings)?;
     if let Some(address) = arguments.metrics {
         let address = probe.serve_metrics(address).map_err(|error| {
-            Failure::unreachable(format!("cannot listen at {address}: {}", crate::failure::plain(&error)))
+            CommandFailure::unreachable(format!("cannot listen at {address}: {}", crate::failure::plain(&error)))
         })?;
         if arguments.form.json {
             print_json(&json!({ "metrics": address.to_string() }))?;
@@ -58,7 +58,12 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> Outcome {
     outcome
 }
 
-async fn rounds(probe: &mut Probe, ticks: &mut Interval, signals: &mut Signals, arguments: &ProbeArguments) -> Outcome {
+async fn rounds(
+    probe: &mut Probe,
+    ticks: &mut Interval,
+    signals: &mut Signals,
+    arguments: &ProbeArguments,
+) -> CommandOutcome {
     for done in 1_u64.. {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -68,7 +73,7 @@ async fn rounds(probe: &mut Probe, ticks: &mut Interval, signals: &mut Signals, 
         print_round(&round, arguments.form.json)?;
         let is_last = arguments.rounds.is_some_and(|rounds| done >= rounds);
         if round.is_alarm && (is_last || arguments.exit_on_alarm) {
-            return Err(Failure::failed("alarm: the probe failed or took longer than its limit"));
+            return Err(CommandFailure::failed("alarm: the probe failed or took longer than its limit"));
         }
         if is_last {
             break;
@@ -77,7 +82,7 @@ async fn rounds(probe: &mut Probe, ticks: &mut Interval, signals: &mut Signals, 
     Ok(())
 }
 
-fn print_round(round: &Round, is_json: bool) -> Outcome {
+fn print_round(round: &Round, is_json: bool) -> CommandOutcome {
     if is_json {
         return print_json(&round.json());
     }
@@ -91,7 +96,7 @@ fn print_round(round: &Round, is_json: bool) -> Outcome {
     print(&format!("{line}{alarm}\n"))
 }
 
-impl From<ProbeError> for Failure {
+impl From<ProbeError> for CommandFailure {
     fn from(error: ProbeError) -> Self {
         Self::usage(error.to_string())
     }

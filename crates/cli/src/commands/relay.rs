@@ -14,14 +14,14 @@ use tokio::time::interval;
 use crate::access_log::LineWriter;
 use crate::allocator;
 use crate::arguments::RelayArguments;
-use crate::context::Context;
+use crate::context::RunContext;
 use crate::descriptors;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::identity::EXPIRY_PERIOD;
 use crate::log;
 use crate::output::print_json;
-use crate::signals::{self, Ending, Signals};
-use crate::watched::Watched;
+use crate::signals::{self, ReceivedSignal, Signals};
+use crate::watched::WatchedFiles;
 
 /// The configuration's name in the folder.
 pub(super) const RELAY_FILE: &str = "relay.toml";
@@ -31,7 +31,7 @@ const FILE_SIZE_MAX: u64 = 4 << 20;
 pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// `leafseal relay`.
-pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
+pub(super) fn run(context: &RunContext, arguments: &RelayArguments) -> CommandOutcome {
     let file = arguments.file.clone().unwrap_or_else(|| context.folder().join(RELAY_FILE));
     let configuration = read(&file)?;
     remove_abandoned_in(&context.certificates());
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
         let (mut hangups, mut signals) = (signals::hangups()?, Signals::listen()?);
         let log = Arc::<LineWriter>::clone(&access_log) as Arc<dyn AccessLog>;
         let reload_check = configuration.process.reload_check;
-        let mut watched = Watched::new(reload_check, watched_files(&configuration, context, &file));
+        let mut watched = WatchedFiles::new(reload_check, watched_files(&configuration, context, &file));
         let relay = Relay::start(configuration, context.folder(), Some(log))?;
         if arguments.form.json {
             print_json(&addresses(&relay))?;
@@ -64,7 +64,7 @@ pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
                 ending = signals.next() => break ending,
             }
         };
-        if ending == Ending::Terminate {
+        if ending == ReceivedSignal::Terminate {
             signals.next_within(relay.begin_shutdown()).await;
         }
         let mut stopping = tokio::task::spawn_blocking(move || relay.shutdown());
@@ -75,10 +75,10 @@ pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
         match left {
             Ok(Ok(0)) => Ok(()),
             Ok(Ok(left)) => {
-                Err(Failure::failed(format!("{left} connections did not finish within relay.drain_timeout")))
+                Err(CommandFailure::failed(format!("{left} connections did not finish within relay.drain_timeout")))
             }
-            Ok(Err(error)) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
-            Err(error) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
+            Ok(Err(error)) => Err(CommandFailure::internal(format!("the shutdown failed: {error}"))),
+            Err(error) => Err(CommandFailure::internal(format!("the shutdown failed: {error}"))),
         }
     })
 }
@@ -87,10 +87,10 @@ pub(super) fn run(context: &Context, arguments: &RelayArguments) -> Outcome {
 ///
 /// # Errors
 /// All its problems, one per line.
-pub(super) fn read(file: &Path) -> Outcome<Configuration> {
+pub(super) fn read(file: &Path) -> CommandOutcome<Configuration> {
     match examine(file)? {
         (Some(configuration), problems) if problems.is_empty() => Ok(configuration),
-        (_, problems) => Err(Failure::usage(problems.join("\n"))),
+        (_, problems) => Err(CommandFailure::usage(problems.join("\n"))),
     }
 }
 
@@ -98,13 +98,13 @@ pub(super) fn read(file: &Path) -> Outcome<Configuration> {
 ///
 /// # Errors
 /// If the file cannot be read or is too large.
-pub(super) fn examine(file: &Path) -> Outcome<(Option<Configuration>, Vec<String>)> {
+pub(super) fn examine(file: &Path) -> CommandOutcome<(Option<Configuration>, Vec<String>)> {
     let reading = |error: std::io::Error| {
-        Failure::reading(file, &error).advise("name another with --file; docs/relay.md describes its format")
+        CommandFailure::reading(file, &error).advise("name another with --file; docs/relay.md describes its format")
     };
     let size = std::fs::metadata(file).map_err(reading)?.len();
     if size > FILE_SIZE_MAX {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "{}: a relay configuration must be at most {FILE_SIZE_MAX} bytes",
             file.display()
         )));
@@ -117,7 +117,7 @@ pub(super) fn examine(file: &Path) -> Outcome<(Option<Configuration>, Vec<String
 
 /// The API's information for SDKs about the outbound relay in DIR/relay.toml, if there is one. The relay itself reports errors of the file:
 /// here they are only logged.
-pub(super) fn information(context: &Context) -> Option<RelayInformation> {
+pub(super) fn information(context: &RunContext) -> Option<RelayInformation> {
     let file = context.folder().join(RELAY_FILE);
     if !file.exists() {
         return None;
@@ -157,20 +157,20 @@ pub(super) fn addresses(relay: &Relay) -> serde_json::Value {
 }
 
 /// Reduces limits to fit the descriptor limit.
-fn fitted(mut configuration: Configuration) -> Outcome<Configuration> {
-    let warning = descriptors::fit_relay(&mut configuration, descriptors::raise()).map_err(Failure::usage)?;
+fn fitted(mut configuration: Configuration) -> CommandOutcome<Configuration> {
+    let warning = descriptors::fit_relay(&mut configuration, descriptors::raise()).map_err(CommandFailure::usage)?;
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(configuration)
 }
 
 /// The files whose change triggers a reload.
-fn watched_files(configuration: &Configuration, context: &Context, file: &Path) -> Vec<PathBuf> {
+fn watched_files(configuration: &Configuration, context: &RunContext, file: &Path) -> Vec<PathBuf> {
     let mut files = leafseal_relay::files(configuration, context.folder());
     files.extend([file.to_owned(), context.config_file()]);
     files
 }
 
-fn reload(relay: &Relay, context: &Context, file: &Path, watched: &mut Watched) {
+fn reload(relay: &Relay, context: &RunContext, file: &Path, watched: &mut WatchedFiles) {
     let outcome = read(file).and_then(|configuration| {
         warn(&configuration, file);
         let fresh = context.reloaded()?;
@@ -194,11 +194,11 @@ fn warn(configuration: &Configuration, file: &Path) {
     }
 }
 
-fn at_once() -> Failure {
-    Failure::failed("another signal came during the shutdown: requests in flight were abandoned")
+fn at_once() -> CommandFailure {
+    CommandFailure::failed("another signal came during the shutdown: requests in flight were abandoned")
 }
 
-impl From<RelayError> for Failure {
+impl From<RelayError> for CommandFailure {
     fn from(error: RelayError) -> Self {
         match &error {
             RelayError::Listen { address, error } => {
@@ -207,7 +207,7 @@ impl From<RelayError> for Failure {
             }
             RelayError::File { path, error } => Self::reading(path, error),
             RelayError::Engine(error) => Self::from(error.clone()).at("section [engine]"),
-            RelayError::Thread(_) => Failure::internal(error.to_string()),
+            RelayError::Thread(_) => CommandFailure::internal(error.to_string()),
             _ => Self::usage(error.to_string()),
         }
     }

@@ -8,32 +8,34 @@ use serde_json::{Value, json};
 use crate::arguments::{
     ConnectArguments, DecryptArguments, EncryptArguments, Format, KeyingName, RewrapArguments, StreamArguments,
 };
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
-use crate::input::{Bound, Input};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::input::{InputFile, InputLimit};
 use crate::interruption;
 use crate::note::note;
-use crate::output::Output;
-use crate::progress::Progress;
-use crate::transform::{Backend, Job, Local, Operation, Remote, Report, connect, no_match, transform_lines};
+use crate::output::OpenOutput;
+use crate::progress::TerminalProgress;
+use crate::transform::{
+    Local, Remote, TransformBackend, TransformJob, TransformReport, ValueOperation, connect, no_match, transform_lines,
+};
 
 /// The type of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum InputType {
     Document,
     Lines,
     File,
 }
 
 /// `leafseal encrypt`.
-pub(super) fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome {
+pub(super) fn encrypt(context: &RunContext, arguments: EncryptArguments) -> CommandOutcome {
     let content = content(&arguments.stream, arguments.file);
     let keying = arguments.keying.map(KeyingName::keying);
     // A key agreement per line would cost more than everything else; a session's limits of time and count apply.
-    let by_session = content == Content::Lines && !context.loaded().is_set("engine.keying");
+    let by_session = content == InputType::Lines && !context.loaded().is_set("engine.keying");
     let keying = keying.or(by_session.then_some(Keying::Session));
-    let job = Job {
-        operation: Operation::Encrypt,
+    let job = TransformJob {
+        operation: ValueOperation::Encrypt,
         app: arguments.app,
         select: arguments.select,
         curve: arguments.curve.map(|name| name.curve()),
@@ -47,10 +49,10 @@ pub(super) fn encrypt(context: &Context, arguments: EncryptArguments) -> Outcome
 }
 
 /// `leafseal decrypt`.
-pub(super) fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome {
+pub(super) fn decrypt(context: &RunContext, arguments: DecryptArguments) -> CommandOutcome {
     let content = content(&arguments.stream, arguments.file);
-    let job = Job {
-        operation: Operation::Decrypt,
+    let job = TransformJob {
+        operation: ValueOperation::Decrypt,
         app: arguments.app,
         select: arguments.select,
         curve: None,
@@ -64,10 +66,10 @@ pub(super) fn decrypt(context: &Context, arguments: DecryptArguments) -> Outcome
 }
 
 /// `leafseal rewrap`.
-pub(super) fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
+pub(super) fn rewrap(context: &RunContext, arguments: RewrapArguments) -> CommandOutcome {
     let content = content(&arguments.stream, false);
-    let job = Job {
-        operation: Operation::Rewrap,
+    let job = TransformJob {
+        operation: ValueOperation::Rewrap,
         app: arguments.app,
         select: arguments.select,
         curve: arguments.curve.map(|name| name.curve()),
@@ -80,54 +82,56 @@ pub(super) fn rewrap(context: &Context, arguments: RewrapArguments) -> Outcome {
     rewrite(context, job, content, &arguments.stream, &arguments.engine)
 }
 
-fn content(stream: &StreamArguments, file: bool) -> Content {
+fn content(stream: &StreamArguments, file: bool) -> InputType {
     match stream.format {
-        _ if file => Content::File,
-        Format::Jsonl => Content::Lines,
-        Format::Auto if Input::new(stream.input.as_deref()).is_named_json_lines() => Content::Lines,
-        Format::Auto | Format::Json => Content::Document,
+        _ if file => InputType::File,
+        Format::Jsonl => InputType::Lines,
+        Format::Auto if InputFile::new(stream.input.as_deref()).is_named_json_lines() => InputType::Lines,
+        Format::Auto | Format::Json => InputType::Document,
     }
 }
 
-fn is_strict(context: &Context, is_flagged: bool) -> bool {
+fn is_strict(context: &RunContext, is_flagged: bool) -> bool {
     is_flagged || context.config().input.strict
 }
 
 fn rewrite(
-    context: &Context,
-    job: Job,
-    content: Content,
+    context: &RunContext,
+    job: TransformJob,
+    content: InputType,
     stream: &StreamArguments,
     engine: &ConnectArguments,
-) -> Outcome {
+) -> CommandOutcome {
     let (operation, on_failure, check) = (job.operation, job.on_failure, job.clone());
     let select = &check.select;
-    let backend: Box<dyn Backend> = match &engine.connect {
+    let backend: Box<dyn TransformBackend> = match &engine.connect {
         Some(address) => {
             let limits = context.config().engine.document.clone();
             Box::new(Remote::new(connect(context, address, engine)?, job, limits)?)
         }
         None => Box::new(Local::new(context.engine()?, job)?),
     };
-    let input = Input::new(stream.input.as_deref());
+    let input = InputFile::new(stream.input.as_deref());
     if stream.output.is_some() {
         interruption::watch()?;
     }
-    let output = Output::open(stream.output.as_deref())?;
-    if content == Content::File && operation == Operation::Encrypt && output.is_terminal() {
-        return Err(Failure::usage("an encrypted file is binary: write it with -o FILE, or redirect standard output"));
+    let output = OpenOutput::open(stream.output.as_deref())?;
+    if content == InputType::File && operation == ValueOperation::Encrypt && output.is_terminal() {
+        return Err(CommandFailure::usage(
+            "an encrypted file is binary: write it with -o FILE, or redirect standard output",
+        ));
     }
     let start = Instant::now();
     let report = match content {
-        Content::Document => document(context, &*backend, &input, &check, output)?,
-        Content::Lines => lines(context, &*backend, &input, output)?,
-        Content::File => file(context, &*backend, &input, output)?,
+        InputType::Document => document(context, &*backend, &input, &check, output)?,
+        InputType::Lines => lines(context, &*backend, &input, output)?,
+        InputType::File => file(context, &*backend, &input, output)?,
     };
     warn(&report, select, on_failure);
     if stream.form.json {
         note(summary(operation, &report, select, start.elapsed().as_secs_f64()));
-    } else if operation != Operation::Decrypt && content != Content::File {
-        let what = if operation == Operation::Encrypt { "value" } else { "envelope" };
+    } else if operation != ValueOperation::Decrypt && content != InputType::File {
+        let what = if operation == ValueOperation::Encrypt { "value" } else { "envelope" };
         note(format_args!("{} {}", operation.done(), counted(report.count, what)));
     }
     Ok(())
@@ -139,7 +143,7 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 /// Warns about unexpected results.
-fn warn(report: &Report, select: &[String], on_failure: OnFailure) {
+fn warn(report: &TransformReport, select: &[String], on_failure: OnFailure) {
     for selector in report.unmatched(select) {
         note(format_args!("leafseal: warning: {}", no_match(selector)));
     }
@@ -164,7 +168,7 @@ fn warn(report: &Report, select: &[String], on_failure: OnFailure) {
 }
 
 /// The paths of envelopes that failed to decrypt, as far as known.
-fn places(report: &Report) -> String {
+fn places(report: &TransformReport) -> String {
     if report.failures.is_empty() {
         return String::new();
     }
@@ -174,7 +178,7 @@ fn places(report: &Report) -> String {
 }
 
 /// The output of `--json`: unknown fields are omitted.
-fn summary(operation: Operation, report: &Report, select: &[String], seconds: f64) -> Value {
+fn summary(operation: ValueOperation, report: &TransformReport, select: &[String], seconds: f64) -> Value {
     let mut summary = json!({ "operation": operation.done(), "count": report.count, "seconds": seconds });
     if !report.matched.is_empty() && !select.is_empty() {
         let matched = select.iter().zip(&report.matched);
@@ -182,11 +186,11 @@ fn summary(operation: Operation, report: &Report, select: &[String], seconds: f6
         summary["selectors"] = matched.collect();
     }
     match operation {
-        Operation::Encrypt => {
+        ValueOperation::Encrypt => {
             summary["resealed"] = report.resealed.into();
             summary["skipped"] = report.skipped.into();
         }
-        Operation::Decrypt | Operation::Rewrap => {
+        ValueOperation::Decrypt | ValueOperation::Rewrap => {
             summary["failed"] = report.failed.into();
             summary["failures"] = report.failures.clone().into();
         }
@@ -194,11 +198,17 @@ fn summary(operation: Operation, report: &Report, select: &[String], seconds: f6
     summary
 }
 
-fn document(context: &Context, backend: &dyn Backend, input: &Input, job: &Job, mut output: Output) -> Outcome<Report> {
+fn document(
+    context: &RunContext,
+    backend: &dyn TransformBackend,
+    input: &InputFile,
+    job: &TransformJob,
+    mut output: OpenOutput,
+) -> CommandOutcome<TransformReport> {
     let size_max = context.config().engine.document.document_size_max;
-    let document = input.read_whole(Bound { size_max, key: "document.document_size_max" })?;
+    let document = input.read_whole(InputLimit { size_max, key: "document.document_size_max" })?;
     let lines_start = second_line_start(&document);
-    let progress = Progress::bytes("document", Some(document.len() as u64));
+    let progress = TerminalProgress::bytes("document", Some(document.len() as u64));
     let done = backend.document(document, &progress);
     let (text, report) = done.map_err(|failure| match lines_start {
         Some(start) if failure.message.contains(&format!("the end of the document at byte {start}")) => {
@@ -220,22 +230,32 @@ fn second_line_start(document: &[u8]) -> Option<usize> {
     Some(line_end + document[line_end..].iter().position(|byte| !byte.is_ascii_whitespace())?)
 }
 
-fn lines(context: &Context, backend: &dyn Backend, input: &Input, mut output: Output) -> Outcome<Report> {
+fn lines(
+    context: &RunContext,
+    backend: &dyn TransformBackend,
+    input: &InputFile,
+    mut output: OpenOutput,
+) -> CommandOutcome<TransformReport> {
     let (settings, failures_max) = (&context.config().input, context.config().engine.failure_paths_max);
-    let line = Bound { size_max: settings.line_size_max, key: "input.line_size_max" };
+    let line = InputLimit { size_max: settings.line_size_max, key: "input.line_size_max" };
     let blocks = input.blocks(line, settings.block_lines_max, settings.block_size_max)?;
     let report = transform_lines(backend, blocks, settings.threads, failures_max, &mut output)?;
     output.finish()?;
     Ok(report)
 }
 
-fn file(context: &Context, backend: &dyn Backend, input: &Input, mut output: Output) -> Outcome<Report> {
-    let bound = Bound { size_max: context.config().input.file_size_max, key: "input.file_size_max" };
+fn file(
+    context: &RunContext,
+    backend: &dyn TransformBackend,
+    input: &InputFile,
+    mut output: OpenOutput,
+) -> CommandOutcome<TransformReport> {
+    let bound = InputLimit { size_max: context.config().input.file_size_max, key: "input.file_size_max" };
     let content = input.read_whole(bound)?;
     let done = backend.file(content)?;
     output.write(&done)?;
     output.finish()?;
-    Ok(Report::of_count(1))
+    Ok(TransformReport::of_count(1))
 }
 
 #[cfg(test)]

@@ -14,18 +14,18 @@ use tokio::time::interval;
 use tracing::Level;
 
 use crate::arguments::ServeArguments;
-use crate::config::{Config, KEYS};
-use crate::context::Context;
+use crate::config::{CliConfiguration, KEYS};
+use crate::context::RunContext;
 use crate::descriptors;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::identity::{EXPIRY_PERIOD, IdentityFiles};
 use crate::log;
 use crate::output::print_json;
-use crate::signals::{self, Ending, Signals};
-use crate::watched::Watched;
+use crate::signals::{self, ReceivedSignal, Signals};
+use crate::watched::WatchedFiles;
 
 /// `leafseal serve`.
-pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
+pub(super) fn run(context: &RunContext, arguments: &ServeArguments) -> CommandOutcome {
     log::start(context.config().log);
     let engine = context.engine()?;
     let mut settings = context.config().server.clone();
@@ -33,12 +33,12 @@ pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
     settings.operator.address = operator_address(context, settings.address);
     settings.api.address = arguments.api.or(settings.api.address);
     let has_api = settings.api.address.is_some();
-    let files = |context: &Context| IdentityFiles::configured(context, has_api);
+    let files = |context: &RunContext| IdentityFiles::configured(context, has_api);
     files(context).remove_abandoned(context);
     let identity = files(context).read()?;
     settings.tls = identity.tls;
     settings.api.identity = identity.api;
-    let warning = descriptors::fit_engine(&mut settings, 0, descriptors::raise()).map_err(Failure::usage)?;
+    let warning = descriptors::fit_engine(&mut settings, 0, descriptors::raise()).map_err(CommandFailure::usage)?;
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     context.config().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     let relay_information = settings.api.relay.clone();
@@ -54,18 +54,18 @@ pub(super) fn run(context: &Context, arguments: &ServeArguments) -> Outcome {
 /// The parts of a running engine that a reload changes.
 pub(super) struct Reloader<'c, F> {
     /// The folder and configuration that it runs with.
-    pub context: &'c Context,
+    pub context: &'c RunContext,
     /// The API's information about a relay.
     pub relay_information: SharedRelayInformation,
     /// Its certificates and keys under a configuration.
     pub files: F,
     /// The log level of a configuration.
-    pub level: fn(&Context) -> Level,
+    pub level: fn(&RunContext) -> Level,
 }
 
-impl<F: Fn(&Context) -> IdentityFiles> Reloader<'_, F> {
+impl<F: Fn(&RunContext) -> IdentityFiles> Reloader<'_, F> {
     /// Reloads the configuration and the certificates; logs the result.
-    fn reload(&self, server: &Server, watched: &mut Watched) {
+    fn reload(&self, server: &Server, watched: &mut WatchedFiles) {
         match self.try_reload(server) {
             Ok(fresh) => {
                 watched.set(self.watched(&fresh));
@@ -77,7 +77,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Reloader<'_, F> {
         }
     }
 
-    fn try_reload(&self, server: &Server) -> Outcome<Context> {
+    fn try_reload(&self, server: &Server) -> CommandOutcome<RunContext> {
         let running = self.context;
         let fresh = running.reloaded()?;
         let identity = (self.files)(&fresh).read()?;
@@ -95,7 +95,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Reloader<'_, F> {
     }
 
     /// The files whose change triggers a reload.
-    fn watched(&self, context: &Context) -> Vec<PathBuf> {
+    fn watched(&self, context: &RunContext) -> Vec<PathBuf> {
         let mut files = (self.files)(context).paths();
         files.extend([context.config_file(), context.folder().join(super::relay::RELAY_FILE)]);
         files
@@ -104,7 +104,7 @@ impl<F: Fn(&Context) -> IdentityFiles> Reloader<'_, F> {
 
 /// The address of the operator port for a listener at `listener`: if the system chooses the listener's port, it chooses the
 /// operator port too, unless the configuration sets it.
-pub(super) fn operator_address(context: &Context, listener: SocketAddr) -> Option<SocketAddr> {
+pub(super) fn operator_address(context: &RunContext, listener: SocketAddr) -> Option<SocketAddr> {
     let configured = context.config().server.operator.address;
     let is_free = listener.port() == 0 && !context.loaded().is_set("operator.address");
     configured.map(|address| if is_free { SocketAddr::new(address.ip(), 0) } else { address })
@@ -142,9 +142,9 @@ const RELOADABLE: [&str; 15] = [
 ];
 
 /// Keys that have changed since the start and require a restart.
-fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
+fn changed_keys(running: &RunContext, fresh: &RunContext) -> Vec<&'static str> {
     let fixed = KEYS.iter().filter(|key| !RELOADABLE.contains(&key.name()));
-    let has_changed = |key: &&Setting<Config>| key.get(running.config()) != key.get(fresh.config());
+    let has_changed = |key: &&Setting<CliConfiguration>| key.get(running.config()) != key.get(fresh.config());
     fixed.filter(has_changed).map(Setting::name).collect()
 }
 
@@ -154,9 +154,9 @@ fn changed_keys(running: &Context, fresh: &Context) -> Vec<&'static str> {
 pub(super) fn until_stopped<R>(
     engine: Engine,
     settings: ServerSettings,
-    ready: impl FnOnce(&Server) -> Outcome<R>,
-    reloader: &Reloader<'_, impl Fn(&Context) -> IdentityFiles>,
-) -> Outcome {
+    ready: impl FnOnce(&Server) -> CommandOutcome<R>,
+    reloader: &Reloader<'_, impl Fn(&RunContext) -> IdentityFiles>,
+) -> CommandOutcome {
     let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
         .observed_by(Arc::new(FailureLog::new(settings.refusal_lines_max)));
@@ -164,11 +164,11 @@ pub(super) fn until_stopped<R>(
         let _context = runtime.enter();
         (Signals::listen()?, signals::hangups()?)
     };
-    let server = Server::start(settings, Arc::new(service)).map_err(Failure::from)?;
+    let server = Server::start(settings, Arc::new(service)).map_err(CommandFailure::from)?;
     let beside = ready(&server)?;
     let ending = runtime.block_on(async {
         let mut watched =
-            Watched::new(reloader.context.config().files.reload_check, reloader.watched(reloader.context));
+            WatchedFiles::new(reloader.context.config().files.reload_check, reloader.watched(reloader.context));
         let mut expiry = interval(EXPIRY_PERIOD);
         loop {
             tokio::select! {
@@ -182,7 +182,7 @@ pub(super) fn until_stopped<R>(
             }
         }
     });
-    if ending == Ending::Terminate {
+    if ending == ReceivedSignal::Terminate {
         runtime.block_on(signals.next_within(server.begin_shutdown()));
     }
     drop(beside);
@@ -197,15 +197,17 @@ pub(super) fn until_stopped<R>(
     runtime.shutdown_background();
     match report {
         Some(Ok(ShutdownReport { requests_abandoned: 0, .. })) => Ok(()),
-        Some(Ok(ShutdownReport { requests_abandoned, .. })) => Err(Failure::failed(format!(
+        Some(Ok(ShutdownReport { requests_abandoned, .. })) => Err(CommandFailure::failed(format!(
             "{requests_abandoned} requests did not finish within server.drain_timeout and were answered with an error"
         ))),
-        Some(Err(error)) => Err(Failure::internal(format!("the shutdown failed: {error}"))),
-        None => Err(Failure::failed("another signal came during the shutdown: requests in flight were abandoned")),
+        Some(Err(error)) => Err(CommandFailure::internal(format!("the shutdown failed: {error}"))),
+        None => {
+            Err(CommandFailure::failed("another signal came during the shutdown: requests in flight were abandoned"))
+        }
     }
 }
 
-impl From<StartError> for Failure {
+impl From<StartError> for CommandFailure {
     fn from(error: StartError) -> Self {
         match &error {
             StartError::Listen { setting, address, error } => {
@@ -223,7 +225,7 @@ impl From<StartError> for Failure {
             StartError::Settings(_) | StartError::Tls(_) | StartError::Api(_) | StartError::ApiIdentity(_) => {
                 Self::usage(error.to_string())
             }
-            StartError::Threads(_) => Failure::internal(error.to_string()),
+            StartError::Threads(_) => CommandFailure::internal(error.to_string()),
         }
     }
 }

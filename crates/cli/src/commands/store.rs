@@ -5,19 +5,19 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    AppName, CheckReport, Copied, Error, Extracted, LocalRootKey, RootKey, StoreAddress, copy_store, extract_apps,
+    AppName, CheckReport, Copied, Extracted, LocalRootKey, RootKey, StoreAddress, StoreError, copy_store, extract_apps,
 };
 use leafseal_engine::system_random;
 use serde_json::json;
 
-use crate::arguments::{Form, StoreCommand};
+use crate::arguments::{AnswerFormat, StoreCommand};
 use crate::config::StorePlace;
-use crate::context::{Context, environment, make_folder, read_root_key};
-use crate::failure::{Failure, Outcome};
+use crate::context::{RunContext, environment, make_folder, read_root_key};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
 
 /// `leafseal store`.
-pub(super) fn run(context: &Context, command: &StoreCommand) -> Outcome {
+pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcome {
     match command {
         StoreCommand::Check { form } => check(context, *form),
         StoreCommand::Copy { from: Some(from), form, .. } => {
@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context, command: &StoreCommand) -> Outcome {
     }
 }
 
-fn check(context: &Context, form: Form) -> Outcome {
+fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let report = context.store()?.check()?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
     if form.json {
@@ -54,7 +54,7 @@ fn check(context: &Context, form: Form) -> Outcome {
     refuse_faults(&faults, "restore the keystore from a backup")
 }
 
-fn copy(context: &Context, from: &StoreAddress<'_>, to: &StoreAddress<'_>, form: Form) -> Outcome {
+fn copy(context: &RunContext, from: &StoreAddress<'_>, to: &StoreAddress<'_>, form: AnswerFormat) -> CommandOutcome {
     let Copied { row_count, report } = copy_store(from, to, context.environments()?, context.config().keystore)?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
     refuse_faults(&faults, "the original has the same faults: restore it from a backup, and remove the copy")?;
@@ -83,9 +83,9 @@ impl Extract {
         Self { store: folder.join(names.path), root_key }
     }
 
-    fn root_key_or_new(&self) -> Result<LocalRootKey, Error> {
+    fn root_key_or_new(&self) -> Result<LocalRootKey, StoreError> {
         match LocalRootKey::create_file(&self.root_key, &mut system_random()) {
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+            Err(StoreError::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
                 LocalRootKey::read_file(&self.root_key)
             }
             created => created,
@@ -93,11 +93,13 @@ impl Extract {
     }
 }
 
-fn extract(context: &Context, apps: &BTreeSet<AppName>, to: &Extract, form: Form) -> Outcome {
+fn extract(context: &RunContext, apps: &BTreeSet<AppName>, to: &Extract, form: AnswerFormat) -> CommandOutcome {
     let is_new_key = !to.root_key.exists();
     if !is_new_key && read_root_key(&to.root_key)?.id() == context.root_key()?.id() {
         let path = to.root_key.display();
-        return Err(Failure::usage(format!("{path}: the root key of an extract must not be that of the original")));
+        return Err(CommandFailure::usage(format!(
+            "{path}: the root key of an extract must not be that of the original"
+        )));
     }
     make_folder(to.root_key.parent().unwrap_or(Path::new("")))?;
     let of_extract = || to.root_key_or_new().map(environment);
@@ -139,6 +141,6 @@ fn counts(report: &CheckReport) -> String {
     format!("apps {}, key versions {}, clients {}", report.app_count, report.version_count, report.client_count)
 }
 
-fn refuse_faults(faults: &[String], advice: &str) -> Outcome {
-    if faults.is_empty() { Ok(()) } else { Err(Failure::failed(faults.join("\n")).advise(advice)) }
+fn refuse_faults(faults: &[String], advice: &str) -> CommandOutcome {
+    if faults.is_empty() { Ok(()) } else { Err(CommandFailure::failed(faults.join("\n")).advise(advice)) }
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Config, KEYS};
+use super::{CliConfiguration, KEYS};
 use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 
 /// Maximum size of a configuration file in bytes; a typical one has a few hundred.
@@ -14,7 +14,7 @@ const OTHER_VARIABLES: [&str; 5] =
     ["LEAFSEAL_DIR", "LEAFSEAL_CONFIG", "LEAFSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
 
 /// A configuration and the origins of its values.
-pub(crate) type Loaded = leafseal_config::Loaded<Config>;
+pub(crate) type Loaded = leafseal_config::Loaded<CliConfiguration>;
 
 /// The sources of a configuration.
 pub(crate) struct Sources<'a> {

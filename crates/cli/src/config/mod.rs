@@ -1,6 +1,7 @@
 //! Configuration: one TOML file, overridden by environment variables, overridden by flags.
 //!
-//! Every key is a field of a struct that [`leafseal_config::settings!`] declares, in the crate that uses it; [`Config`] puts them into
+//! Every key is a field of a struct that [`leafseal_config::settings!`] declares, in the crate that uses it; [`CliConfiguration`] puts
+//! them into
 //! tables. The file, the environment, `--set`, `config show`, `config check`, the schema and the tables of `docs/configuration.md` are
 //! derived from the declarations, so that none can know a key that another does not.
 
@@ -28,7 +29,7 @@ pub(crate) use schema::{engine_schema, relay_schema};
 pub(crate) use store::StorePlace;
 
 /// Every key, in the order of the documentation.
-pub(crate) static KEYS: LazyLock<Keys<Config>> = LazyLock::new(Keys::default);
+pub(crate) static KEYS: LazyLock<Keys<CliConfiguration>> = LazyLock::new(Keys::default);
 
 /// The default address of the operator port: loopback, because anyone who can reach the port can read its content.
 const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3444);
@@ -36,7 +37,7 @@ const OPERATOR_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALH
 settings! {
     /// Everything that can be configured: each field is a table of the file, or a part of one.
     #[derive(Debug, Clone)]
-    pub(crate) struct Config {
+    pub(crate) struct CliConfiguration {
         /// Encryption, keys in memory, and how long a worker runs before it yields.
         pub engine: Settings = Settings::default(), is section("engine.");
         /// The process's memory.
@@ -44,7 +45,7 @@ settings! {
         /// Where keys are stored, and the limits of the store.
         pub store: StorePlace = StorePlace::default(), is section("keystore.");
         /// Limits of the store.
-        pub keystore: admin::Limits = admin::Limits::default(), is section("keystore.");
+        pub keystore: admin::StoreLimits = admin::StoreLimits::default(), is section("keystore.");
         /// The listener of `serve` and `dev`.
         pub files: ServerFiles = ServerFiles::default(), is section("server.");
         /// The [HTTPS API](api.md) of `serve` and `dev`. It shares the queue, workers, memory and `admission_wait` of `[server]`.
@@ -55,9 +56,9 @@ settings! {
         // A command may wait for a document of 100 MB on a slow machine.
         pub client: ClientSettings = ClientSettings { request_timeout: mins(5), ..ClientSettings::default() }, is section("client.");
         /// Input of commands: files and standard input.
-        pub input: Input = Input::default(), is section("input.");
+        pub input: InputLimits = InputLimits::default(), is section("input.");
         /// The log of `serve`, `relay`, `probe` and `dev`, on standard error.
-        pub log: Log = Log::default(), is section("log.");
+        pub log: LogSettings = LogSettings::default(), is section("log.");
     }
 }
 
@@ -74,7 +75,7 @@ settings! {
 settings! {
     /// Limits on files and standard input. Documents are limited by the engine's own settings.
     #[derive(Debug, Clone)]
-    pub(crate) struct Input {
+    pub(crate) struct InputLimits {
         /// Maximum size of a file that `--file` encrypts or decrypts.
         pub file_size_max: usize = 1 << 30, bytes in 1..=64 << 30;
         /// Maximum size of a line of JSON Lines.
@@ -93,7 +94,7 @@ settings! {
 settings! {
     /// The log's level and format.
     #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Log {
+    pub(crate) struct LogSettings {
         /// The lowest severity that is logged. `dev` logs from `warn` unless this is set.
         pub level: tracing::Level = tracing::Level::INFO,
             one of { "error" => tracing::Level::ERROR, "warn" => tracing::Level::WARN,
@@ -108,7 +109,7 @@ fn server_settings() -> ServerSettings {
     ServerSettings { operator, ..ServerSettings::default() }
 }
 
-impl Config {
+impl CliConfiguration {
     /// The client's settings for one engine.
     pub(crate) fn client(&self, address: &str, server_name: Option<&str>, tls: ClientTls) -> ClientSettings {
         let server_name = server_name.map(str::to_owned);

@@ -23,7 +23,7 @@ fn names_and_variables_are_unique_and_well_formed() {
 #[test]
 fn defaults_are_within_limits_and_round_trip() {
     for key in KEYS.iter() {
-        let mut config = Config::default();
+        let mut config = CliConfiguration::default();
         let value = key.get(&config);
         let text = match &value {
             Value::List(items) => items.join(" "),
@@ -40,7 +40,7 @@ fn defaults_are_within_limits_and_round_trip() {
 #[test]
 fn each_key_has_its_own_place() {
     for key in KEYS.iter() {
-        let mut config = Config::default();
+        let mut config = CliConfiguration::default();
         let before = key.get(&config);
         let other = match key.kind() {
             Kind::Flag => Value::Flag(before == Value::Flag(false)),
@@ -59,7 +59,7 @@ fn each_key_has_its_own_place() {
         };
         key.set(&mut config, other.clone());
         assert_eq!(key.get(&config), other, "{}", key.name());
-        let untouched = Config::default();
+        let untouched = CliConfiguration::default();
         for rest in KEYS.iter().filter(|rest| rest.name() != key.name()) {
             assert_eq!(rest.get(&config), rest.get(&untouched), "{} changed {}", key.name(), rest.name());
         }
@@ -78,7 +78,7 @@ fn the_schema_accepts_what_the_kinds_accept() {
             let value = document.find((section, name)).expect("a value").get_ref();
             (key.kind().read(&leafseal_config::raw(value)).is_ok(), document.check(&schema, |_| None).is_empty())
         };
-        let default = key.written(&Config::default());
+        let default = key.written(&CliConfiguration::default());
         assert_eq!(read(&default), (true, true), "{} = {default}", key.name());
         let others = [
             "true",

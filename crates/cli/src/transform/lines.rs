@@ -6,23 +6,23 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::{Backend, Report};
-use crate::failure::{Failure, Outcome};
-use crate::input::{Block, Blocks};
-use crate::output::Output;
-use crate::progress::Progress;
+use super::{TransformBackend, TransformReport};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::input::{Blocks, LineBlock};
+use crate::output::OpenOutput;
+use crate::progress::TerminalProgress;
 
 /// Blocks per thread, in progress or waiting.
 const BLOCKS_PER_THREAD: usize = 2;
 
 /// A processed block: its text, and its report or the failure that ended it.
-struct Done {
+struct ProcessedBlock {
     text: Vec<u8>,
     size: u64,
-    result: Outcome<Report>,
+    result: CommandOutcome<TransformReport>,
 }
 
-type Order = (Block, Sender<Done>);
+type Order = (LineBlock, Sender<ProcessedBlock>);
 
 /// Transforms every line of `blocks` on `threads` threads and writes them in order; returns the combined report, with up to `failures_max`
 /// paths.
@@ -30,13 +30,13 @@ type Order = (Block, Sender<Done>);
 /// # Errors
 /// The first failure in the order of the input. The lines before it have been written.
 pub(crate) fn transform_lines(
-    backend: &dyn Backend,
+    backend: &dyn TransformBackend,
     mut blocks: Blocks,
     threads: usize,
     failures_max: usize,
-    output: &mut Output,
-) -> Outcome<Report> {
-    let progress = Progress::bytes("lines", blocks.size());
+    output: &mut OpenOutput,
+) -> CommandOutcome<TransformReport> {
+    let progress = TerminalProgress::bytes("lines", blocks.size());
     let (orders, work) = channel::<Order>();
     let work = Mutex::new(work);
     let blocks_max = threads * BLOCKS_PER_THREAD;
@@ -46,8 +46,8 @@ pub(crate) fn transform_lines(
         }
         // Moved in, so that the threads end when this function returns.
         let orders = orders;
-        let mut pending: VecDeque<Receiver<Done>> = VecDeque::with_capacity(blocks_max);
-        let mut report = Report::default();
+        let mut pending: VecDeque<Receiver<ProcessedBlock>> = VecDeque::with_capacity(blocks_max);
+        let mut report = TransformReport::default();
         loop {
             let block = match blocks.next() {
                 Ok(Some(block)) => block,
@@ -72,19 +72,23 @@ pub(crate) fn transform_lines(
     })
 }
 
-fn work_on(backend: &dyn Backend, work: &Mutex<Receiver<Order>>) {
+fn work_on(backend: &dyn TransformBackend, work: &Mutex<Receiver<Order>>) {
     loop {
         let order = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((block, sender)) = order else { return };
         let mut text = Vec::with_capacity(2 * block.text.len());
         let result = backend.lines(&block, &mut text);
         // The receiver is gone after an earlier block failed.
-        let _ = sender.send(Done { text, size: block.text.len() as u64, result });
+        let _ = sender.send(ProcessedBlock { text, size: block.text.len() as u64, result });
     }
 }
 
-fn write(done: &Receiver<Done>, output: &mut Output, progress: &Progress) -> Outcome<Report> {
-    let panicked = || Failure::internal("a thread ended before its work was done".to_owned());
+fn write(
+    done: &Receiver<ProcessedBlock>,
+    output: &mut OpenOutput,
+    progress: &TerminalProgress,
+) -> CommandOutcome<TransformReport> {
+    let panicked = || CommandFailure::internal("a thread ended before its work was done".to_owned());
     let done = done.recv().map_err(|_| panicked())?;
     output.write(&done.text)?;
     progress.add(done.size);

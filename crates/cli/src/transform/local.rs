@@ -5,26 +5,26 @@ use leafseal_engine::{
     Progress as Step, RewrapOptions, Selection,
 };
 
-use super::{Backend, Job, Operation, Report, is_blank};
-use crate::failure::Outcome;
-use crate::input::Block;
-use crate::progress::Progress;
+use super::{TransformBackend, TransformJob, TransformReport, ValueOperation, is_blank};
+use crate::failure::CommandOutcome;
+use crate::input::LineBlock;
+use crate::progress::TerminalProgress;
 
 /// An engine in this process.
 pub(crate) struct Local {
     engine: Engine,
-    job: Job,
+    job: TransformJob,
     selection: Option<Selection>,
 }
 
 /// A document in progress, with any operation.
-enum Rewriting {
+enum LocalRewriting {
     Encrypt(DocumentEncryption),
     Decrypt(DocumentDecryption),
     Rewrap(DocumentRewrap),
 }
 
-impl Rewriting {
+impl LocalRewriting {
     fn step(&mut self, document: &[u8], out: &mut Vec<u8>) -> Result<Step, Error> {
         match self {
             Self::Encrypt(work) => work.step(document, out),
@@ -41,44 +41,44 @@ impl Rewriting {
         }
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> TransformReport {
         let (count, report) = match self {
             Self::Encrypt(work) => (work.count(), work.report()),
             Self::Decrypt(work) => (work.count(), work.report()),
             Self::Rewrap(work) => (work.count(), work.report()),
         };
-        Report { count, ..report.into() }
+        TransformReport { count, ..report.into() }
     }
 }
 
 impl Local {
     /// Compiles the job's selectors once.
-    pub(crate) fn new(engine: Engine, job: Job) -> Outcome<Self> {
+    pub(crate) fn new(engine: Engine, job: TransformJob) -> CommandOutcome<Self> {
         let selection = if job.select.is_empty() { None } else { Some(engine.selection(&job.select)?) };
         Ok(Self { engine, job, selection })
     }
 
-    fn begin(&self, size: usize) -> Result<Rewriting, Error> {
+    fn begin(&self, size: usize) -> Result<LocalRewriting, Error> {
         let Self { engine, job, selection } = self;
         let (caller, selection) = (&Caller::Owner, selection.as_ref());
         let (app, curve, keying, role) = (job.app.as_str(), job.curve, job.keying, job.role.as_deref());
         match job.operation {
-            Operation::Encrypt => {
+            ValueOperation::Encrypt => {
                 let options = EncryptOptions { app, curve, keying, role, skip_sealed: job.skip_sealed };
-                engine.encrypt_document(caller, &options, selection, size).map(Rewriting::Encrypt)
+                engine.encrypt_document(caller, &options, selection, size).map(LocalRewriting::Encrypt)
             }
-            Operation::Decrypt => {
+            ValueOperation::Decrypt => {
                 let options = DecryptOptions { app, role, on_failure: job.on_failure };
-                engine.decrypt_document(caller, &options, selection, size).map(Rewriting::Decrypt)
+                engine.decrypt_document(caller, &options, selection, size).map(LocalRewriting::Decrypt)
             }
-            Operation::Rewrap => {
+            ValueOperation::Rewrap => {
                 let options = RewrapOptions { app, curve, on_failure: job.on_failure };
-                engine.rewrap_document(caller, &options, selection, size).map(Rewriting::Rewrap)
+                engine.rewrap_document(caller, &options, selection, size).map(LocalRewriting::Rewrap)
             }
         }
     }
 
-    fn line(&self, document: &[u8], out: &mut Vec<u8>) -> Outcome<Report> {
+    fn line(&self, document: &[u8], out: &mut Vec<u8>) -> CommandOutcome<TransformReport> {
         let mut work = self.begin(document.len())?;
         while work.step(document, out)? == Step::More {}
         let report = work.report();
@@ -87,8 +87,8 @@ impl Local {
     }
 }
 
-impl Backend for Local {
-    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)> {
+impl TransformBackend for Local {
+    fn document(&self, document: Vec<u8>, progress: &TerminalProgress) -> CommandOutcome<(Vec<u8>, TransformReport)> {
         let mut out = Vec::with_capacity(document.len());
         let mut work = self.begin(document.len())?;
         while work.step(&document, &mut out)? == Step::More {
@@ -97,10 +97,10 @@ impl Backend for Local {
         Ok((out, work.report()))
     }
 
-    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
+    fn lines(&self, block: &LineBlock, out: &mut Vec<u8>) -> CommandOutcome<TransformReport> {
         // A long run uses rotated and disabled keys as a server would.
         self.engine.maintain()?;
-        let (mut report, failures_max) = (Report::default(), self.engine.settings().failure_paths_max);
+        let (mut report, failures_max) = (TransformReport::default(), self.engine.settings().failure_paths_max);
         for (number, line, line_break) in block.lines() {
             if is_blank(line) {
                 out.extend_from_slice(line);
@@ -118,19 +118,19 @@ impl Backend for Local {
         Ok(report)
     }
 
-    fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>> {
+    fn file(&self, content: Vec<u8>) -> CommandOutcome<Vec<u8>> {
         let (caller, app) = (&Caller::Owner, self.job.app.as_str());
         let mut out = Vec::new();
         match self.job.operation {
-            Operation::Encrypt => {
+            ValueOperation::Encrypt => {
                 let mut work = self.engine.encrypt_file(caller, app, self.job.curve)?;
                 while work.step(&content, &mut out)? == Step::More {}
             }
-            Operation::Decrypt => {
+            ValueOperation::Decrypt => {
                 let mut work = self.engine.decrypt_file(caller, app)?;
                 while work.step(&content, &mut out)? == Step::More {}
             }
-            Operation::Rewrap => unreachable!("the command line has no rewrap of files"),
+            ValueOperation::Rewrap => unreachable!("the command line has no rewrap of files"),
         }
         Ok(out)
     }

@@ -7,18 +7,18 @@ mod report;
 
 pub(crate) use lines::transform_lines;
 pub(crate) use local::Local;
-pub(crate) use remote::{Connection, Remote, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
-pub(crate) use report::Report;
+pub(crate) use remote::{Remote, RemoteEngine, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
+pub(crate) use report::TransformReport;
 
 use leafseal_engine::{BYTE_ORDER_MARK, Curve, Keying, OnFailure};
 
-use crate::failure::{Failure, Outcome};
-use crate::input::Block;
-use crate::progress::Progress;
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::input::LineBlock;
+use crate::progress::TerminalProgress;
 
 /// The operation on each value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operation {
+pub(crate) enum ValueOperation {
     /// Values to envelopes.
     Encrypt,
     /// Envelopes to values.
@@ -27,7 +27,7 @@ pub(crate) enum Operation {
     Rewrap,
 }
 
-impl Operation {
+impl ValueOperation {
     /// The past participle of the operation.
     pub(crate) fn done(self) -> &'static str {
         match self {
@@ -40,9 +40,9 @@ impl Operation {
 
 /// The operation, the app and the options.
 #[derive(Debug, Clone)]
-pub(crate) struct Job {
+pub(crate) struct TransformJob {
     /// The operation.
-    pub operation: Operation,
+    pub operation: ValueOperation,
     /// The app.
     pub app: String,
     /// JSONPath selectors; empty selects everything.
@@ -61,16 +61,16 @@ pub(crate) struct Job {
     pub strict: bool,
 }
 
-impl Job {
+impl TransformJob {
     /// Fails if the job is strict and a selector matched nothing in the document of this report; call it before the output is put in
     /// place.
-    pub(crate) fn check(&self, report: &Report) -> Outcome {
+    pub(crate) fn check(&self, report: &TransformReport) -> CommandOutcome {
         let unmatched = report.unmatched(&self.select);
         if !self.strict || unmatched.is_empty() {
             return Ok(());
         }
         let message = unmatched.iter().map(|selector| no_match(selector)).collect::<Vec<_>>().join("; ");
-        Err(Failure::failed(message).advise("correct the selector, or omit --strict (input.strict)"))
+        Err(CommandFailure::failed(message).advise("correct the selector, or omit --strict (input.strict)"))
     }
 }
 
@@ -80,17 +80,17 @@ pub(crate) fn no_match(selector: &str) -> String {
 }
 
 /// Runs a job.
-pub(crate) trait Backend: Sync {
+pub(crate) trait TransformBackend: Sync {
     /// Transforms a document; returns the result and its report.
-    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)>;
+    fn document(&self, document: Vec<u8>, progress: &TerminalProgress) -> CommandOutcome<(Vec<u8>, TransformReport)>;
 
     /// Transforms each line that is not blank as a document and appends all to `out`, with their line breaks; returns the combined report.
     ///
     /// A failure names its line, also that of a line in which a strict job finds nothing; `out` then contains the lines before it.
-    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report>;
+    fn lines(&self, block: &LineBlock, out: &mut Vec<u8>) -> CommandOutcome<TransformReport>;
 
     /// Transforms a file as a whole.
-    fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>>;
+    fn file(&self, content: Vec<u8>) -> CommandOutcome<Vec<u8>>;
 }
 
 /// Whether a line is blank, or has only a byte order mark.

@@ -11,19 +11,19 @@ use leafseal_engine::{Curve, DocumentLimits, Keying, check_document};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::{Backend, Job, Operation, Report, is_blank};
+use super::{TransformBackend, TransformJob, TransformReport, ValueOperation, is_blank};
 use crate::arguments::ConnectArguments;
-use crate::context::Context;
+use crate::context::RunContext;
 use crate::envelopes;
-use crate::failure::{Exit, Failure, Outcome};
-use crate::input::Block;
-use crate::progress::Progress;
+use crate::failure::{CommandFailure, CommandOutcome, Exit};
+use crate::input::LineBlock;
+use crate::progress::TerminalProgress;
 
 /// Envelopes per rewrap request: each costs a key agreement, so that a request stays well below its timeout.
 const REWRAP_BATCH_SIZE: usize = 1000;
 
 /// A client and its runtime.
-pub(crate) struct Connection {
+pub(crate) struct RemoteEngine {
     /// The client.
     pub client: Client,
     /// The runtime of its futures.
@@ -31,31 +31,35 @@ pub(crate) struct Connection {
 }
 
 /// Connects to the engine at `address` with the certificates that the arguments select.
-pub(crate) fn connect(context: &Context, address: &str, arguments: &ConnectArguments) -> Outcome<Connection> {
+pub(crate) fn connect(
+    context: &RunContext,
+    address: &str,
+    arguments: &ConnectArguments,
+) -> CommandOutcome<RemoteEngine> {
     let settings = client_settings(context, address, arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::internal(format!("no threads: {error}")))?;
+    let runtime = runtime.map_err(|error| CommandFailure::internal(format!("no threads: {error}")))?;
     let client = runtime.block_on(Client::connect(settings)).map_err(|error| {
-        let failure = Failure::from(error);
+        let failure = CommandFailure::from(error);
         if failure.message.contains(address) { failure } else { failure.at(address) }
     })?;
-    Ok(Connection { client, runtime })
+    Ok(RemoteEngine { client, runtime })
 }
 
 /// The connection settings for the engine at `address`.
 pub(crate) fn client_settings(
-    context: &Context,
+    context: &RunContext,
     address: &str,
     arguments: &ConnectArguments,
-) -> Outcome<ClientSettings> {
+) -> CommandOutcome<ClientSettings> {
     let (certificate, key) = client_files(context, arguments)?;
     let authority = arguments.ca.clone().unwrap_or_else(|| context.certificates().join("ca.pem"));
-    let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
+    let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(CommandFailure::from)?;
     Ok(context.config().client(address, arguments.server_name.as_deref(), tls))
 }
 
 /// The certificate and key to present: those specified, or those of the specified client, or of the only client in the folder.
-fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(PathBuf, PathBuf)> {
+fn client_files(context: &RunContext, arguments: &ConnectArguments) -> CommandOutcome<(PathBuf, PathBuf)> {
     if let (Some(certificate), Some(key)) = (&arguments.cert, &arguments.key) {
         return Ok((certificate.clone(), key.clone()));
     }
@@ -69,12 +73,12 @@ fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(Pat
                 (Some(name), true) => name,
                 (None, _) => {
                     let message = format!("no client certificate in {}", folder.display());
-                    return Err(Failure::usage(message)
+                    return Err(CommandFailure::usage(message)
                         .advise("create one with leafseal certs issue, or name files with --cert and --key"));
                 }
                 (Some(_), false) => {
                     let message = format!("several client certificates in {}", folder.display());
-                    return Err(Failure::usage(message).advise(advice));
+                    return Err(CommandFailure::usage(message).advise(advice));
                 }
             }
         }
@@ -84,17 +88,17 @@ fn client_files(context: &Context, arguments: &ConnectArguments) -> Outcome<(Pat
 
 /// An engine that runs elsewhere.
 pub(crate) struct Remote {
-    connection: Connection,
-    job: Arc<Job>,
+    connection: RemoteEngine,
+    job: Arc<TransformJob>,
     /// Bounds of documents that are checked here.
     limits: DocumentLimits,
 }
 
 impl Remote {
     /// Refuses options that a running engine does not support.
-    pub(crate) fn new(connection: Connection, job: Job, limits: DocumentLimits) -> Outcome<Self> {
-        if job.operation == Operation::Rewrap && !job.select.is_empty() {
-            return Err(Failure::usage(
+    pub(crate) fn new(connection: RemoteEngine, job: TransformJob, limits: DocumentLimits) -> CommandOutcome<Self> {
+        if job.operation == ValueOperation::Rewrap && !job.select.is_empty() {
+            return Err(CommandFailure::usage(
                 "rewrap does not support --select with --connect, where it re-encrypts every envelope: omit one of them",
             ));
         }
@@ -103,9 +107,9 @@ impl Remote {
 
     /// Rewraps the envelopes in `json`, one or more documents, and appends the result to `out`. Returns how many are new, and the
     /// offsets of those that failed to decrypt, as far as known.
-    fn rewrap(&self, json: &[u8], progress: &Progress, out: &mut Vec<u8>) -> Result<RewrapDone, ClientErrorAt> {
+    fn rewrap(&self, json: &[u8], progress: &TerminalProgress, out: &mut Vec<u8>) -> Result<RewrapDone, ClientErrorAt> {
         let found = envelopes::in_json(json);
-        let Job { app, curve, on_failure, .. } = &*self.job;
+        let TransformJob { app, curve, on_failure, .. } = &*self.job;
         let (curve, on_failure) = (curve.map(curve_on_the_wire), on_failure_on_the_wire(*on_failure));
         let options = RewrapOptions { app, curve, on_failure, deadline_ms: None };
         let (mut copied, mut done) = (0, RewrapDone::default());
@@ -137,19 +141,20 @@ impl Remote {
         Ok(done)
     }
 
-    fn rewrap_lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
-        let at_line = |failure: Failure, number: u64| failure.at(format_args!("line {number}"));
+    fn rewrap_lines(&self, block: &LineBlock, out: &mut Vec<u8>) -> CommandOutcome<TransformReport> {
+        let at_line = |failure: CommandFailure, number: u64| failure.at(format_args!("line {number}"));
         for (number, line, _) in block.lines().filter(|(_, line, _)| !is_blank(line)) {
             check_document(line, &self.limits).map_err(|error| at_line(error.into(), number))?;
         }
         let line_of = |offset: usize| {
             block.first_line + block.text[..offset].iter().filter(|&&byte| byte == b'\n').count() as u64
         };
-        let done =
-            self.rewrap(&block.text, &Progress::bytes("", None), out).map_err(|ClientErrorAt { error, offset }| {
+        let done = self.rewrap(&block.text, &TerminalProgress::bytes("", None), out).map_err(
+            |ClientErrorAt { error, offset }| {
                 out.clear();
                 at_line(ClientError { index: None, ..error }.into(), line_of(offset.unwrap_or(0)))
-            })?;
+            },
+        )?;
         Ok(done.report(|offset| format!("line {}", line_of(offset))))
     }
 
@@ -169,9 +174,14 @@ struct RewrapDone {
 }
 
 impl RewrapDone {
-    fn report(self, place: impl Fn(usize) -> String) -> Report {
+    fn report(self, place: impl Fn(usize) -> String) -> TransformReport {
         let Self { count, failed, failures } = self;
-        Report { count, failed, failures: failures.into_iter().map(place).collect(), ..Report::default() }
+        TransformReport {
+            count,
+            failed,
+            failures: failures.into_iter().map(place).collect(),
+            ..TransformReport::default()
+        }
     }
 }
 
@@ -181,25 +191,25 @@ struct ClientErrorAt {
     offset: Option<usize>,
 }
 
-impl Backend for Remote {
-    fn document(&self, document: Vec<u8>, progress: &Progress) -> Outcome<(Vec<u8>, Report)> {
-        let Connection { client, runtime } = &self.connection;
-        if self.job.operation == Operation::Rewrap {
+impl TransformBackend for Remote {
+    fn document(&self, document: Vec<u8>, progress: &TerminalProgress) -> CommandOutcome<(Vec<u8>, TransformReport)> {
+        let RemoteEngine { client, runtime } = &self.connection;
+        if self.job.operation == ValueOperation::Rewrap {
             check_document(&document, &self.limits)?;
             let mut out = Vec::with_capacity(document.len());
             let done = self.rewrap(&document, progress, &mut out).map_err(|ClientErrorAt { error, offset }| {
                 let offset = offset.map(|offset| offset as u64);
-                Failure::from(ClientError { index: None, offset, ..error })
+                CommandFailure::from(ClientError { index: None, offset, ..error })
             })?;
             return Ok((out, done.report(|offset| format!("byte {offset}"))));
         }
         let done = runtime.block_on(call(client, &self.job, &document))?;
-        let report = Report::from(&done);
+        let report = TransformReport::from(&done);
         Ok((done.json, report))
     }
 
-    fn lines(&self, block: &Block, out: &mut Vec<u8>) -> Outcome<Report> {
-        if self.job.operation == Operation::Rewrap {
+    fn lines(&self, block: &LineBlock, out: &mut Vec<u8>) -> CommandOutcome<TransformReport> {
+        if self.job.operation == ValueOperation::Rewrap {
             return self.rewrap_lines(block, out);
         }
         let start = |(number, line, line_break)| {
@@ -208,14 +218,14 @@ impl Backend for Remote {
         };
         let lines: Vec<_> = block.lines().map(start).collect();
         let mut calls = lines.into_iter();
-        let mut report = Report::default();
+        let mut report = TransformReport::default();
         while let Some((number, line, line_break, call)) = calls.next() {
             match call {
                 None => out.extend_from_slice(line),
                 Some(call) => {
                     let done = self.connection.runtime.block_on(call).unwrap_or_else(|_| Err(ended()));
-                    let done = done.map_err(Failure::from).and_then(|document| {
-                        let of_line = Report::from(&document);
+                    let done = done.map_err(CommandFailure::from).and_then(|document| {
+                        let of_line = TransformReport::from(&document);
                         self.job.check(&of_line).map(|()| (document, of_line))
                     });
                     match done {
@@ -237,42 +247,42 @@ impl Backend for Remote {
         Ok(report)
     }
 
-    fn file(&self, content: Vec<u8>) -> Outcome<Vec<u8>> {
-        let Connection { client, runtime } = &self.connection;
-        let Job { app, curve, operation, .. } = &*self.job;
+    fn file(&self, content: Vec<u8>) -> CommandOutcome<Vec<u8>> {
+        let RemoteEngine { client, runtime } = &self.connection;
+        let TransformJob { app, curve, operation, .. } = &*self.job;
         let done = match operation {
-            Operation::Encrypt => {
+            ValueOperation::Encrypt => {
                 let curve = curve.map(curve_on_the_wire);
                 let options = EncryptFileOptions { app, curve, deadline_ms: None };
                 runtime.block_on(client.encrypt_file(&options, &content))
             }
-            Operation::Decrypt => {
+            ValueOperation::Decrypt => {
                 let options = DecryptFileOptions::new(app);
                 runtime.block_on(client.decrypt_file(&options, &content))
             }
-            Operation::Rewrap => unreachable!("the command line has no rewrap of files"),
+            ValueOperation::Rewrap => unreachable!("the command line has no rewrap of files"),
         };
         Ok(done?)
     }
 }
 
-async fn call(client: &Client, job: &Job, document: &[u8]) -> Result<Document, ClientError> {
+async fn call(client: &Client, job: &TransformJob, document: &[u8]) -> Result<Document, ClientError> {
     let select: Vec<&str> = job.select.iter().map(String::as_str).collect();
     let select = (!select.is_empty()).then_some(select.as_slice());
     let (app, role) = (job.app.as_str(), job.role.as_deref());
     match job.operation {
-        Operation::Encrypt => {
+        ValueOperation::Encrypt => {
             let (curve, keying) = (job.curve.map(curve_on_the_wire), job.keying.map(keying_on_the_wire));
             let skip_sealed = job.skip_sealed;
             let options = EncryptOptions { curve, keying, role, skip_sealed, ..EncryptOptions::new(app) };
             client.encrypt_document(&options, select, document).await
         }
-        Operation::Decrypt => {
+        ValueOperation::Decrypt => {
             let on_failure = on_failure_on_the_wire(job.on_failure);
             let options = DecryptOptions { role, on_failure, ..DecryptOptions::new(app) };
             client.decrypt_document(&options, select, document).await
         }
-        Operation::Rewrap => unreachable!("done with lists of envelopes"),
+        ValueOperation::Rewrap => unreachable!("done with lists of envelopes"),
     }
 }
 
@@ -313,7 +323,7 @@ pub(crate) fn keying_on_the_wire(keying: Keying) -> leafseal_client::Keying {
     }
 }
 
-impl From<ClientError> for Failure {
+impl From<ClientError> for CommandFailure {
     fn from(error: ClientError) -> Self {
         let mut message = without_number(&error.message);
         if let Some(index) = error.index.filter(|_| !message.contains("selector ")) {

@@ -2,7 +2,7 @@
 
 /// Counts, and the paths of the first envelopes that failed to decrypt.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Report {
+pub(crate) struct TransformReport {
     /// The number of replaced values.
     pub count: u64,
     /// The number of values that each selector matched, in the order of the selectors. Empty if unknown.
@@ -17,7 +17,7 @@ pub(crate) struct Report {
     pub failures: Vec<String>,
 }
 
-impl Report {
+impl TransformReport {
     /// A report with only a count.
     pub(crate) fn of_count(count: u64) -> Self {
         Self { count, ..Self::default() }
@@ -30,7 +30,7 @@ impl Report {
     }
 
     /// Adds a later report; `failures_max` failures are kept.
-    pub(crate) fn add(&mut self, next: Report, failures_max: usize) {
+    pub(crate) fn add(&mut self, next: TransformReport, failures_max: usize) {
         self.count += next.count;
         if self.matched.len() < next.matched.len() {
             self.matched.resize(next.matched.len(), 0);
@@ -50,7 +50,7 @@ impl Report {
     }
 }
 
-impl From<leafseal_engine::Report> for Report {
+impl From<leafseal_engine::Report> for TransformReport {
     fn from(report: leafseal_engine::Report) -> Self {
         let leafseal_engine::Report { matched, resealed, skipped, failed, failures } = report;
         let failures = failures.into_iter().map(|failure| failure.path).collect();
@@ -58,7 +58,7 @@ impl From<leafseal_engine::Report> for Report {
     }
 }
 
-impl From<&leafseal_client::Document> for Report {
+impl From<&leafseal_client::Document> for TransformReport {
     fn from(document: &leafseal_client::Document) -> Self {
         let leafseal_client::Report { matched, resealed, skipped, failed } = document.report.clone();
         Self { count: document.count, matched, resealed, skipped, failed, failures: document.failures.clone() }
@@ -74,16 +74,17 @@ mod tests {
         let line = |number, matched: &[u64], failures: &[&str]| {
             let failures: Vec<String> = failures.iter().map(|path| (*path).to_owned()).collect();
             let failed = failures.len() as u64;
-            Report { count: 1, matched: matched.to_vec(), failed, failures, ..Report::default() }.at_line(number)
+            TransformReport { count: 1, matched: matched.to_vec(), failed, failures, ..TransformReport::default() }
+                .at_line(number)
         };
-        let mut all = Report::default();
+        let mut all = TransformReport::default();
         all.add(line(1, &[0, 1, 0], &["$[1]"]), 2);
-        all.add(Report::default(), 2);
+        all.add(TransformReport::default(), 2);
         all.add(line(3, &[2, 0, 0], &["$[2]", "$[3]"]), 2);
         assert_eq!((all.count, all.failed, all.matched.clone()), (2, 3, vec![2, 1, 0]));
         assert_eq!(all.failures, ["line 1: $[1]", "line 3: $[2]"]);
         let select = ["$.a", "$.b", "$.c"].map(str::to_owned);
         assert_eq!(all.unmatched(&select), ["$.c"]);
-        assert_eq!(Report::of_count(0).unmatched(&select), [""; 0], "what is not known is no fault");
+        assert_eq!(TransformReport::of_count(0).unmatched(&select), [""; 0], "what is not known is no fault");
     }
 }

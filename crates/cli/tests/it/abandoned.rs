@@ -6,7 +6,7 @@ use crate::common::{Running, TestFolder};
 use leafseal_client::{
     Client, ClientError, ClientSettings, Curve, EncryptOptions, ErrorCode, ErrorKind, Keying, Scalar,
 };
-use leafseal_load::accounting::Process;
+use leafseal_load::accounting::ProcessAccount;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -20,7 +20,7 @@ const BEGUN: Duration = Duration::from_millis(200);
 struct TestEngine {
     runtime: Runtime,
     client: Client,
-    process: Process,
+    process: ProcessAccount,
     engine: Running,
     _workplace: TestFolder,
 }
@@ -31,7 +31,7 @@ impl TestEngine {
         let engine = test_folder.engine(&["--set", "server.workers=2"]);
         let settings = ClientSettings { request_timeout: 4 * PATIENCE, connections_max: 1, ..engine.client_settings() };
         let client = Client::new(settings).expect("a client");
-        let process = Process::new(engine.child.id());
+        let process = ProcessAccount::new(engine.child.id());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         Self { runtime: runtime.expect("a thread"), client, process, engine, _workplace: test_folder }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::common::{Running, TestFolder, finish, repository, with};
 use leafseal_engine::admin::{Readers, replace_file};
 use leafseal_engine::system_random;
-use leafseal_net::tls::{Authority, Validity};
+use leafseal_net::tls::{CertificateAuthority, Validity};
 use leafseal_server::issue_client;
 use serde_json::Value;
 
@@ -230,7 +230,7 @@ fn invalid_certificates_are_reported() {
     // Expired yesterday.
     let folder = test_folder.path(".leafseal/certs");
     let read = |name: &str| std::fs::read(folder.join(name)).expect("read");
-    let ours = Authority::from_pem(&read("ca.pem"), &read("ca.key")).expect("the authority");
+    let ours = CertificateAuthority::from_pem(&read("ca.pem"), &read("ca.key")).expect("the authority");
     let now = SystemTime::now() - Duration::from_secs(2 * 86_400);
     let expired = issue_client(&ours, "dev", Validity { now, days: 1 }).expect("issued");
     let write = |name: &str, pem: &[u8], readers| {

@@ -15,9 +15,11 @@ mod urlencoded;
 
 pub use error::{FormError, FormErrorKind};
 pub use media_type::{BOUNDARY_SIZE_MAX, MediaType};
-pub use multipart::{Part, PartHead, PartReader, find_parts};
+pub use multipart::{MultipartPart, PartHead, PartReader, find_parts};
 pub use names::{FieldNames, is_field_name};
-pub use urlencoded::{Field, FieldReader, FieldValue, Syntax, Wanted, decode_field, find_fields, holds_field};
+pub use urlencoded::{
+    FieldReader, FieldValue, FormField, Syntax, WantedFields, decode_field, find_fields, holds_field,
+};
 
 /// The field that names the charset of a form (HTML, section 4.10.21.5).
 const CHARSET_FIELD: &[u8] = b"_charset_";

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use super::media_type::{BOUNDARY_SIZE_MAX, MediaType, is_token, parameter};
 use super::names::{Meaning, has_one_reading, own_reading};
-use super::{CHARSET_FIELD, CHARSET_SIZE_MAX, FieldNames, FormError, FormErrorKind, FormLimits, Wanted, check_charset};
-use crate::Progress;
+use super::{
+    CHARSET_FIELD, CHARSET_SIZE_MAX, FieldNames, FormError, FormErrorKind, FormLimits, WantedFields, check_charset,
+};
+use crate::WalkProgress;
 
 /// The field that names a part.
 const DISPOSITION: &str = "content-disposition";
@@ -24,7 +26,7 @@ const WINDOW_SIZE: usize = 64 << 10;
 
 /// A selected part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct MultipartPart {
     /// Its content.
     pub content: Range<usize>,
     /// Whether it has a file name: its content is bytes and not text.
@@ -72,7 +74,7 @@ impl PartHead {
 pub struct PartReader {
     names: Arc<FieldNames>,
     limits: FormLimits,
-    wanted: Wanted,
+    wanted: WantedFields,
     /// Two dashes and the boundary.
     dashes: Vec<u8>,
     /// Where the part begins that is read, after the line end of its boundary; 0 before the first.
@@ -80,7 +82,7 @@ pub struct PartReader {
     /// Where the search for its end goes on.
     searched: usize,
     count: usize,
-    parts: Vec<Part>,
+    parts: Vec<MultipartPart>,
     heads: Vec<PartHead>,
     steps: u64,
 }
@@ -94,7 +96,12 @@ impl PartReader {
     ///
     /// # Errors
     /// If the boundary is not one.
-    pub fn new(boundary: &str, names: Arc<FieldNames>, limits: FormLimits, wanted: Wanted) -> Result<Self, FormError> {
+    pub fn new(
+        boundary: &str,
+        names: Arc<FieldNames>,
+        limits: FormLimits,
+        wanted: WantedFields,
+    ) -> Result<Self, FormError> {
         if boundary.is_empty() || boundary.len() > BOUNDARY_SIZE_MAX || !boundary.bytes().all(is_boundary_byte) {
             return Err(FormError::new(FormErrorKind::NoBoundary, 0));
         }
@@ -107,33 +114,33 @@ impl PartReader {
     ///
     /// # Errors
     /// The first violation of RFC 7578, or ambiguity between parsers.
-    pub fn read(&mut self, body: &[u8]) -> Result<Progress, FormError> {
+    pub fn read(&mut self, body: &[u8]) -> Result<WalkProgress, FormError> {
         let until = self.steps + STEPS_PER_CALL;
         if self.start == 0 {
             if !body.starts_with(&self.dashes) {
                 return Err(FormError::new(FormErrorKind::NoBoundary, 0));
             }
-            if self.begin_part(body, self.dashes.len())? == Progress::Done {
-                return Ok(Progress::Done);
+            if self.begin_part(body, self.dashes.len())? == WalkProgress::Done {
+                return Ok(WalkProgress::Done);
             }
         }
         while self.steps < until {
             if let Some(next) = self.next_boundary(body)?
-                && self.end_part(body, next)? == Progress::Done
+                && self.end_part(body, next)? == WalkProgress::Done
             {
-                return Ok(Progress::Done);
+                return Ok(WalkProgress::Done);
             }
         }
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 
     /// The parts that have been read.
-    pub fn into_parts(self) -> Vec<Part> {
+    pub fn into_parts(self) -> Vec<MultipartPart> {
         self.parts
     }
 
     /// The same with their headers, if all were wanted.
-    pub fn into_parts_with_heads(self) -> Vec<(Part, PartHead)> {
+    pub fn into_parts_with_heads(self) -> Vec<(MultipartPart, PartHead)> {
         self.parts.into_iter().zip(self.heads).collect()
     }
 
@@ -143,12 +150,12 @@ impl PartReader {
     }
 
     /// After a boundary, which is the last one if the form is done.
-    fn begin_part(&mut self, body: &[u8], at: usize) -> Result<Progress, FormError> {
+    fn begin_part(&mut self, body: &[u8], at: usize) -> Result<WalkProgress, FormError> {
         let error = |kind, offset| Err(FormError::new(kind, offset));
         let rest = &body[at..];
         if let Some(epilogue) = rest.strip_prefix(b"--") {
             return match epilogue {
-                b"" | b"\r\n" => Ok(Progress::Done),
+                b"" | b"\r\n" => Ok(WalkProgress::Done),
                 _ => error(FormErrorKind::TrailingData, at + 2),
             };
         }
@@ -161,7 +168,7 @@ impl PartReader {
             return error(FormErrorKind::TooManyFields(self.limits.fields_max), at);
         }
         (self.start, self.searched) = (at + 2, at + 2);
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 
     /// The next boundary, if it begins in the next window of the body.
@@ -178,7 +185,7 @@ impl PartReader {
     }
 
     /// Reads the part that ends before the boundary at `next`.
-    fn end_part(&mut self, body: &[u8], next: usize) -> Result<Progress, FormError> {
+    fn end_part(&mut self, body: &[u8], next: usize) -> Result<WalkProgress, FormError> {
         // The line end before a boundary belongs to the boundary.
         let start = self.start;
         let Some(end) = next.checked_sub(2).filter(|&end| end >= start && &body[end..next] == b"\r\n") else {
@@ -211,15 +218,15 @@ impl PartReader {
         }
         let meaning = header.meaning(&self.names, self.limits.name_size_max, &mut self.steps).map_err(error)?;
         let is_selected = meaning == Meaning::Selected;
-        if !is_selected && self.wanted != Wanted::All {
+        if !is_selected && self.wanted != WantedFields::All {
             return Ok(());
         }
         if header.is_encoded || (header.is_foreign && !header.is_file) {
             return Err(error(FormErrorKind::EncodedPart));
         }
         let length_line = header.length_line.clone().map(|line| start + line.start..start + line.end);
-        self.parts.push(Part { content, is_file: header.is_file, length_line });
-        if self.wanted == Wanted::All {
+        self.parts.push(MultipartPart { content, is_file: header.is_file, length_line });
+        if self.wanted == WantedFields::All {
             self.heads.push(header.into_head(is_selected).map_err(error)?);
         }
         Ok(())
@@ -235,9 +242,9 @@ pub fn find_parts(
     boundary: &str,
     names: &FieldNames,
     limits: &FormLimits,
-) -> Result<Vec<Part>, FormError> {
-    let mut reader = PartReader::new(boundary, Arc::new(names.clone()), limits.clone(), Wanted::Selected)?;
-    while reader.read(body)? == Progress::More {}
+) -> Result<Vec<MultipartPart>, FormError> {
+    let mut reader = PartReader::new(boundary, Arc::new(names.clone()), limits.clone(), WantedFields::Selected)?;
+    while reader.read(body)? == WalkProgress::More {}
     Ok(reader.into_parts())
 }
 

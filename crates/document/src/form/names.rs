@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::readers::{READERS, Tree};
-use crate::fold::{OtherCase, fold_into, folded};
+use crate::fold::{CaseFold, fold_into, folded};
 use crate::selector::FieldPath;
 
 /// Maximum number of leading bytes that some parsers drop.
@@ -37,12 +37,12 @@ pub struct FieldNames {
     is_everything: bool,
     /// Fields that are not selected although all are.
     excepted: Option<Box<FieldNames>>,
-    guard: Option<Box<Guard>>,
+    guard: Option<Box<NameGuard>>,
 }
 
 /// Detects names that some parser reads as a selected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Guard {
+struct NameGuard {
     /// Names that are handled elsewhere.
     known: FieldNames,
     folds: bool,
@@ -90,9 +90,9 @@ impl FieldNames {
     }
 
     /// The same; with [`OtherCase::Same`] it also selects fields whose names differ only in case.
-    pub fn in_case(self, other_case: OtherCase) -> Self {
+    pub fn in_case(self, other_case: CaseFold) -> Self {
         let mut folds: Vec<Box<str>> = Vec::new();
-        if other_case == OtherCase::Same {
+        if other_case == CaseFold::Same {
             folds.extend(self.names.iter().map(|name| folded(name).into()));
             sort(&mut folds);
         }
@@ -102,16 +102,16 @@ impl FieldNames {
     /// The same, but refuses a form with a field that only some parsers read as one of these: because of case unless `other_case` permits
     /// it, or because of brackets, dots and the like. Fields in `known` are exempt.
     #[must_use]
-    pub fn guarded(self, other_case: OtherCase, known: &FieldNames) -> Self {
+    pub fn guarded(self, other_case: CaseFold, known: &FieldNames) -> Self {
         let chosen = self.in_case(other_case);
-        let folds = other_case != OtherCase::Other;
+        let folds = other_case != CaseFold::Other;
         let neat: Vec<String> = chosen.names.iter().map(|name| neat(name, folds).into_owned()).collect();
         let open: Vec<FieldPath> = chosen.open.iter().map(|path| neat_path(path, folds)).collect();
         let trees = READERS.map(|reader| Tree::new(&reader, &neat, &open));
         let mut singles: Vec<String> = trees.iter().flat_map(Tree::singles).map(str::to_owned).collect();
         sort(&mut singles);
         let known = FieldNames { guard: None, ..known.clone() }.in_case(other_case);
-        FieldNames { guard: Some(Box::new(Guard { known, folds, trees, singles })), ..chosen }
+        FieldNames { guard: Some(Box::new(NameGuard { known, folds, trees, singles })), ..chosen }
     }
 
     /// Selects the fields of all of these.
@@ -213,7 +213,7 @@ fn sort<T: Ord>(names: &mut Vec<T>) {
 /// texts and once by each of [`READERS`].
 pub(super) const NAME_READINGS: u64 = 1 + 2 * 2 * (1 + READERS.len() as u64);
 
-impl Guard {
+impl NameGuard {
     /// Whether some parser reads the name as a selected one.
     fn takes(&self, name: &[u8], steps: &mut u64) -> bool {
         // All parsers agree on ordinary names.

@@ -9,20 +9,20 @@ use crate::selector::{FieldPath, before_parenthesis};
 
 /// A parser of names.
 #[derive(Clone, Copy)]
-pub(super) struct Reader {
+pub(super) struct NameReader {
     /// How it reads a selected name.
     selected: Syntax,
     /// How it reads any other.
     read: Syntax,
 }
 
-pub(super) const READERS: [Reader; 6] = [
-    Reader { selected: Syntax::Whole, read: Syntax::Whole },
-    Reader { selected: Syntax::Php, read: Syntax::Php },
-    Reader { selected: Syntax::Qs, read: Syntax::Qs },
-    Reader { selected: Syntax::Bracketed, read: Syntax::Bracketed },
-    Reader { selected: Syntax::Dotted, read: Syntax::Dotted },
-    Reader { selected: Syntax::Whole, read: Syntax::BeforeColon },
+pub(super) const READERS: [NameReader; 6] = [
+    NameReader { selected: Syntax::Whole, read: Syntax::Whole },
+    NameReader { selected: Syntax::Php, read: Syntax::Php },
+    NameReader { selected: Syntax::Qs, read: Syntax::Qs },
+    NameReader { selected: Syntax::Bracketed, read: Syntax::Bracketed },
+    NameReader { selected: Syntax::Dotted, read: Syntax::Dotted },
+    NameReader { selected: Syntax::Whole, read: Syntax::BeforeColon },
 ];
 
 /// How a name is written.
@@ -47,13 +47,13 @@ enum Syntax {
 pub(super) struct Tree {
     /// The number of each step of a selected name.
     numbers: BTreeMap<Box<str>, usize>,
-    nodes: Vec<Node>,
+    nodes: Vec<NameNode>,
     /// Steps by which a name is selected wherever it has them, by number.
-    open: BTreeMap<usize, Open>,
+    open: BTreeMap<usize, RequiredStep>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Node {
+struct NameNode {
     /// By the number of a step.
     children: BTreeMap<usize, usize>,
     /// Whether a selected name ends here.
@@ -62,7 +62,7 @@ struct Node {
 
 /// Where a name must have a step to be selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Open {
+struct RequiredStep {
     anywhere: bool,
     /// Anywhere behind the first step.
     below_any: bool,
@@ -72,8 +72,8 @@ struct Open {
 
 impl Tree {
     /// `names`: the selected names. `open`: those of other paths, which are not [`FieldPath::Exactly`].
-    pub(super) fn new(reader: &Reader, names: &[String], open: &[FieldPath]) -> Self {
-        let mut tree = Tree { numbers: BTreeMap::new(), nodes: vec![Node::default()], open: BTreeMap::new() };
+    pub(super) fn new(reader: &NameReader, names: &[String], open: &[FieldPath]) -> Self {
+        let mut tree = Tree { numbers: BTreeMap::new(), nodes: vec![NameNode::default()], open: BTreeMap::new() };
         for name in names {
             tree.add(reader, name);
         }
@@ -88,13 +88,13 @@ impl Tree {
         *self.numbers.entry(step.into()).or_insert(next)
     }
 
-    fn add(&mut self, reader: &Reader, name: &str) {
+    fn add(&mut self, reader: &NameReader, name: &str) {
         let mut at = 0;
         steps(reader.selected, name, |step| {
             let (number, next) = (self.number(step), self.nodes.len());
             let child = *self.nodes[at].children.entry(number).or_insert(next);
             if child == next {
-                self.nodes.push(Node::default());
+                self.nodes.push(NameNode::default());
             }
             at = child;
             true
@@ -102,7 +102,7 @@ impl Tree {
         self.nodes[at].is_end |= at != 0;
     }
 
-    fn add_open(&mut self, reader: &Reader, path: &FieldPath) {
+    fn add_open(&mut self, reader: &NameReader, path: &FieldPath) {
         // A parser may write a name otherwise where it is the first.
         let read_first = |name: &str| {
             let mut read = None;
@@ -140,7 +140,7 @@ impl Tree {
     }
 
     /// Whether the parser reads the name as a selected one, or as one below it.
-    pub(super) fn takes(&self, reader: &Reader, name: &str) -> bool {
+    pub(super) fn takes(&self, reader: &NameReader, name: &str) -> bool {
         let (mut at, mut first, mut is_taken) = (Some(0), None, false);
         steps(reader.read, name, |step| {
             let number = self.numbers.get(step).copied();
@@ -164,7 +164,7 @@ impl Tree {
 
 /// Calls `take` with each step of a name until it returns false.
 fn steps(syntax: Syntax, name: &str, take: impl FnMut(&str) -> bool) {
-    let mut steps = Steps { take, is_first: true };
+    let mut steps = StepReceiver { take, is_first: true };
     match syntax {
         Syntax::Whole => steps.whole(name),
         Syntax::BeforeColon => steps.whole(name.split(':').next().unwrap_or(name)),
@@ -176,12 +176,12 @@ fn steps(syntax: Syntax, name: &str, take: impl FnMut(&str) -> bool) {
 }
 
 /// Receives the steps of a name.
-struct Steps<F> {
+struct StepReceiver<F> {
     take: F,
     is_first: bool,
 }
 
-impl<F: FnMut(&str) -> bool> Steps<F> {
+impl<F: FnMut(&str) -> bool> StepReceiver<F> {
     /// Takes a name that is one step.
     fn whole(&mut self, name: &str) -> bool {
         (self.take)(name)
@@ -199,7 +199,7 @@ impl<F: FnMut(&str) -> bool> Steps<F> {
     }
 }
 
-fn php<F: FnMut(&str) -> bool>(name: &str, steps: &mut Steps<F>) -> bool {
+fn php<F: FnMut(&str) -> bool>(name: &str, steps: &mut StepReceiver<F>) -> bool {
     let plain = |text: &str| text.replace([' ', '.'], "_");
     let Some(open) = name.find('[') else { return steps.whole(&plain(name)) };
     let (root, mut rest) = (plain(&name[..open]), &name[open..]);
@@ -215,7 +215,7 @@ fn php<F: FnMut(&str) -> bool>(name: &str, steps: &mut Steps<F>) -> bool {
     goes_on
 }
 
-fn qs<F: FnMut(&str) -> bool>(name: &str, steps: &mut Steps<F>) -> bool {
+fn qs<F: FnMut(&str) -> bool>(name: &str, steps: &mut StepReceiver<F>) -> bool {
     let (mut open, mut has_root) = (None, false);
     for (at, byte) in name.bytes().enumerate() {
         match (byte, open) {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::OtherCase;
+use crate::CaseFold;
 
 fn limits() -> FormLimits {
     FormLimits { fields_max: 50, part_header_size_max: 300, ..FormLimits::default() }
@@ -83,7 +83,7 @@ proptest! {
             body.extend_from_slice(content.as_bytes());
             is_plain &= !content.contains("--B");
             if name == "a" {
-                expected.push(Part { content: start..body.len(), is_file: *is_file, length_line: None });
+                expected.push(MultipartPart { content: start..body.len(), is_file: *is_file, length_line: None });
             }
             body.extend_from_slice(b"\r\n");
         }
@@ -230,7 +230,7 @@ fn fields_of_documents_are_detected_by_their_paths() {
         Below { first: Some("cards".to_owned()), name: "cvc".to_owned() },
         Below { first: None, name: "key".to_owned() },
     ];
-    let guarded = FieldNames::default().with_paths(&paths).guarded(OtherCase::Refuse, &FieldNames::default());
+    let guarded = FieldNames::default().with_paths(&paths).guarded(CaseFold::Refuse, &FieldNames::default());
     assert!(!guarded.is_empty());
     for name in [
         "card[number]",
@@ -260,6 +260,6 @@ fn fields_of_documents_are_detected_by_their_paths() {
     }
     // A name of thousands of siblings is found by one look-up of each step.
     let many =
-        FieldNames::new((0..5000).map(|at| format!("a[b{at}][c]"))).guarded(OtherCase::Refuse, &FieldNames::default());
+        FieldNames::new((0..5000).map(|at| format!("a[b{at}][c]"))).guarded(CaseFold::Refuse, &FieldNames::default());
     assert!(many.means(b"a[b4999].c") && !many.means(b"a[b5000].c"));
 }

@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::names::{Meaning, has_one_reading, is_padding, own_reading};
 use super::{CHARSET_FIELD, CHARSET_SIZE_MAX, FieldNames, FormError, FormErrorKind, FormLimits, check_charset};
-use crate::Progress;
+use crate::WalkProgress;
 
 /// Steps after which a call of [`FieldReader::read`] returns, unless the name of a field takes more.
 const STEPS_PER_CALL: u64 = 64 << 10;
@@ -19,7 +19,7 @@ pub type FieldValue = Range<usize>;
 
 /// A field, as byte ranges in the form, still encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct FormField {
     /// The name: what precedes the first `=`.
     pub name: Range<usize>,
     /// The value; a field without `=` has none.
@@ -30,7 +30,7 @@ pub struct Field {
 
 /// Which fields a reader returns, and what it refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedFields {
     /// The selected fields that have a value.
     Selected,
     /// All fields. A guard also refuses names that have more than one reading: they are to be written again.
@@ -45,7 +45,7 @@ pub enum Wanted {
 pub struct FieldReader {
     names: Arc<FieldNames>,
     limits: FormLimits,
-    wanted: Wanted,
+    wanted: WantedFields,
     at: usize,
     /// What parsers read that separate fields at `&` alone.
     field: Name,
@@ -54,7 +54,7 @@ pub struct FieldReader {
     /// The end of the field's name, and its meaning, once known.
     named: Option<(usize, Meaning)>,
     count: usize,
-    fields: Vec<Field>,
+    fields: Vec<FormField>,
     steps: u64,
 }
 
@@ -63,7 +63,7 @@ impl FieldReader {
     pub const STEPS_PER_BYTE: u64 = 1 + 2 * super::names::NAME_READINGS;
 
     /// Starts to read a form.
-    pub fn new(names: Arc<FieldNames>, limits: FormLimits, wanted: Wanted) -> Self {
+    pub fn new(names: Arc<FieldNames>, limits: FormLimits, wanted: WantedFields) -> Self {
         let (field, piece) = (Name::new(&names, &limits), Name { is_open: false, ..Name::new(&names, &limits) });
         FieldReader { names, limits, wanted, at: 0, field, piece, named: None, count: 1, fields: Vec::new(), steps: 0 }
     }
@@ -73,31 +73,31 @@ impl FieldReader {
     /// # Errors
     /// More fields than the limits permit, including those between two `;`; a charset other than UTF-8; a field that is selected only by
     /// parsers that separate fields at `;`; and a name that [`FieldNames::guarded`] refuses, or that is too long for it.
-    pub fn read(&mut self, body: &[u8]) -> Result<Progress, FormError> {
+    pub fn read(&mut self, body: &[u8]) -> Result<WalkProgress, FormError> {
         let until = self.steps + STEPS_PER_CALL;
         while self.steps < until {
             if self.has_found() {
-                return Ok(Progress::Done);
+                return Ok(WalkProgress::Done);
             }
             match body.get(self.at) {
                 Some(&byte) => self.advance(body, byte)?,
                 None => {
                     self.end_field(body)?;
-                    return Ok(Progress::Done);
+                    return Ok(WalkProgress::Done);
                 }
             }
         }
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 
     /// The fields that have been read.
-    pub fn into_fields(self) -> Vec<Field> {
+    pub fn into_fields(self) -> Vec<FormField> {
         self.fields
     }
 
     /// Whether a field has been found of those that [`Wanted::Any`] looks for.
     pub fn has_found(&self) -> bool {
-        self.wanted == Wanted::Any && !self.fields.is_empty()
+        self.wanted == WantedFields::Any && !self.fields.is_empty()
     }
 
     /// The work so far, in bytes read: at most [`FieldReader::STEPS_PER_BYTE`] times the form.
@@ -170,7 +170,7 @@ impl FieldReader {
 
     fn count_one(&mut self) -> Result<(), FormError> {
         self.count += 1;
-        if self.count > self.limits.fields_max && self.wanted != Wanted::Any {
+        if self.count > self.limits.fields_max && self.wanted != WantedFields::Any {
             return self.error(FormErrorKind::TooManyFields(self.limits.fields_max));
         }
         Ok(())
@@ -192,8 +192,8 @@ impl FieldReader {
         if std::mem::take(&mut self.piece.is_open) && self.piece.meaning(&self.names, &mut self.steps) != Meaning::Other
         {
             match self.wanted {
-                Wanted::Any => self.found(self.piece.start..self.at, None),
-                Wanted::Selected | Wanted::All => return self.error(FormErrorKind::Semicolon),
+                WantedFields::Any => self.found(self.piece.start..self.at, None),
+                WantedFields::Selected | WantedFields::All => return self.error(FormErrorKind::Semicolon),
             }
         }
         self.at += 1;
@@ -203,7 +203,7 @@ impl FieldReader {
     /// Classifies the field by the name that ends here.
     fn meaning_of_field(&mut self, body: &[u8]) -> Result<Meaning, FormError> {
         let meaning = self.field.meaning(&self.names, &mut self.steps);
-        if self.wanted == Wanted::Any {
+        if self.wanted == WantedFields::Any {
             if meaning != Meaning::Other {
                 self.found(self.field.start..self.at, None);
             }
@@ -219,7 +219,7 @@ impl FieldReader {
         let meaning = match meaning {
             // Long white space may stand around a selected name, and nothing else.
             Meaning::Selected if self.field.is_cut() => {
-                let whole: Vec<u8> = Decoded(raw).collect();
+                let whole: Vec<u8> = PercentDecoded(raw).collect();
                 match self.names.has(&whole) {
                     true => Meaning::Selected,
                     false => self.names.meaning_of_other(&self.field.text, &mut self.steps),
@@ -227,7 +227,7 @@ impl FieldReader {
             }
             meaning => meaning,
         };
-        let is_written = self.wanted == Wanted::All && self.names.is_guarded();
+        let is_written = self.wanted == WantedFields::All && self.names.is_guarded();
         let is_plain = || {
             has_one_reading(&self.field.text)
                 || has_one_reading(own_reading(&self.field.text)) && meaning == Meaning::Selected
@@ -239,7 +239,7 @@ impl FieldReader {
     }
 
     fn found(&mut self, name: Range<usize>, value: Option<FieldValue>) {
-        self.fields.push(Field { name, value, is_selected: true });
+        self.fields.push(FormField { name, value, is_selected: true });
     }
 
     /// At the end of a field.
@@ -247,23 +247,23 @@ impl FieldReader {
         let end = self.at;
         let Some((equals, meaning)) = self.named else {
             // A name without `=` has no value that could be hidden.
-            if self.wanted == Wanted::All {
+            if self.wanted == WantedFields::All {
                 let meaning = self.meaning_of_field(body)?;
                 let is_selected = meaning == Meaning::Selected;
-                self.fields.push(Field { name: self.field.start..end, value: None, is_selected });
+                self.fields.push(FormField { name: self.field.start..end, value: None, is_selected });
             }
             return Ok(());
         };
         let value = equals + 1..end;
-        if self.field.text == CHARSET_FIELD && self.wanted != Wanted::Any {
+        if self.field.text == CHARSET_FIELD && self.wanted != WantedFields::Any {
             let encoded = &body[value.clone()];
             // Three characters encode one.
-            let charset: Vec<u8> = Decoded(&encoded[..encoded.len().min(3 * CHARSET_SIZE_MAX)]).collect();
+            let charset: Vec<u8> = PercentDecoded(&encoded[..encoded.len().min(3 * CHARSET_SIZE_MAX)]).collect();
             check_charset(&charset, encoded.len() > 3 * CHARSET_SIZE_MAX, self.field.start)?;
         }
         let is_selected = meaning == Meaning::Selected;
-        if self.wanted == Wanted::All || self.wanted == Wanted::Selected && is_selected {
-            self.fields.push(Field { name: self.field.start..equals, value: Some(value), is_selected });
+        if self.wanted == WantedFields::All || self.wanted == WantedFields::Selected && is_selected {
+            self.fields.push(FormField { name: self.field.start..equals, value: Some(value), is_selected });
         }
         Ok(())
     }
@@ -327,16 +327,16 @@ impl Name {
 /// # Errors
 /// As [`FieldReader::read`].
 pub fn find_fields(body: &[u8], names: &FieldNames, limits: &FormLimits) -> Result<Vec<FieldValue>, FormError> {
-    let mut reader = FieldReader::new(Arc::new(names.clone()), limits.clone(), Wanted::Selected);
-    while reader.read(body)? == Progress::More {}
+    let mut reader = FieldReader::new(Arc::new(names.clone()), limits.clone(), WantedFields::Selected);
+    while reader.read(body)? == WalkProgress::More {}
     Ok(reader.into_fields().into_iter().filter_map(|field| field.value).collect())
 }
 
 /// Whether a parser that reads any bytes as a form finds a field in them that is selected, or that some parsers read as a selected one.
 /// See [`Wanted::Any`].
 pub fn holds_field(bytes: &[u8], names: &FieldNames, limits: &FormLimits) -> bool {
-    let mut reader = FieldReader::new(Arc::new(names.clone()), limits.clone(), Wanted::Any);
-    while reader.read(bytes) == Ok(Progress::More) {}
+    let mut reader = FieldReader::new(Arc::new(names.clone()), limits.clone(), WantedFields::Any);
+    while reader.read(bytes) == Ok(WalkProgress::More) {}
     reader.has_found()
 }
 
@@ -376,7 +376,7 @@ impl Syntax {
     /// Appends an encoded name as the relay reads it: decoded, up to a null byte and without surrounding white space if that is a selected
     /// name, and encoded again.
     pub fn encode_name(self, encoded: &[u8], is_selected: bool, out: &mut Vec<u8>) {
-        let name: Vec<u8> = Decoded(encoded).collect();
+        let name: Vec<u8> = PercentDecoded(encoded).collect();
         self.encode(if is_selected { own_reading(&name) } else { &name }, out);
     }
 
@@ -402,13 +402,13 @@ pub fn decode_field(encoded: &[u8]) -> Result<String, FormError> {
 }
 
 fn decode_bytes(encoded: &[u8], out: &mut Vec<u8>) {
-    out.extend(Decoded(encoded));
+    out.extend(PercentDecoded(encoded));
 }
 
 /// The decoded bytes.
-struct Decoded<'e>(&'e [u8]);
+struct PercentDecoded<'e>(&'e [u8]);
 
-impl Iterator for Decoded<'_> {
+impl Iterator for PercentDecoded<'_> {
     type Item = u8;
 
     #[inline]

@@ -1,10 +1,10 @@
 //! Forms: the same fields are found as by slow parsers, and the same parts as by a lenient parser.
 
 use super::{media_type::check_written, slow_form};
-use crate::OtherCase;
+use crate::CaseFold;
 use crate::form::{
-    BOUNDARY_SIZE_MAX, FieldNames, FormErrorKind, FormLimits, MediaType, Part, Syntax, decode_field, find_fields,
-    find_parts, holds_field, is_field_name,
+    BOUNDARY_SIZE_MAX, FieldNames, FormErrorKind, FormLimits, MediaType, MultipartPart, Syntax, decode_field,
+    find_fields, find_parts, holds_field, is_field_name,
 };
 
 fn limits() -> FormLimits {
@@ -32,7 +32,7 @@ pub fn check_form(bytes: &[u8]) {
 fn check_urlencoded(body: &[u8], names: &[&str]) {
     let count = body.iter().filter(|&&byte| byte == b'&').count() + 1;
     let chosen = FieldNames::new(names);
-    let guarded = find_fields(body, &chosen.clone().guarded(OtherCase::Refuse, &FieldNames::default()), &limits());
+    let guarded = find_fields(body, &chosen.clone().guarded(CaseFold::Refuse, &FieldNames::default()), &limits());
     let found = match find_fields(body, &chosen, &limits()) {
         Ok(found) => found,
         Err(error) => {
@@ -46,7 +46,7 @@ fn check_urlencoded(body: &[u8], names: &[&str]) {
         Ok(guarded) => assert_eq!(guarded, found, "a guard refuses, and selects nothing else"),
         Err(error) => {
             assert!(matches!(error.kind, FormErrorKind::AmbiguousName | FormErrorKind::Semicolon), "{error}");
-            assert!(holds_field(body, &chosen.guarded(OtherCase::Refuse, &FieldNames::default()), &limits()));
+            assert!(holds_field(body, &chosen.guarded(CaseFold::Refuse, &FieldNames::default()), &limits()));
         }
     }
     let cut = |name: &[u8]| name.split(|&byte| byte == 0).next().unwrap_or_default().trim_ascii().to_vec();
@@ -88,7 +88,7 @@ pub(super) fn check_multipart(body: &[u8], boundary: &str, names: &[&str]) {
 }
 
 /// The parts are in order, contain no boundary, and a lenient parser splits them the same way.
-fn check_parts(body: &[u8], boundary: &str, parts: &[Part]) {
+fn check_parts(body: &[u8], boundary: &str, parts: &[MultipartPart]) {
     assert!(!boundary.is_empty() && boundary.len() <= BOUNDARY_SIZE_MAX);
     let cut = format!("--{boundary}").into_bytes();
     let mut before = cut.len();

@@ -14,8 +14,8 @@ pub use media_type::check_media_type;
 pub use multipart::check_multipart_form;
 
 use crate::{
-    DocumentError, DocumentErrorKind, Limits, Match, Progress, Purpose, ScalarKind, Selection, Strategy, Walker,
-    escape_into, is_number, select, unescape,
+    DocumentError, DocumentErrorKind, DocumentLimits, Match, Purpose, ScalarKind, Selection, Strategy, WalkProgress,
+    Walker, escape_into, is_number, select, unescape,
 };
 use slow::{SlowKind, SlowValue};
 
@@ -27,8 +27,8 @@ const SELECTORS: [&str; 7] =
 const DOCUMENT: &str =
     r#"{"a":[1,{"a":"x","b":null,"a":[[],{}]},-2.50e1,"ev:y"],"b":{"a":true,"é":[0,1,2,3,4]},"":"a"}"#;
 
-fn limits() -> Limits {
-    Limits { depth_max: 24, filter_steps_max: 1 << 16, tree_nodes_max: 1 << 16, ..Limits::default() }
+fn limits() -> DocumentLimits {
+    DocumentLimits { depth_max: 24, filter_steps_max: 1 << 16, tree_nodes_max: 1 << 16, ..DocumentLimits::default() }
 }
 
 /// Walks a document in batches of the given sizes.
@@ -36,7 +36,7 @@ pub fn walk(
     document: &[u8],
     selection: &Selection,
     purpose: Purpose,
-    limits: &Limits,
+    limits: &DocumentLimits,
     (matches_max, bytes_max): (usize, usize),
 ) -> Result<Vec<Match>, DocumentError> {
     let mut walker = Walker::new(document, selection, purpose, limits)?;
@@ -47,7 +47,7 @@ pub fn walk(
         assert!(matches.len() - before.0 <= matches_max, "a batch keeps to its size");
         assert!(walker.position() >= before.1, "a walk goes forward");
         assert!(matches[before.0..].iter().all(|found| before.1 <= found.start && found.end <= walker.position()));
-        if progress == Progress::Done {
+        if progress == WalkProgress::Done {
             assert_eq!(walker.position(), document.len());
             return Ok(matches);
         }
@@ -128,7 +128,7 @@ fn check_text(token: &[u8], expected: Option<&str>) {
 }
 
 /// A selection on a well-formed document: streaming and tree select the same nodes, and the walk matches the scalars below.
-fn check_selection(document: &[u8], selection: &Selection, limits: &Limits) {
+fn check_selection(document: &[u8], selection: &Selection, limits: &DocumentLimits) {
     let selected = match select(document, selection, limits, Strategy::Tree) {
         Ok(selected) => selected,
         Err(error) => return check_bound(document, selection, limits, error),
@@ -153,7 +153,7 @@ fn check_selection(document: &[u8], selection: &Selection, limits: &Limits) {
 }
 
 /// The only error of a selection on a well-formed document is a limit of filters, which is found in pieces too.
-fn check_bound(document: &[u8], selection: &Selection, limits: &Limits, error: DocumentError) {
+fn check_bound(document: &[u8], selection: &Selection, limits: &DocumentLimits, error: DocumentError) {
     let is_bound = matches!(
         error.kind,
         DocumentErrorKind::FilterTooCostly(_)

@@ -2,7 +2,7 @@
 //! is refused.
 
 use super::{form::check_multipart, slow_form};
-use crate::OtherCase;
+use crate::CaseFold;
 use crate::form::{FieldNames, FormLimits, find_parts};
 
 /// The boundary on the first line, a name on the second, then a body.
@@ -16,7 +16,7 @@ pub fn check_multipart_form(bytes: &[u8]) {
     if !is_word(name) {
         return;
     }
-    let guarded = FieldNames::new([name]).guarded(OtherCase::Refuse, &FieldNames::default());
+    let guarded = FieldNames::new([name]).guarded(CaseFold::Refuse, &FieldNames::default());
     let limits = FormLimits { fields_max: 64, part_header_size_max: 512, ..FormLimits::default() };
     let Ok(found) = find_parts(body, boundary, &guarded, &limits) else { return };
     for (header, content) in slow_form::lenient_parts(body, boundary) {

@@ -2,7 +2,9 @@
 
 use super::slow::{self, SlowKind, SlowValue};
 use super::{limits, walk};
-use crate::{DEPTH_CEILING, Limits, PatchShape, PatchWalk, Progress, Purpose, Selection, ShapeWalk, escape_into};
+use crate::{
+    DEPTH_CEILING, DocumentLimits, PatchShape, PatchWalk, Purpose, Selection, ShapeWalk, WalkProgress, escape_into,
+};
 
 const SELECTORS: [&[&str]; 4] = [&["$.a.b"], &["$..a"], &["$.*['a','b']", "$.c"], &["$"]];
 
@@ -38,10 +40,15 @@ pub(super) fn check_patch(document: &[u8]) {
 }
 
 /// The ranges that a patch walk finds; `None` if the patch is refused.
-fn found(document: &[u8], selection: &Selection, limits: &Limits, bytes_max: usize) -> Option<Vec<(usize, usize)>> {
+fn found(
+    document: &[u8],
+    selection: &Selection,
+    limits: &DocumentLimits,
+    bytes_max: usize,
+) -> Option<Vec<(usize, usize)>> {
     let mut walk = PatchWalk::new(document.len(), selection, Purpose::Encrypt, limits).ok()?;
     let mut matches = Vec::new();
-    while walk.next_batch(document, &mut matches, bytes_max).ok()? == Progress::More {}
+    while walk.next_batch(document, &mut matches, bytes_max).ok()? == WalkProgress::More {}
     Some(matches.iter().map(|found| (found.start, found.end)).collect())
 }
 
@@ -51,7 +58,7 @@ fn found_at(
     path: &str,
     value: &SlowValue,
     selection: &Selection,
-    limits: &Limits,
+    limits: &DocumentLimits,
 ) -> Vec<(usize, usize)> {
     let mut text = Vec::new();
     let mut depth = 0;
@@ -64,13 +71,13 @@ fn found_at(
     let (offset, content) = (text.len(), &document[value.range.clone()]);
     text.extend_from_slice(content);
     text.resize(text.len() + depth, b'}');
-    let limits = Limits { depth_max: limits.depth_max + depth, ..limits.clone() };
+    let limits = DocumentLimits { depth_max: limits.depth_max + depth, ..limits.clone() };
     let matches = walk(&text, selection, Purpose::Encrypt, &limits, (usize::MAX, usize::MAX)).expect("well-formed");
     let place = |at: usize| at - offset + value.range.start;
     matches.iter().map(|found| (place(found.start), place(found.end))).collect()
 }
 
-fn shape(document: &[u8], limits: &Limits) -> Option<PatchShape> {
+fn shape(document: &[u8], limits: &DocumentLimits) -> Option<PatchShape> {
     let mut walk = ShapeWalk::new(limits);
     loop {
         if let Some(shape) = walk.advance(document, 7).expect("well-formed") {

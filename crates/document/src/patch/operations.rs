@@ -1,7 +1,7 @@
 //! The operations of a JSON Patch (RFC 6902, section 4), read strictly: the members that the RFC names, each once.
 
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::machine::{Container, FallibleSink, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, GrammarScalar, Sink};
 use crate::text::unescape;
 
 /// Longest escaped form of a word that is read: `replace`, each character as `\uXXXX`.
@@ -9,12 +9,12 @@ const WORD_SIZE_MAX: usize = 2 + 6 * 7;
 
 /// A value's bytes in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct TokenBytes {
     pub(super) start: u32,
     pub(super) end: u32,
 }
 
-impl Token {
+impl TokenBytes {
     pub(super) fn of(self, document: &[u8]) -> &[u8] {
         &document[self.start as usize..self.end as usize]
     }
@@ -34,12 +34,12 @@ impl Token {
 
 /// An operation: where its members are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Operation {
+pub(super) struct PatchOperation {
     start: u32,
-    op: Option<Token>,
-    pub(super) path: Option<Token>,
-    pub(super) from: Option<Token>,
-    pub(super) value: Option<Token>,
+    op: Option<TokenBytes>,
+    pub(super) path: Option<TokenBytes>,
+    pub(super) from: Option<TokenBytes>,
+    pub(super) value: Option<TokenBytes>,
 }
 
 /// What an operation does.
@@ -62,7 +62,7 @@ impl OperationKind {
     }
 }
 
-impl Operation {
+impl PatchOperation {
     pub(super) fn kind(&self, document: &[u8]) -> Result<OperationKind, DocumentError> {
         let op = self.required(self.op)?;
         let mut scratch = String::new();
@@ -78,7 +78,7 @@ impl Operation {
     }
 
     /// A member that the operation must have.
-    pub(super) fn required(&self, member: Option<Token>) -> Result<Token, DocumentError> {
+    pub(super) fn required(&self, member: Option<TokenBytes>) -> Result<TokenBytes, DocumentError> {
         member.ok_or(DocumentError::new(DocumentErrorKind::NotAPatch, self.start as usize))
     }
 }
@@ -86,7 +86,7 @@ impl Operation {
 /// Collects the operations.
 #[derive(Debug, Default)]
 pub(super) struct Operations {
-    pub(super) found: Vec<Operation>,
+    pub(super) found: Vec<PatchOperation>,
     depth: usize,
     /// The member whose value comes next.
     member: Member,
@@ -121,7 +121,7 @@ impl Operations {
             Member::From => &mut operation.from,
             Member::Value => &mut operation.value,
         };
-        if place.replace(Token { start: start as u32, end: end as u32 }).is_some() {
+        if place.replace(TokenBytes { start: start as u32, end: end as u32 }).is_some() {
             self.refuse(DocumentErrorKind::DuplicateName, start);
         }
     }
@@ -150,13 +150,13 @@ impl Sink for Operations {
         };
     }
 
-    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, scalar: Scalar) {
+    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, scalar: GrammarScalar) {
         match self.depth {
             0 | 1 => self.refuse(DocumentErrorKind::NotAPatch, start),
             MEMBERS if self.member == Member::Value => self.put(start, end),
-            MEMBERS if matches!(scalar, Scalar::String { .. }) => self.put(start, end),
+            MEMBERS if matches!(scalar, GrammarScalar::String { .. }) => self.put(start, end),
             // Some libraries write every member.
-            MEMBERS if self.member == Member::From && scalar == Scalar::Null => {}
+            MEMBERS if self.member == Member::From && scalar == GrammarScalar::Null => {}
             MEMBERS => self.refuse(DocumentErrorKind::NotAPatch, start),
             _ => {}
         }
@@ -165,7 +165,9 @@ impl Sink for Operations {
     fn open(&mut self, start: usize, container: Container) {
         match (self.depth, container) {
             (0, Container::Array) => {}
-            (1, Container::Object) => self.found.push(Operation { start: start as u32, ..Operation::default() }),
+            (1, Container::Object) => {
+                self.found.push(PatchOperation { start: start as u32, ..PatchOperation::default() })
+            }
             (0 | 1, _) => self.refuse(DocumentErrorKind::NotAPatch, start),
             (MEMBERS, _) if self.member == Member::Value => self.value_start = start as u32,
             (MEMBERS, _) => self.refuse(DocumentErrorKind::NotAPatch, start),

@@ -3,8 +3,8 @@
 
 use crate::error::DocumentError;
 use crate::fold::folded;
-use crate::limits::Limits;
-use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
+use crate::limits::DocumentLimits;
+use crate::machine::{Container, FallibleSink, GrammarScalar, Reach, Sink};
 use crate::text::unescape;
 use crate::walker::Pass;
 
@@ -35,13 +35,13 @@ pub struct ShapeWalk {
     /// How many bytes contain no name `op`; `None` once one was found.
     searched: Option<usize>,
     pass: Pass,
-    sink: Shape,
+    sink: ShapeReader,
 }
 
 impl ShapeWalk {
     /// Starts a walk.
-    pub fn new(limits: &Limits) -> ShapeWalk {
-        ShapeWalk { searched: Some(0), pass: Pass::checking(limits), sink: Shape::default() }
+    pub fn new(limits: &DocumentLimits) -> ShapeWalk {
+        ShapeWalk { searched: Some(0), pass: Pass::checking(limits), sink: ShapeReader::default() }
     }
 
     /// Whether no name `op` was found so far, so that the document itself has not been walked yet.
@@ -78,7 +78,7 @@ enum Member {
 
 /// An open object or array.
 #[derive(Debug)]
-struct Frame {
+struct ShapeFrame {
     container: Container,
     /// Whether it is the root, or an element of a root that is a list.
     is_outer: bool,
@@ -90,19 +90,19 @@ struct Frame {
 }
 
 #[derive(Debug, Default)]
-struct Shape {
-    frames: Vec<Frame>,
+struct ShapeReader {
+    frames: Vec<ShapeFrame>,
     found: Option<PatchShape>,
 }
 
-impl Shape {
+impl ShapeReader {
     /// Records what the innermost object is.
     fn conclude(&mut self) {
         let Some(frame) = self.frames.last().filter(|frame| frame.has_op) else { return };
         let shape = match frame {
-            Frame { is_of_scim: true, .. } => PatchShape::Scim,
-            Frame { has_path: false, .. } => return,
-            Frame { is_outer: true, .. } => PatchShape::Json,
+            ShapeFrame { is_of_scim: true, .. } => PatchShape::Scim,
+            ShapeFrame { has_path: false, .. } => return,
+            ShapeFrame { is_outer: true, .. } => PatchShape::Json,
             _ => PatchShape::Inner,
         };
         if !self.is_full() {
@@ -111,9 +111,9 @@ impl Shape {
     }
 }
 
-impl FallibleSink for Shape {}
+impl FallibleSink for ShapeReader {}
 
-impl Sink for Shape {
+impl Sink for ShapeReader {
     fn name(&mut self, document: &[u8], start: usize, end: usize, _escaped: bool) {
         let Some(frame) = self.frames.last_mut() else { return };
         let mut scratch = String::new();
@@ -128,17 +128,17 @@ impl Sink for Shape {
         self.conclude();
     }
 
-    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
+    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: GrammarScalar) {
         let Some(frame) = self.frames.last_mut().filter(|frame| frame.member == Member::Op) else { return };
         frame.has_op |= match scalar {
-            Scalar::String { .. } => {
+            GrammarScalar::String { .. } => {
                 let mut scratch = String::new();
                 let word = word(&document[start..end], &mut scratch);
                 word.is_some_and(|word| is_operation(word.trim()))
             }
             // Some mappers read the number of an operation.
-            Scalar::Number => true,
-            Scalar::Boolean | Scalar::Null => false,
+            GrammarScalar::Number => true,
+            GrammarScalar::Boolean | GrammarScalar::Null => false,
         };
         self.conclude();
     }
@@ -153,7 +153,7 @@ impl Sink for Shape {
             }
         };
         let (has_op, has_path, member) = (false, false, Member::Other);
-        self.frames.push(Frame { container, is_outer, is_of_scim, has_op, has_path, member });
+        self.frames.push(ShapeFrame { container, is_outer, is_of_scim, has_op, has_path, member });
     }
 
     fn close(&mut self, _end: usize) {

@@ -2,11 +2,11 @@
 
 /// A JSONPath query, absolute or relative: what follows its `$` or `@`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query {
-    pub(crate) segments: Vec<Segment>,
+pub(crate) struct JsonPathQuery {
+    pub(crate) segments: Vec<PathSegment>,
 }
 
-impl Query {
+impl JsonPathQuery {
     /// Whether its syntax limits it to one node (RFC 9535, section 2.3.5.1, `singular-query`).
     pub(crate) fn is_singular(&self) -> bool {
         self.segments.iter().all(|segment| {
@@ -22,18 +22,18 @@ impl Query {
     }
 
     /// The query with each selector that needs to know more of a value than its path replaced by one that selects any.
-    pub(crate) fn by_names(&self) -> Query {
+    pub(crate) fn by_names(&self) -> JsonPathQuery {
         let selector = |selector: &Selector| match selector {
             Selector::Filter(_) => Selector::Wildcard,
             Selector::Index(index) if *index < 0 => Selector::Wildcard,
             Selector::Slice(slice) if slice.needs_length() => Selector::Wildcard,
             selector => selector.clone(),
         };
-        let segment = |segment: &Segment| Segment {
+        let segment = |segment: &PathSegment| PathSegment {
             reach: segment.reach,
             selectors: segment.selectors.iter().map(selector).collect(),
         };
-        Query { segments: self.segments.iter().map(segment).collect() }
+        JsonPathQuery { segments: self.segments.iter().map(segment).collect() }
     }
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Reach {
 
 /// One segment: at least one selector.
 #[derive(Clone, Debug)]
-pub(crate) struct Segment {
+pub(crate) struct PathSegment {
     pub(crate) reach: Reach,
     pub(crate) selectors: Vec<Selector>,
 }
@@ -59,20 +59,20 @@ pub(crate) enum Selector {
     Name(String),
     Wildcard,
     Index(i64),
-    Slice(Slice),
+    Slice(ArraySlice),
     /// The filter with this number in the selection.
     Filter(u32),
 }
 
 /// An array slice; `None` was omitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slice {
+pub(crate) struct ArraySlice {
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
     pub(crate) step: i64,
 }
 
-impl Slice {
+impl ArraySlice {
     /// Whether the elements that it selects depend on the length of the array, other than by existing.
     pub(crate) fn needs_length(&self) -> bool {
         let counts_from_end = |bound: Option<i64>| bound.is_some_and(|bound| bound < 0);
@@ -80,7 +80,8 @@ impl Slice {
         self.step < 0 || counts_from_end(self.start) || counts_from_end(self.end)
     }
 
-    /// Whether it selects element `index` of an array of `length` elements (RFC 9535, section 2.3.4.2.2). If [`Slice::needs_length`] is
+    /// Whether it selects element `index` of an array of `length` elements (RFC 9535, section 2.3.4.2.2). If [`ArraySlice::needs_length`]
+    /// is
     /// false, any `length` above `index` has the same result.
     pub(crate) fn selects(&self, index: i64, length: i64) -> bool {
         let from_start = |bound: i64| if bound >= 0 { bound } else { length + bound };
@@ -138,7 +139,7 @@ pub(crate) enum Operator {
 
 /// Where a query in a filter begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum QueryOrigin {
     /// At `$`: its result is the same for the whole document; the number identifies it in the selection.
     Root(u32),
     /// At `@`.
@@ -148,8 +149,8 @@ pub(crate) enum Origin {
 /// A query in a filter.
 #[derive(Clone, Debug)]
 pub(crate) struct FilterQuery {
-    pub(crate) origin: Origin,
-    pub(crate) query: Query,
+    pub(crate) origin: QueryOrigin,
+    pub(crate) query: JsonPathQuery,
 }
 
 /// An expression with a value, or Nothing.
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     /// RFC 9535, section 2.3.4.2.2, with the loops as written there.
-    fn selected_by_the_letter(slice: Slice, length: i64) -> Vec<i64> {
+    fn selected_by_the_letter(slice: ArraySlice, length: i64) -> Vec<i64> {
         let normalize = |bound: i64| if bound >= 0 { bound } else { length + bound };
         let (default_start, default_end) = if slice.step >= 0 { (0, length) } else { (length - 1, -length - 1) };
         let start = normalize(slice.start.unwrap_or(default_start));
@@ -228,7 +229,7 @@ mod tests {
     fn slices_select_as_the_loops_of_the_rfc() {
         for (start, end) in bounds().flat_map(|start| bounds().map(move |end| (start, end))) {
             for (step, length) in (-4..=4).flat_map(|step| (0..=6).map(move |length| (step, length))) {
-                let slice = Slice { start, end, step };
+                let slice = ArraySlice { start, end, step };
                 let selected: Vec<_> = (0..length).filter(|&index| slice.selects(index, length)).collect();
                 assert_eq!(selected, selected_by_the_letter(slice, length), "{slice:?} of {length}");
                 if !slice.needs_length() {

@@ -14,8 +14,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::fold::{OtherCase, fold_into, folded};
-use crate::selector::ast::{Query, Reach, Selector, Slice, index_selects};
+use crate::fold::{CaseFold, fold_into, folded};
+use crate::selector::ast::{ArraySlice, JsonPathQuery, Reach, Selector, index_selects};
 use crate::selector::coverage::Coverage;
 use crate::text::{may_unescape_to, unescape};
 
@@ -24,14 +24,14 @@ mod row;
 
 use path_names::Paths;
 pub(crate) use row::{AmbiguousName, Member};
-use row::{FOLDED_GROWTH_MAX, Row, by_length, length_bit, lengths};
+use row::{FOLDED_GROWTH_MAX, TransitionRow, by_length, length_bit, lengths};
 
 /// Number of sets above which all but those in use are evicted. Real selectors need a handful; consecutive descendant wildcards can need
 /// exponentially many.
 const SETS_MAX: usize = 4096;
 
 /// A state: numbers below the number of queries are the queries' ends, the others count the segments of all queries.
-type State = u32;
+type AutomatonState = u32;
 
 /// The number of a set of states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,15 +78,15 @@ pub(crate) enum Detail {
 
 /// The compiled queries; immutable, shared between documents.
 #[derive(Debug)]
-pub(crate) struct Program {
-    steps: Vec<Step>,
-    starts: Box<[State]>,
+pub(crate) struct CompiledQueries {
+    steps: Vec<StateStep>,
+    starts: Box<[AutomatonState]>,
     /// The number of queries, and thus of ends at the beginning of the states.
     queries: u32,
     /// Whether the elements selected depend on array lengths.
     needs_lengths: bool,
     /// The action for names that differ from those of the queries only in case.
-    other_case: OtherCase,
+    other_case: CaseFold,
     /// Whether a document is refused in which a name that a query looks for occurs twice in an object.
     refuses_duplicates: bool,
     /// If names that are paths are followed, the queries for these.
@@ -95,64 +95,65 @@ pub(crate) struct Program {
 
 /// The effect of a state on the children of its value.
 #[derive(Debug, Default)]
-struct Step {
+struct StateStep {
     /// The query that it belongs to.
     query: u32,
     /// The state of the children that it selects.
-    next: State,
+    next: AutomatonState,
     /// Whether the segment applies to all descendants.
     descends: bool,
     wildcard: bool,
     names: Vec<Box<str>>,
-    elements: Vec<Elements>,
+    elements: Vec<ElementSelector>,
 }
 
 /// A selector of array elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Elements {
+enum ElementSelector {
     Index(i64),
-    Slice(Slice),
+    Slice(ArraySlice),
 }
 
-impl Elements {
+impl ElementSelector {
     fn needs_length(&self) -> bool {
         match self {
-            Elements::Index(index) => *index < 0,
-            Elements::Slice(slice) => slice.needs_length(),
+            ElementSelector::Index(index) => *index < 0,
+            ElementSelector::Slice(slice) => slice.needs_length(),
         }
     }
 
     fn selects(&self, index: i64, length: i64) -> bool {
         match self {
-            Elements::Index(selector) => index_selects(*selector, index, length),
-            Elements::Slice(slice) => slice.selects(index, length),
+            ElementSelector::Index(selector) => index_selects(*selector, index, length),
+            ElementSelector::Slice(slice) => slice.selects(index, length),
         }
     }
 }
 
-impl Program {
+impl CompiledQueries {
     /// Compiles queries without filters.
-    pub(crate) fn new(queries: &[Query], other_case: OtherCase, refuses_duplicates: bool) -> Program {
+    pub(crate) fn new(queries: &[JsonPathQuery], other_case: CaseFold, refuses_duplicates: bool) -> CompiledQueries {
         let ends = 0..queries.len() as u32;
-        let mut steps: Vec<Step> = ends.map(|query| Step { query, next: query, ..Step::default() }).collect();
+        let mut steps: Vec<StateStep> =
+            ends.map(|query| StateStep { query, next: query, ..StateStep::default() }).collect();
         let mut starts = Vec::with_capacity(queries.len());
         for (end, query) in queries.iter().enumerate() {
-            let end = end as State;
-            let first = steps.len() as State;
-            let behind = first + query.segments.len() as State;
+            let end = end as AutomatonState;
+            let first = steps.len() as AutomatonState;
+            let behind = first + query.segments.len() as AutomatonState;
             starts.push(if query.segments.is_empty() { end } else { first });
             steps.extend(query.segments.iter().zip(first + 1..).map(|(segment, next)| {
                 let next = if next == behind { end } else { next };
                 let descends = segment.reach == Reach::Descendants;
-                let mut step = Step { query: end, next, descends, ..Step::default() };
+                let mut step = StateStep { query: end, next, descends, ..StateStep::default() };
                 segment.selectors.iter().for_each(|selector| step.add(selector));
                 step.settle();
                 step
             }));
         }
-        let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(Elements::needs_length);
+        let needs_lengths = steps.iter().flat_map(|step| &step.elements).any(ElementSelector::needs_length);
         let (starts, queries) = (starts.into(), queries.len() as u32);
-        Program { steps, starts, queries, needs_lengths, other_case, refuses_duplicates, paths: None }
+        CompiledQueries { steps, starts, queries, needs_lengths, other_case, refuses_duplicates, paths: None }
     }
 
     /// Whether values are found by the paths that names are, and in no other way.
@@ -171,13 +172,13 @@ impl Program {
     }
 }
 
-impl Step {
+impl StateStep {
     fn add(&mut self, selector: &Selector) {
         let elements = match selector {
             Selector::Wildcard => return self.wildcard = true,
             Selector::Name(name) => return self.names.push(name.as_str().into()),
-            Selector::Index(index) => Elements::Index(*index),
-            Selector::Slice(slice) => Elements::Slice(*slice),
+            Selector::Index(index) => ElementSelector::Index(*index),
+            Selector::Slice(slice) => ElementSelector::Slice(*slice),
             Selector::Filter(_) => unreachable!("queries with filters are not compiled to a program"),
         };
         self.elements.push(elements);
@@ -195,14 +196,14 @@ impl Step {
 /// A set of states, and its transitions once they were needed.
 #[derive(Debug)]
 struct Set {
-    states: Arc<[State]>,
+    states: Arc<[AutomatonState]>,
     /// Scalars of the document with this set, if it selects.
     scalars: u64,
-    row: Option<Box<Row>>,
+    row: Option<Box<TransitionRow>>,
 }
 
 impl Set {
-    fn new(states: Arc<[State]>) -> Self {
+    fn new(states: Arc<[AutomatonState]>) -> Self {
         Set { states, scalars: 0, row: None }
     }
 }
@@ -210,14 +211,14 @@ impl Set {
 /// The automaton's state for one document.
 #[derive(Debug)]
 pub(crate) struct Automaton {
-    program: Arc<Program>,
-    other_case: OtherCase,
+    program: Arc<CompiledQueries>,
+    other_case: CaseFold,
     follows_paths: bool,
     /// The ends of queries that select are below this one.
-    selecting: State,
+    selecting: AutomatonState,
     detail: Detail,
     sets: Vec<Set>,
-    ids: HashMap<Arc<[State]>, SetId>,
+    ids: HashMap<Arc<[AutomatonState]>, SetId>,
     start: SetId,
     /// Scalars by the query that selects them, excluding those counted by set.
     counted: Vec<u64>,
@@ -225,13 +226,13 @@ pub(crate) struct Automaton {
     /// The sets of members with the states that paths add.
     joined: HashMap<(SetId, SetId), SetId>,
     /// States under construction, and a name being unescaped: kept to reuse their memory.
-    scratch: Vec<State>,
+    scratch: Vec<AutomatonState>,
     name: String,
     folded: Vec<u8>,
 }
 
 impl Automaton {
-    pub(crate) fn new(program: Arc<Program>, detail: Detail) -> Self {
+    pub(crate) fn new(program: Arc<CompiledQueries>, detail: Detail) -> Self {
         let mut automaton = Automaton {
             sets: vec![Set::new(Arc::new([]))],
             ids: HashMap::new(),
@@ -319,7 +320,7 @@ impl Automaton {
         if row.names.is_empty() {
             return Ok(Member::unnamed(row.other));
         }
-        if self.other_case == OtherCase::Same {
+        if self.other_case == CaseFold::Same {
             return Ok(match escaped || !token.is_ascii() {
                 false => self.ascii_member_in_any_case(set, &token[1..token.len() - 1]),
                 true => self.member_in_any_case(set, token),
@@ -370,7 +371,7 @@ impl Automaton {
         row.named(name.as_bytes())
     }
 
-    /// Returns the set of element `index` of an array; `length` is used only if [`Program::needs_lengths`].
+    /// Returns the set of element `index` of an array; `length` is used only if [`CompiledQueries::needs_lengths`].
     #[inline]
     pub(crate) fn element(&mut self, set: SetId, index: u32, length: u32) -> SetId {
         if self.sets[set.index()].row.is_none() {
@@ -420,7 +421,7 @@ impl Automaton {
         if let Some(&id) = self.ids.get(&self.scratch[..]) {
             return id;
         }
-        let states: Arc<[State]> = self.scratch.as_slice().into();
+        let states: Arc<[AutomatonState]> = self.scratch.as_slice().into();
         let is_selected = states.first().is_some_and(|&state| state < self.selecting);
         let id = SetId::new(self.sets.len(), is_selected, wants_scalars && ends == states.len());
         self.sets.push(Set::new(Arc::clone(&states)));
@@ -441,7 +442,7 @@ impl Automaton {
         self.scratch.truncate(kept);
     }
 
-    fn number(&mut self, states: &[State]) -> SetId {
+    fn number(&mut self, states: &[AutomatonState]) -> SetId {
         self.scratch.clear();
         self.scratch.extend_from_slice(states);
         self.number_scratch()
@@ -455,9 +456,9 @@ impl Automaton {
         let ends = if self.detail == Detail::Scalars { program.queries } else { 0 };
         let stay = steps().filter(|(state, step)| step.descends || *state < ends).map(|(state, _)| state);
         let wild = steps().filter(|(_, step)| step.wildcard).map(|(_, step)| step.next);
-        let mut base: Vec<State> = stay.chain(wild).collect();
+        let mut base: Vec<AutomatonState> = stay.chain(wild).collect();
         normalize(&mut base);
-        let mut row = Row {
+        let mut row = TransitionRow {
             other: self.number(&base),
             names: Vec::new(),
             folded: Vec::new(),
@@ -467,18 +468,18 @@ impl Automaton {
             ranges: Vec::new(),
             last_element: (Vec::new(), SetId::NOTHING),
         };
-        let mut by_name: HashMap<Cow<'_, str>, Vec<State>> = HashMap::new();
+        let mut by_name: HashMap<Cow<'_, str>, Vec<AutomatonState>> = HashMap::new();
         for (_, step) in steps() {
             for name in &step.names {
                 let name = match self.other_case {
-                    OtherCase::Same => Cow::Owned(folded(name)),
-                    OtherCase::Refuse | OtherCase::Other => Cow::Borrowed(&**name),
+                    CaseFold::Same => Cow::Owned(folded(name)),
+                    CaseFold::Refuse | CaseFold::Other => Cow::Borrowed(&**name),
                 };
                 by_name.entry(name).or_insert_with(|| row.base.clone()).push(step.next);
             }
             for elements in &step.elements {
                 match elements {
-                    Elements::Index(index) if *index >= 0 => row.indexes.push((*index, step.next)),
+                    ElementSelector::Index(index) if *index >= 0 => row.indexes.push((*index, step.next)),
                     elements => row.ranges.push((*elements, step.next)),
                 }
             }
@@ -486,9 +487,9 @@ impl Automaton {
         row.names = by_name.iter().map(|(name, states)| (name.as_bytes().into(), self.number(states))).collect();
         row.names.sort_unstable_by(|(left, _), (right, _)| by_length(left, right));
         match self.other_case {
-            OtherCase::Refuse => row.guard(by_name.keys().map(|name| folded(name).into()).collect()),
-            OtherCase::Same => row.lengths = lengths(by_name.keys().map(|name| name.len())),
-            OtherCase::Other => {}
+            CaseFold::Refuse => row.guard(by_name.keys().map(|name| folded(name).into()).collect()),
+            CaseFold::Same => row.lengths = lengths(by_name.keys().map(|name| name.len())),
+            CaseFold::Other => {}
         }
         row.indexes.sort_unstable();
         self.sets[set.index()].row = Some(Box::new(row));
@@ -518,7 +519,7 @@ impl Automaton {
     }
 }
 
-fn normalize(states: &mut Vec<State>) {
+fn normalize(states: &mut Vec<AutomatonState>) {
     states.sort_unstable();
     states.dedup();
 }

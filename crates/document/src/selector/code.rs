@@ -2,7 +2,7 @@
 //! pause between any two visits of the document and resume later, unlike a recursive one.
 
 use super::ast::{
-    Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, PatternTest, Query,
+    Comparable, Comparison, Expression, Extent, FilterQuery, JsonPathQuery, Literal, Operator, PatternTest, QueryOrigin,
 };
 use super::pattern::FixedPattern;
 
@@ -10,7 +10,7 @@ use super::pattern::FixedPattern;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instruction {
     /// Evaluates the node list of the query with this number, for this use.
-    Walk(u32, Use),
+    Walk(u32, QueryUse),
     /// Pushes the literal with this number.
     Literal(u32),
     /// Replaces the operand on top of the stack by the result of the function `length`.
@@ -31,7 +31,7 @@ pub(crate) enum Instruction {
 
 /// The purpose of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum QueryUse {
     /// The verdict is whether there is a node.
     Exists,
     /// Pushes the number of nodes.
@@ -44,20 +44,20 @@ pub(crate) enum Use {
 
 /// The filters of a selection.
 #[derive(Debug, Default)]
-pub(crate) struct Code {
+pub(crate) struct FilterCode {
     instructions: Vec<Instruction>,
     /// The start of each filter.
     filters: Vec<u32>,
-    queries: Vec<(Origin, Query)>,
+    queries: Vec<(QueryOrigin, JsonPathQuery)>,
     literals: Vec<Literal>,
     patterns: Vec<FixedPattern>,
     root_queries: usize,
 }
 
-impl Code {
+impl FilterCode {
     /// Compiles filters, whose numbers are kept.
     pub(super) fn new(filters: Vec<Expression>, root_queries: usize) -> Self {
-        let mut code = Code { root_queries, ..Code::default() };
+        let mut code = FilterCode { root_queries, ..FilterCode::default() };
         for filter in filters {
             code.filters.push(code.next());
             code.expression(filter);
@@ -75,7 +75,7 @@ impl Code {
         self.instructions[at as usize]
     }
 
-    pub(crate) fn query(&self, number: u32) -> (Origin, &Query) {
+    pub(crate) fn query(&self, number: u32) -> (QueryOrigin, &JsonPathQuery) {
         let (origin, query) = &self.queries[number as usize];
         (*origin, query)
     }
@@ -106,7 +106,7 @@ impl Code {
                 self.expression(*inner);
                 self.instructions.push(Instruction::Not);
             }
-            Expression::Exists(query) => self.walk(query, Use::Exists),
+            Expression::Exists(query) => self.walk(query, QueryUse::Exists),
             Expression::Compare(comparison) => self.comparison(*comparison),
             Expression::Matches(test) => self.pattern_test(*test),
         }
@@ -138,9 +138,9 @@ impl Code {
                 self.literals.push(literal);
                 self.instructions.push(Instruction::Literal(self.literals.len() as u32 - 1));
             }
-            Comparable::Query(query) => self.walk(query, Use::Singular),
-            Comparable::Count(query) => self.walk(query, Use::Count),
-            Comparable::Value(query) => self.walk(query, Use::Single),
+            Comparable::Query(query) => self.walk(query, QueryUse::Singular),
+            Comparable::Count(query) => self.walk(query, QueryUse::Count),
+            Comparable::Value(query) => self.walk(query, QueryUse::Single),
             Comparable::Length(argument) => {
                 self.operand(*argument);
                 self.instructions.push(Instruction::Length);
@@ -148,7 +148,7 @@ impl Code {
         }
     }
 
-    fn walk(&mut self, query: FilterQuery, wanted: Use) {
+    fn walk(&mut self, query: FilterQuery, wanted: QueryUse) {
         self.queries.push((query.origin, query.query));
         self.instructions.push(Instruction::Walk(self.queries.len() as u32 - 1, wanted));
     }

@@ -2,7 +2,7 @@
 //! `{"card":{"number":1}}` as the same parameter, and many merge the sources.
 
 use super::Selection;
-use super::ast::{Query, Reach, Segment, Selector};
+use super::ast::{JsonPathQuery, PathSegment, Reach, Selector};
 
 /// The name of the parameter under which Rails puts a document that is a list.
 const ROOT_LIST: &str = "_json";
@@ -36,9 +36,9 @@ impl Selection {
     }
 }
 
-fn paths_of(query: &Query) -> Vec<FieldPath> {
+fn paths_of(query: &JsonPathQuery) -> Vec<FieldPath> {
     // What is below a selected value is selected too, so that `$.cards[*]` selects what `$.cards` does, as far as names show.
-    let names_only = |segment: &Segment| segment.selectors.iter().all(|it| matches!(it, Selector::Name(_)));
+    let names_only = |segment: &PathSegment| segment.selectors.iter().all(|it| matches!(it, Selector::Name(_)));
     let length = query.segments.iter().rposition(names_only).map_or(0, |last| last + 1);
     let Some((last, before)) = query.segments[..length].split_last() else { return Vec::new() };
     let descends = query.segments[..length].iter().any(|segment| segment.reach == Reach::Descendants);
@@ -60,7 +60,7 @@ fn paths_of(query: &Query) -> Vec<FieldPath> {
     paths
 }
 
-fn names(segment: &Segment) -> impl Iterator<Item = &str> {
+fn names(segment: &PathSegment) -> impl Iterator<Item = &str> {
     segment.selectors.iter().filter_map(|selector| match selector {
         Selector::Name(name) => Some(&**name),
         _ => None,
@@ -68,12 +68,12 @@ fn names(segment: &Segment) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a segment selects members of objects whatever their names are.
-fn selects_any_member(segment: &Segment) -> bool {
+fn selects_any_member(segment: &PathSegment) -> bool {
     segment.selectors.iter().any(|selector| matches!(selector, Selector::Wildcard | Selector::Filter(_)))
 }
 
 /// The paths to a name somewhere behind the first segment, if there is one.
-fn open_paths(first: Option<&Segment>, name: &str) -> Vec<FieldPath> {
+fn open_paths(first: Option<&PathSegment>, name: &str) -> Vec<FieldPath> {
     let below = |first: Option<&str>| FieldPath::Below { first: first.map(str::to_owned), name: name.to_owned() };
     match first {
         Some(first) if first.reach == Reach::Children => match first.selectors.iter().all(is_name) {
@@ -97,7 +97,7 @@ pub(crate) fn before_parenthesis(step: &str) -> &str {
 }
 
 /// All paths through the names of segments, with elements of lists; `None` if there are too many.
-fn exact_paths(segments: &[Segment]) -> Option<Vec<String>> {
+fn exact_paths(segments: &[PathSegment]) -> Option<Vec<String>> {
     let mut paths = vec![String::new()];
     for (at, segment) in segments.iter().enumerate() {
         // An element of a list has no name.
@@ -119,10 +119,10 @@ fn exact_paths(segments: &[Segment]) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::DocumentLimits;
 
     fn paths(selector: &str) -> Vec<String> {
-        let selection = Selection::parse(&[selector], &Limits::default()).unwrap();
+        let selection = Selection::parse(&[selector], &DocumentLimits::default()).unwrap();
         let written = |path: FieldPath| match path {
             FieldPath::Exactly(name) => name,
             FieldPath::Anywhere(name) => format!("..{name}"),

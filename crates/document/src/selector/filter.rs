@@ -3,8 +3,10 @@
 //! An operand is parsed first and checked by what follows it: before a comparison operator it must have a value, alone it must be a
 //! test. That is the whole type system, because the five registered functions take only values and nodes.
 
-use super::ast::{Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, Origin, PatternTest};
-use super::parser::{Fault, Parsed, Parser};
+use super::ast::{
+    Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, PatternTest, QueryOrigin,
+};
+use super::parser::{Parsed, Parser, SelectorFault};
 use crate::error::SelectorErrorKind;
 use crate::scan;
 
@@ -19,7 +21,7 @@ enum Operand {
 
 /// The operators as they are written; the last two are mirrored when the comparison is built.
 #[derive(Clone, Copy)]
-enum Written {
+enum WrittenOperator {
     Direct(Operator),
     Mirrored(Operator),
 }
@@ -90,8 +92,8 @@ impl Parser<'_> {
         let right = self.operand()?;
         let right = self.comparable(right, right_start)?;
         Ok(Expression::Compare(Box::new(match operator {
-            Written::Direct(operator) => Comparison { left, operator, right },
-            Written::Mirrored(operator) => Comparison { left: right, operator, right: left },
+            WrittenOperator::Direct(operator) => Comparison { left, operator, right },
+            WrittenOperator::Mirrored(operator) => Comparison { left: right, operator, right: left },
         })))
     }
 
@@ -132,14 +134,14 @@ impl Parser<'_> {
         }
     }
 
-    fn comparison_operator(&mut self) -> Option<Written> {
+    fn comparison_operator(&mut self) -> Option<WrittenOperator> {
         let table = [
-            ("==", Written::Direct(Operator::Equal)),
-            ("!=", Written::Direct(Operator::NotEqual)),
-            ("<=", Written::Direct(Operator::LessOrEqual)),
-            (">=", Written::Mirrored(Operator::LessOrEqual)),
-            ("<", Written::Direct(Operator::Less)),
-            (">", Written::Mirrored(Operator::Less)),
+            ("==", WrittenOperator::Direct(Operator::Equal)),
+            ("!=", WrittenOperator::Direct(Operator::NotEqual)),
+            ("<=", WrittenOperator::Direct(Operator::LessOrEqual)),
+            (">=", WrittenOperator::Mirrored(Operator::LessOrEqual)),
+            ("<", WrittenOperator::Direct(Operator::Less)),
+            (">", WrittenOperator::Mirrored(Operator::Less)),
         ];
         let (text, operator) = table.into_iter().find(|(text, _)| self.rest().starts_with(text))?;
         self.position += text.len();
@@ -151,9 +153,9 @@ impl Parser<'_> {
         match self.peek() {
             Some(b'\'' | b'"') => Ok(Operand::Value(Comparable::Literal(Literal::String(self.string()?)))),
             Some(b'-' | b'0'..=b'9') => Ok(Operand::Value(Comparable::Literal(self.number()?))),
-            Some(b'@') => Ok(Operand::Query(self.filter_query(Origin::Current)?)),
+            Some(b'@') => Ok(Operand::Query(self.filter_query(QueryOrigin::Current)?)),
             Some(b'$') => {
-                let origin = Origin::Root(self.parsed.root_queries);
+                let origin = QueryOrigin::Root(self.parsed.root_queries);
                 self.parsed.root_queries += 1;
                 Ok(Operand::Query(self.filter_query(origin)?))
             }
@@ -162,7 +164,7 @@ impl Parser<'_> {
         }
     }
 
-    fn filter_query(&mut self, origin: Origin) -> Parsed<FilterQuery> {
+    fn filter_query(&mut self, origin: QueryOrigin) -> Parsed<FilterQuery> {
         self.position += 1;
         Ok(FilterQuery { origin, query: self.segments()? })
     }
@@ -175,7 +177,7 @@ impl Parser<'_> {
                 self.position = end;
                 Ok(Literal::Number(text))
             }
-            Err(error) => Err(Fault { position: error.offset, kind: SelectorErrorKind::Expected("a digit") }),
+            Err(error) => Err(SelectorFault { position: error.offset, kind: SelectorErrorKind::Expected("a digit") }),
         }
     }
 
@@ -206,14 +208,14 @@ impl Parser<'_> {
             "length" | "count" | "value" => 1,
             "match" | "search" => 2,
             _ => {
-                return Err(Fault { position: start, kind: SelectorErrorKind::UnknownFunction });
+                return Err(SelectorFault { position: start, kind: SelectorErrorKind::UnknownFunction });
             }
         };
         self.descend()?;
         let arguments = self.arguments()?;
         self.depth -= 1;
         if arguments.len() != arguments_max {
-            return Err(Fault { position: start, kind: SelectorErrorKind::ArgumentCount(arguments_max) });
+            return Err(SelectorFault { position: start, kind: SelectorErrorKind::ArgumentCount(arguments_max) });
         }
         let mut arguments = arguments.into_iter();
         let mut argument = || arguments.next().expect("counted above");
@@ -266,12 +268,12 @@ impl Parser<'_> {
     }
 
     fn ill_typed<T>(&self, position: usize, what: &'static str) -> Parsed<T> {
-        Err(Fault { position, kind: SelectorErrorKind::Type(what) })
+        Err(SelectorFault { position, kind: SelectorErrorKind::Type(what) })
     }
 
     fn count_pattern(&mut self, position: usize) -> Parsed<()> {
         if self.parsed.patterns >= self.limits.patterns_max {
-            return Err(Fault { position, kind: SelectorErrorKind::TooManyPatterns(self.limits.patterns_max) });
+            return Err(SelectorFault { position, kind: SelectorErrorKind::TooManyPatterns(self.limits.patterns_max) });
         }
         self.parsed.patterns += 1;
         Ok(())

@@ -28,8 +28,8 @@ pub(super) fn parse(pattern: &str, size_max: usize) -> Result<Option<Hir>, TooLa
     let mut parser = Parser { rest: pattern, depth: 0, ranges_left: (size_max / RANGE_SIZE_MIN).max(1) };
     match parser.branches() {
         Ok(hir) if parser.rest.is_empty() => Ok(Some(hir)),
-        Ok(_) | Err(Fault::Grammar) => Ok(None),
-        Err(Fault::TooLarge) => Err(TooLarge),
+        Ok(_) | Err(RegexpError::Grammar) => Ok(None),
+        Err(RegexpError::TooLarge) => Err(TooLarge),
     }
 }
 
@@ -67,13 +67,13 @@ static CHARACTERS: LazyLock<[[ClassUnicode; 2]; CATEGORIES.len()]> = LazyLock::n
     })
 });
 
-enum Fault {
+enum RegexpError {
     /// It is not an I-Regexp.
     Grammar,
     TooLarge,
 }
 
-type Parsed<T> = Result<T, Fault>;
+type Parsed<T> = Result<T, RegexpError>;
 
 /// One of [`CATEGORIES`], or all characters that are not in it.
 #[derive(Clone, Copy)]
@@ -94,7 +94,7 @@ impl Category {
 }
 
 /// The character after a backslash.
-enum Escape {
+enum RegexpEscape {
     Character(char),
     Category(Category),
 }
@@ -139,13 +139,13 @@ impl Parser<'_> {
             '(' => self.group()?,
             '[' => self.class()?,
             '\\' => match self.escape()? {
-                Escape::Character(character) => literal(character),
-                Escape::Category(category) => {
+                RegexpEscape::Character(character) => literal(character),
+                RegexpEscape::Category(category) => {
                     self.count_ranges(category.characters().ranges().len())?;
                     Hir::class(Class::Unicode(category.characters().clone()))
                 }
             },
-            '*' | '+' | '?' | '{' | '}' | ']' => return Err(Fault::Grammar),
+            '*' | '+' | '?' | '{' | '}' | ']' => return Err(RegexpError::Grammar),
             '^' => Hir::look(Look::Start),
             '$' => Hir::look(Look::End),
             plain => literal(plain),
@@ -156,11 +156,11 @@ impl Parser<'_> {
     fn group(&mut self) -> Parsed<Hir> {
         self.depth += 1;
         if self.depth > GROUP_DEPTH_MAX {
-            return Err(Fault::Grammar);
+            return Err(RegexpError::Grammar);
         }
         let inner = self.branches()?;
         self.depth -= 1;
-        if self.take()? == ')' { Ok(inner) } else { Err(Fault::Grammar) }
+        if self.take()? == ')' { Ok(inner) } else { Err(RegexpError::Grammar) }
     }
 
     /// `[ quantifier ]`: `*`, `+`, `?`, `{n}`, `{n,}` or `{n,m}`.
@@ -170,8 +170,8 @@ impl Parser<'_> {
             Some('+') => (1, None),
             Some('?') => (0, Some(1)),
             Some('{') => {
-                let (range, rest) = self.rest[1..].split_once('}').ok_or(Fault::Grammar)?;
-                let bounds = bounds(range).ok_or(Fault::Grammar)?;
+                let (range, rest) = self.rest[1..].split_once('}').ok_or(RegexpError::Grammar)?;
+                let bounds = bounds(range).ok_or(RegexpError::Grammar)?;
                 self.rest = rest;
                 return Ok(repeated(atom, bounds));
             }
@@ -182,22 +182,22 @@ impl Parser<'_> {
     }
 
     /// `SingleCharEsc` or `charClassEsc`, after the backslash.
-    fn escape(&mut self) -> Parsed<Escape> {
+    fn escape(&mut self) -> Parsed<RegexpEscape> {
         let character = match self.take()? {
             'n' => '\n',
             'r' => '\r',
             't' => '\t',
             kind @ ('p' | 'P') => {
                 let named = self.rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-                let (category, rest) = named.ok_or(Fault::Grammar)?;
-                let number = CATEGORIES.iter().position(|known| *known == category).ok_or(Fault::Grammar)?;
+                let (category, rest) = named.ok_or(RegexpError::Grammar)?;
+                let number = CATEGORIES.iter().position(|known| *known == category).ok_or(RegexpError::Grammar)?;
                 self.rest = rest;
-                return Ok(Escape::Category(Category { number, is_negated: kind == 'P' }));
+                return Ok(RegexpEscape::Category(Category { number, is_negated: kind == 'P' }));
             }
             plain if SINGLE_ESCAPES.contains(plain) => plain,
-            _ => return Err(Fault::Grammar),
+            _ => return Err(RegexpError::Grammar),
         };
-        Ok(Escape::Character(character))
+        Ok(RegexpEscape::Character(character))
     }
 
     /// `charClassExpr`, after its `[`: an optional `^`, then at least one character, range or category; `-` is literal only at
@@ -216,7 +216,7 @@ impl Parser<'_> {
                 ']' if !is_first => break,
                 '-' if is_first || self.rest.starts_with(']') => ranges.push(ClassUnicodeRange::new('-', '-')),
                 '\\' if self.rest.starts_with(['p', 'P']) => {
-                    let Escape::Category(category) = self.escape()? else { return Err(Fault::Grammar) };
+                    let RegexpEscape::Category(category) = self.escape()? else { return Err(RegexpError::Grammar) };
                     if categories & category.bit() == 0 {
                         categories |= category.bit();
                         self.count_ranges(category.characters().ranges().len())?;
@@ -245,28 +245,28 @@ impl Parser<'_> {
         self.take()?;
         let last = self.take()?;
         let last = self.class_character(last)?;
-        if first <= last { Ok(ClassUnicodeRange::new(first, last)) } else { Err(Fault::Grammar) }
+        if first <= last { Ok(ClassUnicodeRange::new(first, last)) } else { Err(RegexpError::Grammar) }
     }
 
     fn class_character(&mut self, character: char) -> Parsed<char> {
         match character {
             '\\' => match self.escape()? {
-                Escape::Character(character) => Ok(character),
-                Escape::Category(_) => Err(Fault::Grammar),
+                RegexpEscape::Character(character) => Ok(character),
+                RegexpEscape::Category(_) => Err(RegexpError::Grammar),
             },
-            '-' | '[' | ']' => Err(Fault::Grammar),
+            '-' | '[' | ']' => Err(RegexpError::Grammar),
             plain => Ok(plain),
         }
     }
 
     fn count_ranges(&mut self, count: usize) -> Parsed<()> {
-        self.ranges_left = self.ranges_left.checked_sub(count).ok_or(Fault::TooLarge)?;
+        self.ranges_left = self.ranges_left.checked_sub(count).ok_or(RegexpError::TooLarge)?;
         Ok(())
     }
 
     fn take(&mut self) -> Parsed<char> {
         let mut characters = self.rest.chars();
-        let character = characters.next().ok_or(Fault::Grammar)?;
+        let character = characters.next().ok_or(RegexpError::Grammar)?;
         self.rest = characters.as_str();
         Ok(character)
     }

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use super::ast::{Query, Reach, Segment, Selector};
-use super::automaton::Program;
-use super::code::Code;
+use super::ast::{JsonPathQuery, PathSegment, Reach, Selector};
+use super::automaton::CompiledQueries;
+use super::code::FilterCode;
 use super::{Compiled, Selection};
-use crate::fold::OtherCase;
+use crate::fold::CaseFold;
 
 /// A step of the path to a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum MemberStep {
     Name(String),
     /// An element of a list, which some send as an object with numbers for names.
     Element(i64),
@@ -31,29 +31,32 @@ impl Selection {
     pub fn guard<'n>(
         names: impl IntoIterator<Item = &'n str>,
         hidden: &[Selection],
-        other_case: OtherCase,
+        other_case: CaseFold,
     ) -> Option<Selection> {
-        let is_hidden = |path: &Vec<Step>| hidden.iter().flat_map(Selection::queries).any(|query| covers(query, path));
-        let mut paths: Vec<Vec<Step>> = names.into_iter().flat_map(paths).filter(|path| !is_hidden(path)).collect();
+        let is_hidden =
+            |path: &Vec<MemberStep>| hidden.iter().flat_map(Selection::queries).any(|query| covers(query, path));
+        let mut paths: Vec<Vec<MemberStep>> =
+            names.into_iter().flat_map(paths).filter(|path| !is_hidden(path)).collect();
         paths.sort();
         paths.dedup();
         let (single, longer): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| path.len() == 1);
-        let mut queries: Vec<Query> = Vec::new();
+        let mut queries: Vec<JsonPathQuery> = Vec::new();
         if !single.is_empty() {
-            let selectors = single.into_iter().flatten().flat_map(Step::selectors).collect();
-            queries.push(Query { segments: vec![Segment { reach: Reach::Children, selectors }] });
+            let selectors = single.into_iter().flatten().flat_map(MemberStep::selectors).collect();
+            queries.push(JsonPathQuery { segments: vec![PathSegment { reach: Reach::Children, selectors }] });
         }
-        let segment = |step: Step| Segment { reach: Reach::Children, selectors: step.selectors() };
-        queries.extend(longer.into_iter().map(|path| Query { segments: path.into_iter().map(segment).collect() }));
+        let segment = |step: MemberStep| PathSegment { reach: Reach::Children, selectors: step.selectors() };
+        queries
+            .extend(longer.into_iter().map(|path| JsonPathQuery { segments: path.into_iter().map(segment).collect() }));
         let fields = queries.len();
         for _ in 0..2 {
-            queries.extend(hidden.iter().flat_map(Selection::queries).map(Query::by_names));
+            queries.extend(hidden.iter().flat_map(Selection::queries).map(JsonPathQuery::by_names));
         }
         if queries.is_empty() {
             return None;
         }
-        let program = Program::new(&queries, other_case, false).finding_paths(fields);
-        let (code, program) = (Code::new(Vec::new(), 0), Some(Arc::new(program)));
+        let program = CompiledQueries::new(&queries, other_case, false).finding_paths(fields);
+        let (code, program) = (FilterCode::new(Vec::new(), 0), Some(Arc::new(program)));
         Some(Selection {
             compiled: Arc::new(Compiled { queries, code, program, sieve: None, other_case, is_unambiguous: true }),
         })
@@ -65,27 +68,27 @@ impl Selection {
     }
 }
 
-impl Step {
-    fn new(text: &str) -> Step {
+impl MemberStep {
+    fn new(text: &str) -> MemberStep {
         match text.parse::<u32>() {
-            _ if text.is_empty() => Step::AnyElement,
-            Ok(index) if text == index.to_string() => Step::Element(index.into()),
-            _ => Step::Name(text.to_owned()),
+            _ if text.is_empty() => MemberStep::AnyElement,
+            Ok(index) if text == index.to_string() => MemberStep::Element(index.into()),
+            _ => MemberStep::Name(text.to_owned()),
         }
     }
 
     fn selectors(self) -> Vec<Selector> {
         match self {
-            Step::Name(name) => vec![Selector::Name(name)],
-            Step::Element(index) => vec![Selector::Name(index.to_string()), Selector::Index(index)],
-            Step::AnyElement => vec![Selector::Wildcard],
+            MemberStep::Name(name) => vec![Selector::Name(name)],
+            MemberStep::Element(index) => vec![Selector::Name(index.to_string()), Selector::Index(index)],
+            MemberStep::AnyElement => vec![Selector::Wildcard],
         }
     }
 }
 
 /// The paths by which frameworks read a member as the field of this name. Elements at the end of a name belong to the list.
-fn paths(name: &str) -> Vec<Vec<Step>> {
-    let mut paths = vec![vec![Step::Name(name.to_owned())]];
+fn paths(name: &str) -> Vec<Vec<MemberStep>> {
+    let mut paths = vec![vec![MemberStep::Name(name.to_owned())]];
     let (root, rest) = name.split_at(name.find('[').unwrap_or(name.len()));
     let mut behind = Vec::new();
     let mut open = rest;
@@ -97,29 +100,30 @@ fn paths(name: &str) -> Vec<Vec<Step>> {
         // PHP writes the first name so.
         let of_php = root.replace([' ', '.'], "_");
         for root in [root, &of_php] {
-            let steps = behind.iter().map(|step| Step::new(step));
-            paths.push(std::iter::once(Step::Name(root.to_owned())).chain(steps).collect());
+            let steps = behind.iter().map(|step| MemberStep::new(step));
+            paths.push(std::iter::once(MemberStep::Name(root.to_owned())).chain(steps).collect());
         }
         let dotted = root.split('.').chain(behind.iter().flat_map(|step| step.split('.')));
-        let steps =
-            dotted.enumerate().map(|(at, step)| if at == 0 { Step::Name(step.to_owned()) } else { Step::new(step) });
+        let steps = dotted
+            .enumerate()
+            .map(|(at, step)| if at == 0 { MemberStep::Name(step.to_owned()) } else { MemberStep::new(step) });
         paths.push(steps.collect());
     }
     for path in &mut paths {
-        let length = path.iter().rposition(|step| matches!(step, Step::Name(_))).map_or(0, |last| last + 1);
+        let length = path.iter().rposition(|step| matches!(step, MemberStep::Name(_))).map_or(0, |last| last + 1);
         path.truncate(length);
     }
-    paths.retain(|path| matches!(path.first(), Some(Step::Name(name)) if !name.trim().is_empty()));
+    paths.retain(|path| matches!(path.first(), Some(MemberStep::Name(name)) if !name.trim().is_empty()));
     paths
 }
 
 /// Whether the query selects the value at this path in every document that has one, or a value that holds it.
-fn covers(query: &Query, path: &[Step]) -> bool {
-    let selects = |(segment, step): (&Segment, &Step)| {
+fn covers(query: &JsonPathQuery, path: &[MemberStep]) -> bool {
+    let selects = |(segment, step): (&PathSegment, &MemberStep)| {
         segment.reach == Reach::Children
             && segment.selectors.iter().any(|selector| match (selector, step) {
                 (Selector::Wildcard, _) => true,
-                (Selector::Name(name), Step::Name(step)) => name == step,
+                (Selector::Name(name), MemberStep::Name(step)) => name == step,
                 _ => false,
             })
     };
@@ -130,16 +134,16 @@ fn covers(query: &Query, path: &[Step]) -> bool {
 mod tests {
     use super::*;
     use crate::error::DocumentErrorKind;
-    use crate::limits::Limits;
-    use crate::walker::{Progress, Purpose, Walker};
+    use crate::limits::DocumentLimits;
+    use crate::walker::{Purpose, WalkProgress, Walker};
 
     /// The values that are found, or where a name is refused.
     fn search(
         (names, hidden): (&[&str], &[&str]),
-        other_case: OtherCase,
+        other_case: CaseFold,
         document: &str,
     ) -> Result<Vec<String>, (DocumentErrorKind, usize)> {
-        let limits = Limits::default();
+        let limits = DocumentLimits::default();
         let hidden = Selection::parse(hidden, &limits).unwrap();
         let Some(selection) = Selection::guard(names.iter().copied(), &[hidden], other_case) else {
             return Ok(Vec::new());
@@ -147,13 +151,13 @@ mod tests {
         let mut walker = Walker::new(document.as_bytes(), &selection, Purpose::Encrypt, &limits).unwrap();
         let mut matches = Vec::new();
         while walker.next_batch(&mut matches, 1000, 1 << 20).map_err(|error| (error.kind, error.offset))?
-            == Progress::More
+            == WalkProgress::More
         {}
         Ok(matches.into_iter().map(|found| document[found.start..found.end].to_owned()).collect())
     }
 
     fn found(names: &[&str], hidden: &[&str], document: &str) -> Vec<String> {
-        search((names, hidden), OtherCase::Same, document).unwrap()
+        search((names, hidden), CaseFold::Same, document).unwrap()
     }
 
     #[test]
@@ -195,14 +199,14 @@ mod tests {
             ("card[number]", "$['card[number]','card']"),
             ("cards[][number]", "$['cards[][number]','cards']"),
         ] {
-            let hidden = Selection::parse(&[selector], &Limits::default()).unwrap();
-            let guard = Selection::guard([name], &[hidden], OtherCase::Same).expect("a guard of names");
+            let hidden = Selection::parse(&[selector], &DocumentLimits::default()).unwrap();
+            let guard = Selection::guard([name], &[hidden], CaseFold::Same).expect("a guard of names");
             assert!(guard.has_paths_alone(), "{name} and {selector}");
         }
         for (name, selector) in [("pin", "$.PIN"), ("pin", "$.pin.a"), ("pin", "$[0]"), ("pin", "$[?@.a]")] {
             assert_eq!(found(&[name], &[selector], r#"{"pin":1}"#), ["1"], "{name} and {selector}");
         }
-        assert!(Selection::guard([], &[], OtherCase::Same).is_none());
+        assert!(Selection::guard([], &[], CaseFold::Same).is_none());
     }
 
     #[test]
@@ -250,7 +254,7 @@ mod tests {
         ] {
             for name in names {
                 let document = r#"{"card":{"number":1},"x":[],"NAME":2,"z":"3"}"#.replace("NAME", name);
-                let of = |document: &str| search((&[], &[selector]), OtherCase::Same, document);
+                let of = |document: &str| search((&[], &[selector]), CaseFold::Same, document);
                 assert_eq!(of(&document), Ok(vec!["2".to_owned()]), "{selector} and {name}");
                 let below = format!(r#"{{"a":1,"b":[{{}}],"c":{document}}}"#);
                 let is_anywhere = selector.starts_with("$..");
@@ -261,7 +265,7 @@ mod tests {
             }
         }
         let case = |case| search((&[], &["$.card.number"]), case, r#"{"Card.number":1}"#).unwrap().len();
-        assert_eq!((case(OtherCase::Same), case(OtherCase::Other)), (1, 0));
+        assert_eq!((case(CaseFold::Same), case(CaseFold::Other)), (1, 0));
         for (selector, document) in [
             ("$.card.billing.number", r#"{"card.billing":{"x":1,"number":2}}"#),
             ("$.users.*.ssn", r#"{"users":{".ssn":2}}"#),
@@ -271,14 +275,14 @@ mod tests {
             ("$.card.number", r#"{"__proto__":{"card":{"number":2}}}"#),
             ("$.card.number", r#"{"card":{"__pr\u006fto__":{"x":1,"number":2}}}"#),
         ] {
-            let found = search((&[], &[selector]), OtherCase::Other, document).unwrap();
+            let found = search((&[], &[selector]), CaseFold::Other, document).unwrap();
             assert_eq!(found.first().map(String::as_str), Some("2"), "{selector} in {document}");
         }
         for document in [r#"{"card":{"number(1i)":1}}"#, r#"{"card.number":1}"#] {
-            assert_eq!(search((&["card[number]"], &[]), OtherCase::Other, document).unwrap(), ["1"], "{document}");
+            assert_eq!(search((&["card[number]"], &[]), CaseFold::Other, document).unwrap(), ["1"], "{document}");
         }
         let both: (&[&str], &[&str]) = (&["cards[0][cvc]"], &["$.cards[0].number"]);
-        assert_eq!(search(both, OtherCase::Same, r#"{"cards[0].number":1}"#).unwrap(), ["1"]);
+        assert_eq!(search(both, CaseFold::Same, r#"{"cards[0].number":1}"#).unwrap(), ["1"]);
     }
 
     #[test]
@@ -304,17 +308,13 @@ mod tests {
             (&[], "card.number"),
         ] {
             let document = format!(r#"{{"{name}":1,"é":[1.5,"a.number"]}}"#);
-            assert_eq!(
-                search((&[], selectors), OtherCase::Same, &document),
-                Ok(Vec::new()),
-                "{selectors:?} and {name}"
-            );
+            assert_eq!(search((&[], selectors), CaseFold::Same, &document), Ok(Vec::new()), "{selectors:?} and {name}");
         }
     }
 
     #[test]
     fn long_names_with_characters_of_paths_are_refused() {
-        let of = |name: String| search((&[], &["$.card.number"]), OtherCase::Same, &format!(r#"{{"{name}":1}}"#));
+        let of = |name: String| search((&[], &["$.card.number"]), CaseFold::Same, &format!(r#"{{"{name}":1}}"#));
         assert_eq!(of("a".repeat(100_000)), Ok(Vec::new()));
         assert_eq!(of("a.".repeat(4095)), Ok(Vec::new()));
         assert_eq!(of("a.".repeat(4096)), Err((DocumentErrorKind::PathName, 1)));
@@ -330,7 +330,7 @@ mod tests {
             format!(r#""{}":0"#, (0..12).map(|step| format!("a{}.", (at * 7 + step * step) % 20)).collect::<String>())
         };
         let document = format!("{{{}}}", (0..400).map(member).collect::<Vec<_>>().join(","));
-        let result = search((&[], &selectors), OtherCase::Same, &document);
+        let result = search((&[], &selectors), CaseFold::Same, &document);
         assert!(matches!(result, Ok(_) | Err((DocumentErrorKind::PathName, _))), "{result:?}");
     }
 }

@@ -15,14 +15,14 @@ pub(crate) mod pattern;
 use std::sync::Arc;
 
 use crate::error::{SelectorError, SelectorErrorKind};
-use crate::fold::OtherCase;
-use crate::limits::Limits;
-use ast::{Query, Selector};
-use automaton::Program;
-use code::Code;
+use crate::fold::CaseFold;
+use crate::limits::DocumentLimits;
+use ast::{JsonPathQuery, Selector};
+use automaton::CompiledQueries;
+use code::FilterCode;
 pub use fields::FieldPath;
 pub(crate) use fields::before_parenthesis;
-use parser::{Counts, Parser};
+use parser::{Parser, SelectorTotals};
 
 /// The selected values of a document: the union of any number of RFC 9535 selectors.
 ///
@@ -35,32 +35,32 @@ pub struct Selection {
 
 #[derive(Debug)]
 struct Compiled {
-    queries: Vec<Query>,
+    queries: Vec<JsonPathQuery>,
     /// The byte code of the filters of all queries.
-    code: Code,
+    code: FilterCode,
     /// The automaton's program; `None` if a filter needs the tree.
-    program: Option<Arc<Program>>,
+    program: Option<Arc<CompiledQueries>>,
     /// If a walk reads documents more than once, the program of the same queries with any element or member where these need to know more
     /// of it than its path: what it does not select is not selected.
-    sieve: Option<Arc<Program>>,
-    other_case: OtherCase,
+    sieve: Option<Arc<CompiledQueries>>,
+    other_case: CaseFold,
     is_unambiguous: bool,
 }
 
 /// Builds a selection selector by selector, for callers that must yield in between.
 #[derive(Debug)]
 pub struct SelectionBuilder {
-    limits: Limits,
-    queries: Vec<Query>,
-    parsed: Counts,
-    other_case: OtherCase,
+    limits: DocumentLimits,
+    queries: Vec<JsonPathQuery>,
+    parsed: SelectorTotals,
+    other_case: CaseFold,
     is_unambiguous: bool,
 }
 
 impl Selection {
     /// Every scalar of a document: the selector `$`.
     pub fn everything() -> Selection {
-        Selection::compile(vec![Query::default()], Code::default(), OtherCase::Other, false)
+        Selection::compile(vec![JsonPathQuery::default()], FilterCode::default(), CaseFold::Other, false)
     }
 
     /// Compiles selectors; their union is selected. Without selectors nothing is selected. Patterns of `match` and `search` are compiled
@@ -68,26 +68,26 @@ impl Selection {
     ///
     /// # Errors
     /// The first selector that is not well-formed and well-typed by RFC 9535, or that exceeds a limit.
-    pub fn parse(selectors: &[impl AsRef<str>], limits: &Limits) -> Result<Selection, SelectorError> {
+    pub fn parse(selectors: &[impl AsRef<str>], limits: &DocumentLimits) -> Result<Selection, SelectorError> {
         let mut builder = Selection::builder(limits);
         selectors.iter().try_for_each(|selector| builder.add(selector.as_ref()))?;
         Ok(builder.finish())
     }
 
     /// Creates a builder without selectors.
-    pub fn builder(limits: &Limits) -> SelectionBuilder {
-        let (queries, parsed, other_case) = (Vec::new(), Counts::default(), OtherCase::default());
+    pub fn builder(limits: &DocumentLimits) -> SelectionBuilder {
+        let (queries, parsed, other_case) = (Vec::new(), SelectorTotals::default(), CaseFold::default());
         SelectionBuilder { limits: limits.clone(), queries, parsed, other_case, is_unambiguous: false }
     }
 
-    fn compile(queries: Vec<Query>, code: Code, other_case: OtherCase, is_unambiguous: bool) -> Selection {
-        let streams = !queries.iter().any(Query::has_filter);
-        let program = streams.then(|| Arc::new(Program::new(&queries, other_case, is_unambiguous)));
+    fn compile(queries: Vec<JsonPathQuery>, code: FilterCode, other_case: CaseFold, is_unambiguous: bool) -> Selection {
+        let streams = !queries.iter().any(JsonPathQuery::has_filter);
+        let program = streams.then(|| Arc::new(CompiledQueries::new(&queries, other_case, is_unambiguous)));
         let is_one_pass = program.as_ref().is_some_and(|program| !program.needs_lengths());
         let sieve = (!is_one_pass).then(|| {
-            let queries: Vec<Query> = queries.iter().map(Query::by_names).collect();
-            let case = if other_case == OtherCase::Other { OtherCase::Other } else { OtherCase::Same };
-            Arc::new(Program::new(&queries, case, false))
+            let queries: Vec<JsonPathQuery> = queries.iter().map(JsonPathQuery::by_names).collect();
+            let case = if other_case == CaseFold::Other { CaseFold::Other } else { CaseFold::Same };
+            Arc::new(CompiledQueries::new(&queries, case, false))
         });
         Selection { compiled: Arc::new(Compiled { queries, code, program, sieve, other_case, is_unambiguous }) }
     }
@@ -116,12 +116,12 @@ impl Selection {
         Some(names)
     }
 
-    pub(crate) fn program(&self) -> Option<&Arc<Program>> {
+    pub(crate) fn program(&self) -> Option<&Arc<CompiledQueries>> {
         self.compiled.program.as_ref()
     }
 
     /// See [`Compiled::sieve`].
-    pub(crate) fn sieve(&self) -> Option<&Arc<Program>> {
+    pub(crate) fn sieve(&self) -> Option<&Arc<CompiledQueries>> {
         self.compiled.sieve.as_ref()
     }
 
@@ -131,7 +131,7 @@ impl Selection {
     }
 
     /// The action for names that differ from those of the selectors only in case.
-    pub fn other_case(&self) -> OtherCase {
+    pub fn other_case(&self) -> CaseFold {
         self.compiled.other_case
     }
 
@@ -141,11 +141,11 @@ impl Selection {
         self.compiled.is_unambiguous
     }
 
-    pub(crate) fn queries(&self) -> &[Query] {
+    pub(crate) fn queries(&self) -> &[JsonPathQuery] {
         &self.compiled.queries
     }
 
-    pub(crate) fn code(&self) -> &Code {
+    pub(crate) fn code(&self) -> &FilterCode {
         &self.compiled.code
     }
 }
@@ -153,7 +153,7 @@ impl Selection {
 impl SelectionBuilder {
     /// Sets the action for members whose names differ from those of the selectors only in case; by default they are other names.
     #[must_use]
-    pub fn other_case(self, other_case: OtherCase) -> Self {
+    pub fn other_case(self, other_case: CaseFold) -> Self {
         SelectionBuilder { other_case, ..self }
     }
 
@@ -185,7 +185,7 @@ impl SelectionBuilder {
 
     /// Compiles the selectors.
     pub fn finish(self) -> Selection {
-        let code = Code::new(self.parsed.filters, self.parsed.root_queries as usize);
+        let code = FilterCode::new(self.parsed.filters, self.parsed.root_queries as usize);
         Selection::compile(self.queries, code, self.other_case, self.is_unambiguous)
     }
 }

@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use super::Selection;
-use super::ast::{Query, Reach, Segment, Selector};
-use crate::fold::{OtherCase, folded};
+use super::ast::{JsonPathQuery, PathSegment, Reach, Selector};
+use crate::fold::{CaseFold, folded};
 
 impl Selection {
     /// Whether some document has a scalar that both selections select, as far as names and indexes tell: filters, slices and indexes
     /// from the end are taken to match. The work is the product of the numbers of segments.
     pub fn may_overlap(&self, other: &Selection) -> bool {
-        let ignores_case = self.other_case() == OtherCase::Same || other.other_case() == OtherCase::Same;
+        let ignores_case = self.other_case() == CaseFold::Same || other.other_case() == CaseFold::Same;
         self.overlaps(other, ignores_case)
     }
 
     /// Whether some document has a scalar that both selections select for a reader that ignores the case of names, which one of them at
     /// least does not exclude ([`OtherCase::Other`]).
     pub fn may_be_confused_with(&self, other: &Selection) -> bool {
-        let excludes = |selection: &Selection| selection.other_case() == OtherCase::Other;
+        let excludes = |selection: &Selection| selection.other_case() == CaseFold::Other;
         self.overlaps(other, !excludes(self) || !excludes(other))
     }
 
@@ -29,7 +29,7 @@ impl Selection {
 
 /// Follows all paths on which both queries match: each state is the number of segments that have matched. A query that has matched as a
 /// whole selects everything below.
-fn may_overlap(one: &Query, other: &Query, ignores_case: bool) -> bool {
+fn may_overlap(one: &JsonPathQuery, other: &JsonPathQuery, ignores_case: bool) -> bool {
     let ends = (one.segments.len(), other.segments.len());
     let mut open = vec![(0, 0)];
     let mut seen = BTreeSet::from([(0, 0)]);
@@ -38,7 +38,7 @@ fn may_overlap(one: &Query, other: &Query, ignores_case: bool) -> bool {
             return true;
         }
         let (segment, other_segment) = (one.segments.get(at), other.segments.get(other_at));
-        let may_wait = |segment: Option<&Segment>| segment.is_none_or(|it| it.reach == Reach::Descendants);
+        let may_wait = |segment: Option<&PathSegment>| segment.is_none_or(|it| it.reach == Reach::Descendants);
         let mut next = Vec::new();
         if segment.is_some() && may_wait(other_segment) {
             next.push((at + 1, other_at));
@@ -57,7 +57,7 @@ fn may_overlap(one: &Query, other: &Query, ignores_case: bool) -> bool {
 }
 
 /// Whether a child can match both segments.
-fn may_match_alike(one: &Segment, other: &Segment, ignores_case: bool) -> bool {
+fn may_match_alike(one: &PathSegment, other: &PathSegment, ignores_case: bool) -> bool {
     one.selectors.iter().any(|one| other.selectors.iter().any(|other| may_select_alike(one, other, ignores_case)))
 }
 
@@ -76,10 +76,10 @@ fn may_select_alike(one: &Selector, other: &Selector, ignores_case: bool) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Limits;
+    use crate::limits::DocumentLimits;
 
     fn overlap(one: &str, other: &str) -> bool {
-        let parse = |selector| Selection::parse(&[selector], &Limits::default()).unwrap();
+        let parse = |selector| Selection::parse(&[selector], &DocumentLimits::default()).unwrap();
         let found = parse(one).may_overlap(&parse(other));
         assert_eq!(parse(other).may_overlap(&parse(one)), found, "{one} and {other}");
         found
@@ -123,26 +123,26 @@ mod tests {
     #[test]
     fn names_overlap_in_any_case_where_that_is_ignored() {
         let parse = |selector, other_case| {
-            let mut builder = Selection::builder(&Limits::default()).other_case(other_case);
+            let mut builder = Selection::builder(&DocumentLimits::default()).other_case(other_case);
             builder.add(selector).unwrap();
             builder.finish()
         };
-        let same = |selector| parse(selector, OtherCase::Same);
+        let same = |selector| parse(selector, CaseFold::Same);
         assert!(same("$.card").may_overlap(&same("$.CARD")));
         assert!(!same("$.card").may_overlap(&same("$.cards")));
-        let [one, other] = ["$.card", "$.CARD"].map(|selector| parse(selector, OtherCase::Refuse));
+        let [one, other] = ["$.card", "$.CARD"].map(|selector| parse(selector, CaseFold::Refuse));
         assert!(!one.may_overlap(&other) && one.may_be_confused_with(&other));
-        let [lower, upper] = ["$.card", "$.CARD"].map(|selector| parse(selector, OtherCase::Other));
+        let [lower, upper] = ["$.card", "$.CARD"].map(|selector| parse(selector, CaseFold::Other));
         assert!(!lower.may_be_confused_with(&upper) && one.may_be_confused_with(&upper));
     }
 
     /// A random document has no scalar that both select, unless the selections overlap.
     #[test]
     fn no_scalar_is_selected_by_selections_that_do_not_overlap() {
-        use crate::walker::{Progress, Purpose, Walker};
+        use crate::walker::{Purpose, WalkProgress, Walker};
         use std::collections::HashSet;
 
-        let limits = Limits::default();
+        let limits = DocumentLimits::default();
         let document = br#"{"a":[{"a":1,"b":[2,3]},{"b":{"a":4}},5],"b":{"a":[6,7,[8]],"b":{"b":9,"a":10}}}"#;
         let steps = [".a", ".b", "..a", "..b", ".*", "[0]", "[1]", "[-1]", "[1:]", "..*", "[?@.a]"];
         let mut selectors: Vec<String> = vec!["$".to_owned()];
@@ -155,7 +155,7 @@ mod tests {
         let selected = |selection: &Selection| -> HashSet<usize> {
             let mut walker = Walker::new(document, selection, Purpose::Encrypt, &limits).unwrap();
             let mut matches = Vec::new();
-            while walker.next_batch(&mut matches, 1000, 1 << 20).unwrap() == Progress::More {}
+            while walker.next_batch(&mut matches, 1000, 1 << 20).unwrap() == WalkProgress::More {}
             matches.into_iter().map(|found| found.start).collect()
         };
         let all: Vec<(Selection, HashSet<usize>)> = selectors

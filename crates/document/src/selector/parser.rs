@@ -3,9 +3,9 @@
 //! A recursive descent parser over bytes; each error has its position and the expected input. White space is allowed exactly where the ABNF
 //! has `S`. Filters are parsed in `filter.rs`, with the same parser.
 
-use super::ast::{Expression, Query, Reach, Segment, Selector, Slice};
+use super::ast::{ArraySlice, Expression, JsonPathQuery, PathSegment, Reach, Selector};
 use crate::error::SelectorErrorKind;
-use crate::limits::Limits;
+use crate::limits::DocumentLimits;
 use crate::text::hex_unit;
 
 /// The limits of I-JSON integers (RFC 9535, section 2.1).
@@ -13,25 +13,25 @@ const INTEGER_MAX: i64 = (1 << 53) - 1;
 
 /// An error in the current selector: its position and kind.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct SelectorFault {
     pub(crate) position: usize,
     pub(crate) kind: SelectorErrorKind,
 }
 
-pub(crate) type Parsed<T> = Result<T, Fault>;
+pub(crate) type Parsed<T> = Result<T, SelectorFault>;
 
 /// A position in a selector's text, and the use of the limits.
 pub(crate) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) position: usize,
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a DocumentLimits,
     pub(super) depth: usize,
-    pub(super) parsed: &'a mut Counts,
+    pub(super) parsed: &'a mut SelectorTotals,
 }
 
 /// The totals of a selection's selectors so far.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct SelectorTotals {
     /// Segments, and the selectors beyond the first in each.
     pub(crate) segments: usize,
     /// `$` queries inside filters.
@@ -44,14 +44,17 @@ pub(crate) struct Counts {
 
 impl<'a> Parser<'a> {
     /// Starts before the first byte of `text`, with the counts of the selectors before it.
-    pub(crate) fn new(text: &'a str, limits: &'a Limits, parsed: &'a mut Counts) -> Self {
+    pub(crate) fn new(text: &'a str, limits: &'a DocumentLimits, parsed: &'a mut SelectorTotals) -> Self {
         Parser { text, position: 0, limits, depth: 0, parsed }
     }
 
     /// `jsonpath-query`: the whole text.
-    pub(crate) fn selector(&mut self) -> Parsed<Query> {
+    pub(crate) fn selector(&mut self) -> Parsed<JsonPathQuery> {
         if self.text.len() > self.limits.selector_length_max {
-            return Err(Fault { position: 0, kind: SelectorErrorKind::TooLong(self.limits.selector_length_max) });
+            return Err(SelectorFault {
+                position: 0,
+                kind: SelectorErrorKind::TooLong(self.limits.selector_length_max),
+            });
         }
         if !self.eat(b'$') {
             return self.expected("'$' at the start of the selector");
@@ -64,8 +67,8 @@ impl<'a> Parser<'a> {
     }
 
     /// `*(S segment)`; white space after the last segment is not consumed.
-    pub(super) fn segments(&mut self) -> Parsed<Query> {
-        let mut query = Query::default();
+    pub(super) fn segments(&mut self) -> Parsed<JsonPathQuery> {
+        let mut query = JsonPathQuery::default();
         loop {
             let before = self.position;
             self.space();
@@ -86,7 +89,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn segment(&mut self) -> Parsed<Segment> {
+    fn segment(&mut self) -> Parsed<PathSegment> {
         let dots = self.rest().bytes().take(2).take_while(|&byte| byte == b'.').count();
         self.position += dots;
         let reach = if dots == 2 { Reach::Descendants } else { Reach::Children };
@@ -98,7 +101,7 @@ impl<'a> Parser<'a> {
             }
             _ => vec![Selector::Name(self.shorthand_name(dots)?)],
         };
-        Ok(Segment { reach, selectors })
+        Ok(PathSegment { reach, selectors })
     }
 
     /// `member-name-shorthand`.
@@ -173,7 +176,7 @@ impl<'a> Parser<'a> {
             self.space();
             step = self.optional_integer()?;
         }
-        Ok(Selector::Slice(Slice { start, end, step: step.unwrap_or(1) }))
+        Ok(Selector::Slice(ArraySlice { start, end, step: step.unwrap_or(1) }))
     }
 
     /// `int`, if one begins here: no leading zeros, no −0, within the range of I-JSON.
@@ -194,7 +197,7 @@ impl<'a> Parser<'a> {
         let text = &self.rest()[..digits];
         let magnitude = text.parse::<i64>().ok().filter(|&magnitude| magnitude <= INTEGER_MAX);
         let Some(magnitude) = magnitude else {
-            return Err(Fault { position: start, kind: SelectorErrorKind::IntegerRange });
+            return Err(SelectorFault { position: start, kind: SelectorErrorKind::IntegerRange });
         };
         self.position += digits;
         Ok(Some(if negative { -magnitude } else { magnitude }))
@@ -294,7 +297,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn fault<T>(&self, kind: SelectorErrorKind) -> Parsed<T> {
-        Err(Fault { position: self.position, kind })
+        Err(SelectorFault { position: self.position, kind })
     }
 
     pub(super) fn expected<T>(&self, what: &'static str) -> Parsed<T> {

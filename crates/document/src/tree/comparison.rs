@@ -1,8 +1,8 @@
 //! Compares two containers for equality (RFC 9535, section 2.3.5.2.2), a pair of values at a time.
 
-use super::steps::Steps;
-use super::tape::Kind;
-use super::value::{Bounds, Operand, Source};
+use super::steps::StepBudget;
+use super::tape::NodeKind;
+use super::value::{ComparisonLimits, Operand, ValueSource};
 use crate::error::DocumentError;
 
 /// A comparison of two values of the document.
@@ -33,9 +33,9 @@ impl Comparison {
     /// Continues; returns the verdict, unless the run ends before.
     pub(super) fn advance(
         &mut self,
-        source: Source<'_>,
-        steps: &mut Steps,
-        bounds: Bounds,
+        source: ValueSource<'_>,
+        steps: &mut StepBudget,
+        bounds: ComparisonLimits,
     ) -> Result<Option<bool>, DocumentError> {
         while let Some(pair) = self.pairs.pop() {
             steps.take(1)?;
@@ -63,21 +63,21 @@ impl Comparison {
     /// Returns whether two values are equal as far as possible without their contents, whose comparison is postponed.
     fn compare(
         &mut self,
-        source: Source<'_>,
+        source: ValueSource<'_>,
         left: u32,
         right: u32,
-        steps: &mut Steps,
-        bounds: Bounds,
+        steps: &mut StepBudget,
+        bounds: ComparisonLimits,
     ) -> Result<bool, DocumentError> {
         let (left_node, right_node) = (source.tape.node(left), source.tape.node(right));
         match (left_node.kind, right_node.kind) {
-            (Kind::Array, Kind::Array) => {
+            (NodeKind::Array, NodeKind::Array) => {
                 if left_node.children > 0 && left_node.children == right_node.children {
                     self.pairs.push(Pair::Elements { left: left + 1, left_end: left_node.next, right: right + 1 });
                 }
                 Ok(left_node.children == right_node.children)
             }
-            (Kind::Object, Kind::Object) => {
+            (NodeKind::Object, NodeKind::Object) => {
                 steps.take(MEMBER_STEPS * u64::from(left_node.children.saturating_add(right_node.children)))?;
                 self.compare_members(source, left, right, bounds)
             }
@@ -91,10 +91,10 @@ impl Comparison {
 
     fn compare_members(
         &mut self,
-        source: Source<'_>,
+        source: ValueSource<'_>,
         left: u32,
         right: u32,
-        bounds: Bounds,
+        bounds: ComparisonLimits,
     ) -> Result<bool, DocumentError> {
         let (Some(left), Some(right)) = (source.members(left, bounds)?, source.members(right, bounds)?) else {
             return Ok(false);

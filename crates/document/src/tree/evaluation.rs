@@ -5,13 +5,13 @@
 
 use super::bits::Bits;
 use super::predicate::Predicates;
-use super::tape::{Kind, Tape};
-use super::value::Source;
+use super::tape::{NodeKind, Tape};
+use super::value::ValueSource;
 use super::walk::selects_by_position;
 use crate::error::DocumentError;
-use crate::limits::Limits;
+use crate::limits::DocumentLimits;
 use crate::selector::Selection;
-use crate::selector::ast::{Reach, Segment, Selector};
+use crate::selector::ast::{PathSegment, Reach, Selector};
 
 /// Values counted in one step: some microseconds.
 const COUNTED_IN_STEP: usize = 4096;
@@ -38,7 +38,7 @@ pub(crate) struct Evaluation {
     result: Bits,
     /// The number of scalars of each, including those below selected containers.
     matched: Vec<u64>,
-    cursor: Cursor,
+    cursor: VisitCursor,
     /// The value that is being evaluated.
     pending: Option<PendingValue>,
 }
@@ -55,7 +55,7 @@ struct PendingValue {
 
 /// A position among the values that a segment visits.
 #[derive(Debug, Default)]
-struct Cursor {
+struct VisitCursor {
     /// The next node of the current set.
     parent: u32,
     /// The next value to visit, and the end of those below the parent.
@@ -64,14 +64,14 @@ struct Cursor {
 }
 
 /// A step of the cursor.
-enum Visit {
+enum CursorStep {
     Parent,
     Child(u32),
 }
 
 impl Evaluation {
     /// For a document that is to be read into [`Evaluation::tape_mut`].
-    pub(crate) fn new(selection: &Selection, limits: &Limits) -> Self {
+    pub(crate) fn new(selection: &Selection, limits: &DocumentLimits) -> Self {
         Evaluation {
             selection: selection.clone(),
             predicates: Predicates::new(selection.code(), limits, selection.is_unambiguous()),
@@ -81,14 +81,14 @@ impl Evaluation {
             selected: Bits::default(),
             result: Bits::default(),
             matched: Vec::new(),
-            cursor: Cursor::default(),
+            cursor: VisitCursor::default(),
             pending: None,
             tape: Tape::new(limits.tree_nodes_max, selection),
         }
     }
 
     /// Starts again with another document, within these limits.
-    pub(crate) fn restart(&mut self, limits: &Limits) {
+    pub(crate) fn restart(&mut self, limits: &DocumentLimits) {
         self.predicates.restart(limits);
         self.matched.clear();
         self.tape.clear();
@@ -106,7 +106,7 @@ impl Evaluation {
             nodes.begin(length);
         }
         self.current.insert(0);
-        (self.query, self.segment, self.cursor, self.pending) = (0, 0, Cursor::default(), None);
+        (self.query, self.segment, self.cursor, self.pending) = (0, 0, VisitCursor::default(), None);
     }
 
     /// Continues for about `steps_max` values.
@@ -130,7 +130,7 @@ impl Evaluation {
     }
 
     /// Continues with a segment.
-    fn apply(&mut self, document: &[u8], segment: &Segment) -> Result<Evaluated, DocumentError> {
+    fn apply(&mut self, document: &[u8], segment: &PathSegment) -> Result<Evaluated, DocumentError> {
         loop {
             if let Some(pending) = self.pending.take()
                 && self.evaluate_value(document, segment, pending)? == Evaluated::More
@@ -142,8 +142,10 @@ impl Evaluation {
             }
             match self.next_visit(segment.reach) {
                 None => return Ok(Evaluated::Done),
-                Some(Visit::Parent) => self.predicates.steps.take(1)?,
-                Some(Visit::Child(child)) => self.pending = Some(PendingValue { child, selector: 0, is_begun: false }),
+                Some(CursorStep::Parent) => self.predicates.steps.take(1)?,
+                Some(CursorStep::Child(child)) => {
+                    self.pending = Some(PendingValue { child, selector: 0, is_begun: false })
+                }
             }
         }
     }
@@ -152,13 +154,13 @@ impl Evaluation {
     fn evaluate_value(
         &mut self,
         document: &[u8],
-        segment: &Segment,
+        segment: &PathSegment,
         mut pending: PendingValue,
     ) -> Result<Evaluated, DocumentError> {
         while let Some(selector) = segment.selectors.get(pending.selector) {
             let is_selected = match selector {
                 Selector::Filter(filter) => {
-                    let source = Source { tape: &self.tape, document, code: self.selection.code() };
+                    let source = ValueSource { tape: &self.tape, document, code: self.selection.code() };
                     if !std::mem::replace(&mut pending.is_begun, true) {
                         self.predicates.steps.take(1)?;
                         self.predicates.begin(source.code, *filter, pending.child);
@@ -217,7 +219,7 @@ impl Evaluation {
     }
 
     /// Advances to the next value that a segment of this reach visits, or to the next parent.
-    fn next_visit(&mut self, reach: Reach) -> Option<Visit> {
+    fn next_visit(&mut self, reach: Reach) -> Option<CursorStep> {
         let cursor = &mut self.cursor;
         if cursor.child < cursor.end {
             let child = cursor.child;
@@ -225,7 +227,7 @@ impl Evaluation {
                 Reach::Children => self.tape.node(child).next,
                 Reach::Descendants => child + 1,
             };
-            return Some(Visit::Child(child));
+            return Some(CursorStep::Child(child));
         }
         let parent = self.current.next(cursor.parent)?;
         cursor.parent = parent + 1;
@@ -235,12 +237,12 @@ impl Evaluation {
             // If an ancestor's descendants were visited, everything below this parent was: `end` is after it.
             Reach::Descendants => (cursor.end.max(parent + 1), cursor.end.max(parent_end)),
         };
-        Some(Visit::Parent)
+        Some(CursorStep::Parent)
     }
 
     fn finish_segment(&mut self) {
         self.segment += 1;
-        self.cursor = Cursor::default();
+        self.cursor = VisitCursor::default();
         std::mem::swap(&mut self.current, &mut self.selected);
         self.selected.clear();
     }
@@ -250,7 +252,7 @@ impl Evaluation {
         self.result.add_all(&self.current);
         self.query += 1;
         self.segment = 0;
-        self.cursor = Cursor::default();
+        self.cursor = VisitCursor::default();
         self.current.clear();
         self.current.insert(0);
     }
@@ -283,7 +285,7 @@ impl SelectedNodes {
         }
         let number = self.next;
         let node = self.evaluation.tape.node(number);
-        if matches!(node.kind, Kind::Object | Kind::Array) && number >= self.settled {
+        if matches!(node.kind, NodeKind::Object | NodeKind::Array) && number >= self.settled {
             self.settled = node.next;
         }
         self.next += 1;

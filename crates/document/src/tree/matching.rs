@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::steps::Steps;
-use super::text::{NotUnicode, Text, TextReader};
-use super::value::{Operand, Source};
+use super::steps::StepBudget;
+use super::text::{NotUnicode, StringText, TextReader};
+use super::value::{Operand, ValueSource};
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::limits::Limits;
+use crate::limits::DocumentLimits;
 use crate::selector::ast::Extent;
-use crate::selector::code::Code;
+use crate::selector::code::FilterCode;
 use crate::selector::pattern::{self, Pattern, SearchState, Searcher, TooLarge};
 
 /// Steps charged for compiling any pattern, in addition to those for its length and size.
@@ -49,7 +49,7 @@ pub(super) struct Matching {
 }
 
 impl Patterns {
-    pub(super) fn new(code: &Code, limits: &Limits) -> Self {
+    pub(super) fn new(code: &FilterCode, limits: &DocumentLimits) -> Self {
         let fixed = code.patterns().len();
         Patterns {
             searchers: (0..fixed).map(|_| None).collect(),
@@ -69,9 +69,9 @@ impl Patterns {
     /// Prepares a pattern of the selection; returns `None` if it is not valid.
     pub(super) fn fixed(
         &mut self,
-        code: &Code,
+        code: &FilterCode,
         number: u32,
-        steps: &mut Steps,
+        steps: &mut StepBudget,
     ) -> Result<Option<usize>, DocumentError> {
         let number = number as usize;
         if self.searchers[number].is_none() {
@@ -87,10 +87,10 @@ impl Patterns {
     /// Prepares a pattern from the document; returns `None` if it is not valid.
     pub(super) fn computed(
         &mut self,
-        source: Source<'_>,
+        source: ValueSource<'_>,
         operand: Operand,
         extent: Extent,
-        steps: &mut Steps,
+        steps: &mut StepBudget,
     ) -> Result<Option<usize>, DocumentError> {
         let Some(text) = source.text(operand) else { return Ok(None) };
         if text.size() > self.pattern_length_max {
@@ -114,7 +114,7 @@ impl Patterns {
         }
     }
 
-    fn compile(&mut self, key: (String, Extent), steps: &mut Steps) -> Result<Option<usize>, DocumentError> {
+    fn compile(&mut self, key: (String, Extent), steps: &mut StepBudget) -> Result<Option<usize>, DocumentError> {
         take_parsing(steps, key.0.len())?;
         if self.computed.len() >= COMPUTED_MAX {
             self.computed.clear();
@@ -145,8 +145,8 @@ impl Patterns {
     pub(super) fn advance(
         &mut self,
         matching: &mut Matching,
-        source: Source<'_>,
-        steps: &mut Steps,
+        source: ValueSource<'_>,
+        steps: &mut StepBudget,
     ) -> Result<Option<bool>, DocumentError> {
         let searcher = self.searcher(matching.pattern);
         let text = source.text(matching.text).expect("looked at when it began");
@@ -159,12 +159,12 @@ impl Patterns {
 }
 
 /// Charges parsing a pattern, before it is parsed.
-fn take_parsing(steps: &mut Steps, length: usize) -> Result<(), DocumentError> {
+fn take_parsing(steps: &mut StepBudget, length: usize) -> Result<(), DocumentError> {
     steps.take(PATTERN_STEPS + STEPS_PER_BYTE * length as u64)
 }
 
 /// Charges compiling a pattern.
-fn take_compiling(steps: &mut Steps, pattern: Option<&Pattern>) -> Result<(), DocumentError> {
+fn take_compiling(steps: &mut StepBudget, pattern: Option<&Pattern>) -> Result<(), DocumentError> {
     steps.take(pattern.map_or(0, |pattern| STEPS_PER_COMPILED_BYTE * pattern.size() as u64))
 }
 
@@ -172,11 +172,11 @@ impl Matching {
     fn advance(
         &mut self,
         searcher: &mut Searcher,
-        text: Text<'_>,
-        steps: &mut Steps,
+        text: StringText<'_>,
+        steps: &mut StepBudget,
     ) -> Result<Option<bool>, DocumentError> {
         // The rest of an escaped text after a match must still be validated: it may not be Unicode.
-        let is_decided_early = matches!(text, Text::Plain(_));
+        let is_decided_early = matches!(text, StringText::Plain(_));
         while !steps.is_over() {
             steps.take_decoded(self.reader.decoded())?;
             let piece = match self.reader.next(text, STRIDE) {

@@ -10,19 +10,19 @@ use std::cmp::Ordering;
 
 use super::comparison::Comparison;
 use super::matching::{Matching, Patterns};
-use super::steps::Steps;
-use super::tape::Kind;
+use super::steps::StepBudget;
+use super::tape::NodeKind;
 use super::text::{PIECE_SIZE, TextReader, characters};
-use super::value::{Bounds, Operand, Source};
-use super::walk::{self, Answer, NodeWalk};
+use super::value::{ComparisonLimits, Operand, ValueSource};
+use super::walk::{self, NodeListResult, NodeWalk};
 use crate::error::DocumentError;
-use crate::limits::Limits;
-use crate::selector::ast::{Operator, Origin};
-use crate::selector::code::{Code, Instruction, Use};
+use crate::limits::DocumentLimits;
+use crate::selector::ast::{Operator, QueryOrigin};
+use crate::selector::code::{FilterCode, Instruction, QueryUse};
 
 /// Unfinished work.
 #[derive(Debug)]
-enum Task {
+enum PredicateTask {
     /// A filter's code, from `at` on, for the value `current`.
     Filter {
         at: u32,
@@ -44,20 +44,20 @@ enum Reached {
     /// It is complete.
     End,
     /// It stops for this run.
-    Stop(Task),
+    Stop(PredicateTask),
     /// Another task must be completed first.
-    Needs(Task, Task),
+    Needs(PredicateTask, PredicateTask),
 }
 
 /// The machine, for one document.
 #[derive(Debug)]
 pub(crate) struct Predicates {
-    pub(super) steps: Steps,
-    bounds: Bounds,
+    pub(super) steps: StepBudget,
+    bounds: ComparisonLimits,
     /// Results of the queries from `$`.
-    roots: Vec<Option<Answer>>,
+    roots: Vec<Option<NodeListResult>>,
     patterns: Patterns,
-    tasks: Vec<Task>,
+    tasks: Vec<PredicateTask>,
     operands: Vec<Operand>,
     /// Nodes to visit, each with the number of the segment that applies to it.
     pending: Vec<(u32, u32)>,
@@ -65,10 +65,10 @@ pub(crate) struct Predicates {
 }
 
 impl Predicates {
-    pub(super) fn new(code: &Code, limits: &Limits, is_unambiguous: bool) -> Self {
+    pub(super) fn new(code: &FilterCode, limits: &DocumentLimits, is_unambiguous: bool) -> Self {
         Predicates {
-            steps: Steps::new(limits.filter_steps_max),
-            bounds: Bounds::new(limits, is_unambiguous),
+            steps: StepBudget::new(limits.filter_steps_max),
+            bounds: ComparisonLimits::new(limits, is_unambiguous),
             roots: vec![None; code.root_queries()],
             patterns: Patterns::new(code, limits),
             tasks: Vec::new(),
@@ -79,8 +79,8 @@ impl Predicates {
     }
 
     /// Starts again with another document, and as many steps.
-    pub(super) fn restart(&mut self, limits: &Limits) {
-        self.steps = Steps::new(limits.filter_steps_max);
+    pub(super) fn restart(&mut self, limits: &DocumentLimits) {
+        self.steps = StepBudget::new(limits.filter_steps_max);
         self.roots.fill(None);
         self.patterns.forget_computed();
         self.tasks.clear();
@@ -89,12 +89,12 @@ impl Predicates {
     }
 
     /// Starts evaluating a filter for `current`.
-    pub(super) fn begin(&mut self, code: &Code, filter: u32, current: u32) {
-        self.tasks.push(Task::Filter { at: code.start(filter), current });
+    pub(super) fn begin(&mut self, code: &FilterCode, filter: u32, current: u32) {
+        self.tasks.push(PredicateTask::Filter { at: code.start(filter), current });
     }
 
     /// Continues; returns the verdict, unless the run ends before.
-    pub(super) fn resume(&mut self, source: Source<'_>) -> Result<Option<bool>, DocumentError> {
+    pub(super) fn resume(&mut self, source: ValueSource<'_>) -> Result<Option<bool>, DocumentError> {
         while let Some(task) = self.tasks.pop() {
             match self.advance(source, task)? {
                 Reached::End => {}
@@ -111,21 +111,21 @@ impl Predicates {
         Ok(Some(self.verdict))
     }
 
-    fn advance(&mut self, source: Source<'_>, task: Task) -> Result<Reached, DocumentError> {
+    fn advance(&mut self, source: ValueSource<'_>, task: PredicateTask) -> Result<Reached, DocumentError> {
         match task {
-            Task::Filter { at, current } => self.run_code(source, at, current),
-            Task::Walk(walk) => self.walk_on(source, walk),
-            Task::Length { text, reader, count } => self.measure(source, text, reader, count),
-            Task::Compare(comparison) => self.compare_on(source, comparison),
-            Task::Match(matching) => self.match_on(source, matching),
+            PredicateTask::Filter { at, current } => self.run_code(source, at, current),
+            PredicateTask::Walk(walk) => self.walk_on(source, walk),
+            PredicateTask::Length { text, reader, count } => self.measure(source, text, reader, count),
+            PredicateTask::Compare(comparison) => self.compare_on(source, comparison),
+            PredicateTask::Match(matching) => self.match_on(source, matching),
         }
     }
 
     /// Runs the code of a filter up to an operation that may take long.
-    fn run_code(&mut self, source: Source<'_>, mut at: u32, current: u32) -> Result<Reached, DocumentError> {
+    fn run_code(&mut self, source: ValueSource<'_>, mut at: u32, current: u32) -> Result<Reached, DocumentError> {
         loop {
             if self.steps.is_over() {
-                return Ok(Reached::Stop(Task::Filter { at, current }));
+                return Ok(Reached::Stop(PredicateTask::Filter { at, current }));
             }
             let instruction = source.code.instruction(at);
             at += 1;
@@ -151,17 +151,17 @@ impl Predicates {
                 Instruction::End => return Ok(Reached::End),
             };
             if let Some(first) = first {
-                return Ok(Reached::Needs(Task::Filter { at, current }, first));
+                return Ok(Reached::Needs(PredicateTask::Filter { at, current }, first));
             }
         }
     }
 
-    fn put(&mut self, operand: Operand) -> Option<Task> {
+    fn put(&mut self, operand: Operand) -> Option<PredicateTask> {
         self.operands.push(operand);
         None
     }
 
-    fn decide(&mut self, verdict: bool) -> Option<Task> {
+    fn decide(&mut self, verdict: bool) -> Option<PredicateTask> {
         self.verdict = verdict;
         None
     }
@@ -171,10 +171,16 @@ impl Predicates {
     }
 
     /// Starts the walk of a query, unless its result is known.
-    fn begin_walk(&mut self, source: Source<'_>, query: u32, wanted: Use, current: u32) -> Option<Task> {
+    fn begin_walk(
+        &mut self,
+        source: ValueSource<'_>,
+        query: u32,
+        wanted: QueryUse,
+        current: u32,
+    ) -> Option<PredicateTask> {
         let start = match source.code.query(query).0 {
-            Origin::Current => current,
-            Origin::Root(slot) => match self.roots[slot as usize] {
+            QueryOrigin::Current => current,
+            QueryOrigin::Root(slot) => match self.roots[slot as usize] {
                 Some(answer) => {
                     self.settle(wanted, answer);
                     return None;
@@ -182,18 +188,18 @@ impl Predicates {
                 None => 0,
             },
         };
-        Some(Task::Walk(NodeWalk::new(query, wanted, start, &mut self.pending)))
+        Some(PredicateTask::Walk(NodeWalk::new(query, wanted, start, &mut self.pending)))
     }
 
-    fn walk_on(&mut self, source: Source<'_>, mut walk: NodeWalk) -> Result<Reached, DocumentError> {
+    fn walk_on(&mut self, source: ValueSource<'_>, mut walk: NodeWalk) -> Result<Reached, DocumentError> {
         Ok(match walk.advance(source, &mut self.steps, &mut self.pending, self.verdict)? {
-            walk::Reached::Stop => Reached::Stop(Task::Walk(walk)),
+            walk::Reached::Stop => Reached::Stop(PredicateTask::Walk(walk)),
             walk::Reached::Asks { filter, node } => {
-                let filter = Task::Filter { at: source.code.start(filter), current: node };
-                Reached::Needs(Task::Walk(walk), filter)
+                let filter = PredicateTask::Filter { at: source.code.start(filter), current: node };
+                Reached::Needs(PredicateTask::Walk(walk), filter)
             }
             walk::Reached::End => {
-                if let Origin::Root(slot) = source.code.query(walk.query()).0 {
+                if let QueryOrigin::Root(slot) = source.code.query(walk.query()).0 {
                     self.roots[slot as usize] = Some(walk.answer());
                 }
                 self.settle(walk.wanted(), walk.answer());
@@ -203,14 +209,14 @@ impl Predicates {
     }
 
     /// The result of a walk.
-    fn settle(&mut self, wanted: Use, answer: Answer) {
+    fn settle(&mut self, wanted: QueryUse, answer: NodeListResult) {
         let operand = match wanted {
-            Use::Exists => {
+            QueryUse::Exists => {
                 self.verdict = answer.count > 0;
                 return;
             }
-            Use::Count => Operand::Integer(answer.count),
-            Use::Single | Use::Singular => match answer.node.filter(|_| answer.count == 1) {
+            QueryUse::Count => Operand::Integer(answer.count),
+            QueryUse::Single | QueryUse::Singular => match answer.node.filter(|_| answer.count == 1) {
                 Some(node) => Operand::Node(node),
                 None => Operand::Nothing,
             },
@@ -219,23 +225,23 @@ impl Predicates {
     }
 
     /// The function `length` (section 2.4.4): characters, elements or members; Nothing for other values.
-    fn length(&mut self, source: Source<'_>) -> Option<Task> {
+    fn length(&mut self, source: ValueSource<'_>) -> Option<PredicateTask> {
         let operand = self.take_operand();
         if let Operand::Node(number) = operand
             && let node = source.tape.node(number)
-            && matches!(node.kind, Kind::Object | Kind::Array)
+            && matches!(node.kind, NodeKind::Object | NodeKind::Array)
         {
             return self.put(Operand::Integer(node.children.into()));
         }
         match source.text(operand) {
             None => self.put(Operand::Nothing),
-            Some(_) => Some(Task::Length { text: operand, reader: Box::default(), count: 0 }),
+            Some(_) => Some(PredicateTask::Length { text: operand, reader: Box::default(), count: 0 }),
         }
     }
 
     fn measure(
         &mut self,
-        source: Source<'_>,
+        source: ValueSource<'_>,
         operand: Operand,
         mut reader: Box<TextReader>,
         mut count: u64,
@@ -258,13 +264,13 @@ impl Predicates {
                 }
             }
             if self.steps.is_over() {
-                return Ok(Reached::Stop(Task::Length { text: operand, reader, count }));
+                return Ok(Reached::Stop(PredicateTask::Length { text: operand, reader, count }));
             }
         }
     }
 
     /// Compares two operands: two containers value by value, in steps; everything else at once.
-    fn compare(&mut self, source: Source<'_>, operator: Operator) -> Result<Option<Task>, DocumentError> {
+    fn compare(&mut self, source: ValueSource<'_>, operator: Operator) -> Result<Option<PredicateTask>, DocumentError> {
         let (right, left) = (self.take_operand(), self.take_operand());
         self.steps.take_bytes(source.size(left).saturating_add(source.size(right)))?;
         if operator != Operator::Less
@@ -272,7 +278,7 @@ impl Predicates {
             && source.tape.node(left).scalar().is_none()
             && source.tape.node(right).scalar().is_none()
         {
-            return Ok(Some(Task::Compare(Comparison::new(left, right, operator == Operator::NotEqual))));
+            return Ok(Some(PredicateTask::Compare(Comparison::new(left, right, operator == Operator::NotEqual))));
         }
         let are_equal = || source.are_equal(left, right, self.bounds);
         let order = || source.order(left, right, self.bounds);
@@ -285,33 +291,37 @@ impl Predicates {
         Ok(self.decide(verdict))
     }
 
-    fn compare_on(&mut self, source: Source<'_>, mut comparison: Comparison) -> Result<Reached, DocumentError> {
+    fn compare_on(&mut self, source: ValueSource<'_>, mut comparison: Comparison) -> Result<Reached, DocumentError> {
         match comparison.advance(source, &mut self.steps, self.bounds)? {
             Some(verdict) => {
                 self.verdict = verdict;
                 Ok(Reached::End)
             }
-            None => Ok(Reached::Stop(Task::Compare(comparison))),
+            None => Ok(Reached::Stop(PredicateTask::Compare(comparison))),
         }
     }
 
     /// The functions `match` and `search` (sections 2.4.6 and 2.4.7), with a compiled pattern, if it is valid.
-    fn begin_match(&mut self, source: Source<'_>, pattern: Option<usize>) -> Result<Option<Task>, DocumentError> {
+    fn begin_match(
+        &mut self,
+        source: ValueSource<'_>,
+        pattern: Option<usize>,
+    ) -> Result<Option<PredicateTask>, DocumentError> {
         let operand = self.take_operand();
         source.check_text(operand, self.bounds)?;
         Ok(match (pattern, source.text(operand)) {
-            (Some(pattern), Some(_)) => Some(Task::Match(self.patterns.begin(pattern, operand))),
+            (Some(pattern), Some(_)) => Some(PredicateTask::Match(self.patterns.begin(pattern, operand))),
             _ => self.decide(false),
         })
     }
 
-    fn match_on(&mut self, source: Source<'_>, mut matching: Matching) -> Result<Reached, DocumentError> {
+    fn match_on(&mut self, source: ValueSource<'_>, mut matching: Matching) -> Result<Reached, DocumentError> {
         match self.patterns.advance(&mut matching, source, &mut self.steps)? {
             Some(verdict) => {
                 self.verdict = verdict;
                 Ok(Reached::End)
             }
-            None => Ok(Reached::Stop(Task::Match(matching))),
+            None => Ok(Reached::Stop(PredicateTask::Match(matching))),
         }
     }
 }

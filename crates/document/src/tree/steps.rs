@@ -9,15 +9,15 @@ const DECODED_PER_STEP: usize = 8;
 
 /// The work done, its limit, and where to stop in this run.
 #[derive(Debug)]
-pub(crate) struct Steps {
+pub(crate) struct StepBudget {
     taken: u64,
     max: u64,
     stop: u64,
 }
 
-impl Steps {
+impl StepBudget {
     pub(super) fn new(max: u64) -> Self {
-        Steps { taken: 0, max, stop: 0 }
+        StepBudget { taken: 0, max, stop: 0 }
     }
 
     /// Starts a run of `count` steps, at least one.

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use crate::chunks::Chunks;
+use crate::chunks::ChunkedValues;
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::fold::{OtherCase, folded};
-use crate::machine::{Container, FallibleSink, Scalar, Sink};
+use crate::fold::{CaseFold, folded};
+use crate::machine::{Container, FallibleSink, GrammarScalar, Sink};
 use crate::selector::Selection;
 use crate::text::{may_unescape_to, unescape};
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Object,
     Array,
     String,
@@ -40,7 +40,7 @@ pub(crate) enum ChildKey {
 
 /// A value; 32 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Node {
+pub(crate) struct TapeNode {
     pub(crate) start: u32,
     pub(crate) end: u32,
     /// The number of the first node after the subtree, which is the next sibling if there is one.
@@ -51,7 +51,7 @@ pub(crate) struct Node {
     name_start: u32,
     /// The name's end, or the element's index.
     name_end_or_index: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: NodeKind,
     child_key: ChildKeyKind,
 }
 
@@ -63,12 +63,12 @@ enum ChildKeyKind {
     EscapedMember,
 }
 
-const _: () = assert!(size_of::<Node>() == 32, "the memory stated in Limits::tree_nodes_max");
+const _: () = assert!(size_of::<TapeNode>() == 32, "the memory stated in Limits::tree_nodes_max");
 
 /// Memory of a hash in a set: its bytes, a byte of control, and the set's free room.
 const HASH_SIZE: usize = 11;
 
-impl Node {
+impl TapeNode {
     pub(crate) fn child_key(&self) -> ChildKey {
         let (start, end) = (self.name_start, self.name_end_or_index);
         match self.child_key {
@@ -80,14 +80,14 @@ impl Node {
     }
 
     /// The kind of scalar, unless it is a container.
-    pub(crate) fn scalar(&self) -> Option<Scalar> {
+    pub(crate) fn scalar(&self) -> Option<GrammarScalar> {
         match self.kind {
-            Kind::Object | Kind::Array => None,
-            Kind::String => Some(Scalar::String { escaped: false }),
-            Kind::EscapedString => Some(Scalar::String { escaped: true }),
-            Kind::Number => Some(Scalar::Number),
-            Kind::Boolean => Some(Scalar::Boolean),
-            Kind::Null => Some(Scalar::Null),
+            NodeKind::Object | NodeKind::Array => None,
+            NodeKind::String => Some(GrammarScalar::String { escaped: false }),
+            NodeKind::EscapedString => Some(GrammarScalar::String { escaped: true }),
+            NodeKind::Number => Some(GrammarScalar::Number),
+            NodeKind::Boolean => Some(GrammarScalar::Boolean),
+            NodeKind::Null => Some(GrammarScalar::Null),
         }
     }
 
@@ -100,9 +100,9 @@ impl Node {
 /// All values of a document; node 0 is the root.
 #[derive(Debug, Default)]
 pub(crate) struct Tape {
-    nodes: Chunks<Node>,
+    nodes: ChunkedValues<TapeNode>,
     nodes_max: usize,
-    other_case: OtherCase,
+    other_case: CaseFold,
     /// Open containers.
     open: Vec<u32>,
     /// The token of the last name.
@@ -142,7 +142,7 @@ impl SeenNames {
 impl Tape {
     pub(crate) fn new(nodes_max: usize, selection: &Selection) -> Self {
         let other_case = selection.other_case();
-        let is_case_ignored = other_case == OtherCase::Same;
+        let is_case_ignored = other_case == CaseFold::Same;
         let names = selection.is_unambiguous().then(|| SeenNames { is_case_ignored, ..SeenNames::default() });
         Tape { nodes_max, other_case, names, ..Tape::default() }
     }
@@ -167,7 +167,7 @@ impl Tape {
         self.nodes.memory() + hashes * HASH_SIZE
     }
 
-    pub(crate) fn node(&self, number: u32) -> &Node {
+    pub(crate) fn node(&self, number: u32) -> &TapeNode {
         &self.nodes[number as usize]
     }
 
@@ -186,7 +186,7 @@ impl Tape {
     ///
     /// # Errors
     /// The name is refused because of its case.
-    pub(crate) fn has_name(&self, document: &[u8], node: &Node, name: &str) -> Result<bool, DocumentError> {
+    pub(crate) fn has_name(&self, document: &[u8], node: &TapeNode, name: &str) -> Result<bool, DocumentError> {
         let ChildKey::Member { start, end, escaped } = node.child_key() else {
             return Ok(false);
         };
@@ -197,16 +197,16 @@ impl Tape {
                 may_unescape_to(token, name.len()) && unescape(token, &mut String::new()).is_ok_and(|text| text == name)
             }
         };
-        if is_exact || self.other_case == OtherCase::Other || !is_alike(token, name) {
+        if is_exact || self.other_case == CaseFold::Other || !is_alike(token, name) {
             return Ok(is_exact);
         }
         match self.other_case {
-            OtherCase::Refuse => Err(DocumentError::new(DocumentErrorKind::AmbiguousName, start as usize)),
-            OtherCase::Same | OtherCase::Other => Ok(true),
+            CaseFold::Refuse => Err(DocumentError::new(DocumentErrorKind::AmbiguousName, start as usize)),
+            CaseFold::Same | CaseFold::Other => Ok(true),
         }
     }
 
-    fn push(&mut self, start: usize, end: usize, kind: Kind) {
+    fn push(&mut self, start: usize, end: usize, kind: NodeKind) {
         let number = self.nodes.len() as u32;
         let parent = self.open.last().copied();
         let name = self.name.take();
@@ -220,7 +220,7 @@ impl Tape {
             self.nodes[parent as usize].children += 1;
         }
         // Sizes were checked against DOCUMENT_SIZE_CEILING before the walk, so offsets fit.
-        self.nodes.push(Node {
+        self.nodes.push(TapeNode {
             start: start as u32,
             end: end as u32,
             next: number + 1,
@@ -260,20 +260,20 @@ impl Sink for Tape {
     }
 
     #[inline(always)]
-    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, scalar: Scalar) {
+    fn scalar(&mut self, _document: &[u8], start: usize, end: usize, scalar: GrammarScalar) {
         let kind = match scalar {
-            Scalar::String { escaped: false } => Kind::String,
-            Scalar::String { escaped: true } => Kind::EscapedString,
-            Scalar::Number => Kind::Number,
-            Scalar::Boolean => Kind::Boolean,
-            Scalar::Null => Kind::Null,
+            GrammarScalar::String { escaped: false } => NodeKind::String,
+            GrammarScalar::String { escaped: true } => NodeKind::EscapedString,
+            GrammarScalar::Number => NodeKind::Number,
+            GrammarScalar::Boolean => NodeKind::Boolean,
+            GrammarScalar::Null => NodeKind::Null,
         };
         self.push(start, end, kind);
     }
 
     fn open(&mut self, start: usize, container: Container) {
         let number = self.nodes.len() as u32;
-        let kind = if container == Container::Object { Kind::Object } else { Kind::Array };
+        let kind = if container == Container::Object { NodeKind::Object } else { NodeKind::Array };
         self.push(start, start, kind);
         self.open.push(number);
         if let Some(names) = &mut self.names {

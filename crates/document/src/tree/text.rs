@@ -7,7 +7,7 @@ pub(super) const PIECE_SIZE: usize = 4096;
 
 /// The content of a string.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Text<'v> {
+pub(super) enum StringText<'v> {
     /// Plain text in UTF-8.
     Plain(&'v [u8]),
     /// Text with escape sequences.
@@ -30,31 +30,31 @@ pub(super) struct TextReader {
     work: usize,
 }
 
-impl<'v> Text<'v> {
+impl<'v> StringText<'v> {
     /// The text of a string's token.
     pub(super) fn of_token(token: &'v [u8], is_escaped: bool) -> Self {
         let inner = &token[1..token.len() - 1];
-        if is_escaped { Text::Escaped(inner) } else { Text::Plain(inner) }
+        if is_escaped { StringText::Escaped(inner) } else { StringText::Plain(inner) }
     }
 
     /// Its size in bytes, in escaped form.
     pub(super) fn size(self) -> usize {
         match self {
-            Text::Plain(bytes) | Text::Escaped(bytes) => bytes.len(),
+            StringText::Plain(bytes) | StringText::Escaped(bytes) => bytes.len(),
         }
     }
 }
 
 impl TextReader {
     /// The next bytes, at least one and at most `size_max`; none at the end. Characters may be split.
-    pub(super) fn next<'t>(&'t mut self, text: Text<'t>, size_max: usize) -> Result<&'t [u8], NotUnicode> {
+    pub(super) fn next<'t>(&'t mut self, text: StringText<'t>, size_max: usize) -> Result<&'t [u8], NotUnicode> {
         match text {
-            Text::Plain(bytes) => {
+            StringText::Plain(bytes) => {
                 let piece = &bytes[self.at..bytes.len().min(self.at.saturating_add(size_max))];
                 self.at += piece.len();
                 Ok(piece)
             }
-            Text::Escaped(bytes) => {
+            StringText::Escaped(bytes) => {
                 if self.taken == self.decoded.len() {
                     self.decode(bytes)?;
                 }

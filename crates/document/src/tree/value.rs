@@ -4,20 +4,20 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::decimal;
-use super::tape::{ChildKey, Kind, Tape};
-use super::text::{NotUnicode, Text, TextReader};
+use super::tape::{ChildKey, NodeKind, Tape};
+use super::text::{NotUnicode, StringText, TextReader};
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::limits::Limits;
+use crate::limits::DocumentLimits;
 use crate::selector::ast::Literal;
-use crate::selector::code::Code;
+use crate::selector::code::FilterCode;
 use crate::text::{may_unescape_to, unescape};
 
 /// The values that filters are evaluated on.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'v> {
+pub(super) struct ValueSource<'v> {
     pub(super) tape: &'v Tape,
     pub(super) document: &'v [u8],
-    pub(super) code: &'v Code,
+    pub(super) code: &'v FilterCode,
 }
 
 /// An operand: a value, or Nothing.
@@ -33,7 +33,7 @@ pub(super) enum Operand {
 /// A primitive value for comparison.
 #[derive(Clone, Debug)]
 pub(super) enum Primitive<'v> {
-    String(Text<'v>),
+    String(StringText<'v>),
     Number(Cow<'v, [u8]>),
     Boolean(bool),
     Null,
@@ -41,28 +41,28 @@ pub(super) enum Primitive<'v> {
 
 /// Limits of comparable operands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct ComparisonLimits {
     comparison_max: usize,
     members_max: usize,
     /// Whether values that parsers read differently are refused.
     is_unambiguous: bool,
 }
 
-impl Bounds {
-    pub(super) fn new(limits: &Limits, is_unambiguous: bool) -> Self {
+impl ComparisonLimits {
+    pub(super) fn new(limits: &DocumentLimits, is_unambiguous: bool) -> Self {
         let (comparison_max, members_max) = (limits.filter_comparison_max, limits.filter_members_max);
-        Bounds { comparison_max, members_max, is_unambiguous }
+        ComparisonLimits { comparison_max, members_max, is_unambiguous }
     }
 }
 
-impl<'v> Source<'v> {
+impl<'v> ValueSource<'v> {
     /// An operand as a primitive value; `None` if it is not one.
     pub(super) fn primitive(self, operand: Operand) -> Option<Primitive<'v>> {
         match operand {
             Operand::Nothing => None,
             Operand::Integer(integer) => Some(Primitive::Number(integer.to_string().into_bytes().into())),
             Operand::Literal(number) => Some(match self.code.literal(number) {
-                Literal::String(text) => Primitive::String(Text::Plain(text.as_bytes())),
+                Literal::String(text) => Primitive::String(StringText::Plain(text.as_bytes())),
                 Literal::Number(text) => Primitive::Number(text.as_bytes().into()),
                 Literal::Boolean(boolean) => Primitive::Boolean(*boolean),
                 Literal::Null => Primitive::Null,
@@ -71,19 +71,19 @@ impl<'v> Source<'v> {
                 let node = self.tape.node(number);
                 let token = node.token(self.document);
                 match node.kind {
-                    Kind::Object | Kind::Array => None,
-                    Kind::String => Some(Primitive::String(Text::of_token(token, false))),
-                    Kind::EscapedString => Some(Primitive::String(Text::of_token(token, true))),
-                    Kind::Number => Some(Primitive::Number(token.into())),
-                    Kind::Boolean => Some(Primitive::Boolean(token[0] == b't')),
-                    Kind::Null => Some(Primitive::Null),
+                    NodeKind::Object | NodeKind::Array => None,
+                    NodeKind::String => Some(Primitive::String(StringText::of_token(token, false))),
+                    NodeKind::EscapedString => Some(Primitive::String(StringText::of_token(token, true))),
+                    NodeKind::Number => Some(Primitive::Number(token.into())),
+                    NodeKind::Boolean => Some(Primitive::Boolean(token[0] == b't')),
+                    NodeKind::Null => Some(Primitive::Null),
                 }
             }
         }
     }
 
     /// The text of an operand that is a string.
-    pub(super) fn text(self, operand: Operand) -> Option<Text<'v>> {
+    pub(super) fn text(self, operand: Operand) -> Option<StringText<'v>> {
         match self.primitive(operand) {
             Some(Primitive::String(text)) => Some(text),
             _ => None,
@@ -91,10 +91,12 @@ impl<'v> Source<'v> {
     }
 
     /// Checks that parsers read a text alike, if that is required: those in C end one at a NUL.
-    pub(super) fn check_text(self, operand: Operand, bounds: Bounds) -> Result<(), DocumentError> {
+    pub(super) fn check_text(self, operand: Operand, bounds: ComparisonLimits) -> Result<(), DocumentError> {
         match self.text(operand) {
             // An escaped backslash before `u0000` is refused in vain.
-            Some(Text::Escaped(text)) if bounds.is_unambiguous && memchr::memmem::find(text, b"\\u0000").is_some() => {
+            Some(StringText::Escaped(text))
+                if bounds.is_unambiguous && memchr::memmem::find(text, b"\\u0000").is_some() =>
+            {
                 self.placed(Err(Unfit::Ambiguous), operand, bounds)
             }
             _ => Ok(()),
@@ -121,7 +123,7 @@ impl<'v> Source<'v> {
         self,
         left: Operand,
         right: Operand,
-        bounds: Bounds,
+        bounds: ComparisonLimits,
     ) -> Result<Option<Ordering>, DocumentError> {
         self.check_text(left, bounds)?;
         self.check_text(right, bounds)?;
@@ -136,7 +138,12 @@ impl<'v> Source<'v> {
     }
 
     /// Whether two operands that are not both containers are equal.
-    pub(super) fn are_equal(self, left: Operand, right: Operand, bounds: Bounds) -> Result<bool, DocumentError> {
+    pub(super) fn are_equal(
+        self,
+        left: Operand,
+        right: Operand,
+        bounds: ComparisonLimits,
+    ) -> Result<bool, DocumentError> {
         if left == Operand::Nothing && right == Operand::Nothing {
             return Ok(true);
         }
@@ -155,7 +162,11 @@ impl<'v> Source<'v> {
     }
 
     /// An object's members by name, the last one of equal names; `None` if a name is not Unicode.
-    pub(super) fn members(self, object: u32, bounds: Bounds) -> Result<Option<Vec<Member<'v>>>, DocumentError> {
+    pub(super) fn members(
+        self,
+        object: u32,
+        bounds: ComparisonLimits,
+    ) -> Result<Option<Vec<Member<'v>>>, DocumentError> {
         let node = self.tape.node(object);
         if node.children as usize > bounds.members_max {
             let kind = DocumentErrorKind::TooManyMembers(bounds.members_max);
@@ -182,7 +193,12 @@ impl<'v> Source<'v> {
         Ok(Some(members))
     }
 
-    fn placed<T>(self, result: Result<T, Unfit>, operand: Operand, bounds: Bounds) -> Result<T, DocumentError> {
+    fn placed<T>(
+        self,
+        result: Result<T, Unfit>,
+        operand: Operand,
+        bounds: ComparisonLimits,
+    ) -> Result<T, DocumentError> {
         let offset = match operand {
             Operand::Node(number) => self.tape.node(number).start as usize,
             _ => 0,
@@ -211,7 +227,7 @@ fn node_of(left: Operand, right: Operand) -> Operand {
     if matches!(left, Operand::Node(_)) { left } else { right }
 }
 
-fn too_long(bounds: Bounds, offset: usize) -> DocumentError {
+fn too_long(bounds: ComparisonLimits, offset: usize) -> DocumentError {
     DocumentError::new(DocumentErrorKind::ComparisonTooLong(bounds.comparison_max), offset)
 }
 
@@ -224,7 +240,7 @@ fn name_of(token: &[u8], is_escaped: bool) -> Option<Cow<'_, str>> {
     Some(scratch.into())
 }
 
-fn compared_numbers(left: &[u8], right: &[u8], bounds: Bounds) -> Result<Ordering, Unfit> {
+fn compared_numbers(left: &[u8], right: &[u8], bounds: ComparisonLimits) -> Result<Ordering, Unfit> {
     if left.len().max(right.len()) > bounds.comparison_max {
         return Err(Unfit::TooLong);
     }
@@ -242,8 +258,12 @@ fn doubles(left: &[u8], right: &[u8]) -> Option<Ordering> {
 }
 
 /// Compares two texts; `None` if one of them is not Unicode. UTF-8 sorts like the Unicode scalar values by which the RFC compares.
-fn compared_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<Option<Ordering>, Unfit> {
-    if let (Text::Plain(left), Text::Plain(right)) = (left, right)
+fn compared_texts(
+    left: StringText<'_>,
+    right: StringText<'_>,
+    bounds: ComparisonLimits,
+) -> Result<Option<Ordering>, Unfit> {
+    if let (StringText::Plain(left), StringText::Plain(right)) = (left, right)
         && left.len().min(right.len()) <= bounds.comparison_max
     {
         return Ok(Some(left.cmp(right)));
@@ -252,26 +272,25 @@ fn compared_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<Opt
     Ok(Some(left.cmp(&right)))
 }
 
-fn are_equal_texts(left: Text<'_>, right: Text<'_>, bounds: Bounds) -> Result<bool, Unfit> {
+fn are_equal_texts(left: StringText<'_>, right: StringText<'_>, bounds: ComparisonLimits) -> Result<bool, Unfit> {
     let cannot_equal = |escaped: &[u8], size: usize| size >= escaped.len() || !may_unescape_to(escaped, size);
     let differ = match (left, right) {
-        (Text::Plain(left), Text::Plain(right)) => left.len() != right.len(),
-        (Text::Plain(plain), Text::Escaped(escaped)) | (Text::Escaped(escaped), Text::Plain(plain)) => {
-            cannot_equal(escaped, plain.len())
-        }
-        (Text::Escaped(_), Text::Escaped(_)) => false,
+        (StringText::Plain(left), StringText::Plain(right)) => left.len() != right.len(),
+        (StringText::Plain(plain), StringText::Escaped(escaped))
+        | (StringText::Escaped(escaped), StringText::Plain(plain)) => cannot_equal(escaped, plain.len()),
+        (StringText::Escaped(_), StringText::Escaped(_)) => false,
     };
     Ok(!differ && compared_texts(left, right, bounds)? == Some(Ordering::Equal))
 }
 
 /// The decoded text; `None` if it is not Unicode.
-fn decoded<'v>(text: Text<'v>, bounds: Bounds) -> Result<Option<Cow<'v, [u8]>>, Unfit> {
+fn decoded<'v>(text: StringText<'v>, bounds: ComparisonLimits) -> Result<Option<Cow<'v, [u8]>>, Unfit> {
     if text.size() > bounds.comparison_max {
         return Err(Unfit::TooLong);
     }
     match text {
-        Text::Plain(bytes) => Ok(Some(bytes.into())),
-        Text::Escaped(_) => {
+        StringText::Plain(bytes) => Ok(Some(bytes.into())),
+        StringText::Escaped(_) => {
             let mut reader = TextReader::default();
             let mut bytes = Vec::with_capacity(text.size());
             loop {

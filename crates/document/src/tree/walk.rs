@@ -1,15 +1,15 @@
 //! The walk along the node list of a query in a filter, no further than its use requires.
 
-use super::steps::Steps;
-use super::tape::{ChildKey, Node, Tape};
-use super::value::Source;
+use super::steps::StepBudget;
+use super::tape::{ChildKey, Tape, TapeNode};
+use super::value::ValueSource;
 use crate::error::DocumentError;
 use crate::selector::ast::{Reach, Selector, index_selects};
-use crate::selector::code::Use;
+use crate::selector::code::QueryUse;
 
 /// The result of a node list: its length, counted no further than needed, and one of its nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct NodeListResult {
     pub(super) count: u64,
     pub(super) node: Option<u32>,
 }
@@ -18,7 +18,7 @@ pub(super) struct Answer {
 #[derive(Debug)]
 pub(super) struct NodeWalk {
     query: u32,
-    wanted: Use,
+    wanted: QueryUse,
     start: u32,
     /// The bottom of its own nodes on the stack.
     base: u32,
@@ -29,7 +29,7 @@ pub(super) struct NodeWalk {
     selector: u32,
     /// Whether a filter was evaluated for the child and has its verdict.
     has_asked: bool,
-    answer: Answer,
+    answer: NodeListResult,
 }
 
 /// The progress of a walk.
@@ -44,7 +44,7 @@ pub(super) enum Reached {
 }
 
 impl NodeWalk {
-    pub(super) fn new(query: u32, wanted: Use, start: u32, pending: &mut Vec<(u32, u32)>) -> Self {
+    pub(super) fn new(query: u32, wanted: QueryUse, start: u32, pending: &mut Vec<(u32, u32)>) -> Self {
         let base = pending.len() as u32;
         pending.push((start, 0));
         NodeWalk {
@@ -57,7 +57,7 @@ impl NodeWalk {
             end: 0,
             selector: 0,
             has_asked: false,
-            answer: Answer::default(),
+            answer: NodeListResult::default(),
         }
     }
 
@@ -65,26 +65,26 @@ impl NodeWalk {
         self.query
     }
 
-    pub(super) fn wanted(&self) -> Use {
+    pub(super) fn wanted(&self) -> QueryUse {
         self.wanted
     }
 
-    pub(super) fn answer(&self) -> Answer {
+    pub(super) fn answer(&self) -> NodeListResult {
         self.answer
     }
 
     /// Continues; `verdict` is that of the filter it requested last.
     pub(super) fn advance(
         &mut self,
-        source: Source<'_>,
-        steps: &mut Steps,
+        source: ValueSource<'_>,
+        steps: &mut StepBudget,
         pending: &mut Vec<(u32, u32)>,
         verdict: bool,
     ) -> Result<Reached, DocumentError> {
         let segments = &source.code.query(self.query).1.segments;
         if segments.is_empty() {
             pending.truncate(self.base as usize);
-            self.answer = Answer { count: 1, node: Some(self.start) };
+            self.answer = NodeListResult { count: 1, node: Some(self.start) };
             return Ok(Reached::End);
         }
         if std::mem::take(&mut self.has_asked) && verdict {
@@ -131,10 +131,10 @@ impl NodeWalk {
 
     /// Handles a selected child: it is a result, or the next segment applies to it.
     fn found(&mut self, segments: usize, pending: &mut Vec<(u32, u32)>) {
-        let is_singular = self.wanted == Use::Singular;
+        let is_singular = self.wanted == QueryUse::Singular;
         if self.segment as usize + 1 == segments {
             let count = if is_singular { 1 } else { self.answer.count + 1 };
-            self.answer = Answer { count, node: Some(self.child) };
+            self.answer = NodeListResult { count, node: Some(self.child) };
             return;
         }
         if is_singular {
@@ -145,9 +145,9 @@ impl NodeWalk {
 
     fn is_enough(&self) -> bool {
         match self.wanted {
-            Use::Exists => self.answer.count > 0,
-            Use::Single => self.answer.count > 1,
-            Use::Count | Use::Singular => false,
+            QueryUse::Exists => self.answer.count > 0,
+            QueryUse::Single => self.answer.count > 1,
+            QueryUse::Count | QueryUse::Singular => false,
         }
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn selects_by_position(
     tape: &Tape,
     document: &[u8],
     selector: &Selector,
-    node: &Node,
+    node: &TapeNode,
 ) -> Result<bool, DocumentError> {
     let length = || i64::from(tape.node(node.parent).children);
     Ok(match (selector, node.child_key()) {

@@ -16,9 +16,9 @@ const SELECTOR_COST: usize = 4;
 
 /// The progress through the lines.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct LineProgress {
     /// The walk through the current line, and then through the next one.
-    walk: Walk,
+    walk: DocumentWalk,
     finder: LineFinder,
     /// Whether a line needs no walk.
     sieve: Option<Sieve>,
@@ -38,17 +38,17 @@ pub(super) struct Lines {
     matched: Vec<u64>,
 }
 
-impl Lines {
+impl LineProgress {
     /// `walk` has the selection and the limits of the walk through each line.
-    pub(super) fn new(walk: Walk) -> Box<Self> {
+    pub(super) fn new(walk: DocumentWalk) -> Box<Self> {
         let selectors = walk.selection.queries().len();
         let strict_cost = if walk.is_strict { selectors * SELECTOR_COST } else { 0 };
-        let is_one_pass = matches!(walk.stage, Stage::Stream { .. });
+        let is_one_pass = matches!(walk.stage, WalkStage::Stream { .. });
         let line_cost = if is_one_pass { strict_cost } else { PASSES_COST + strict_cost };
         let (found, current, finder, matched) = (Vec::new(), None, LineFinder::default(), vec![0; selectors]);
         let (sieve, evaluation) = (Sieve::new(&walk.selection), None);
         let passes_trivial = walk.selection.queries().iter().all(|query| !query.segments.is_empty());
-        Box::new(Lines {
+        Box::new(LineProgress {
             walk,
             finder,
             sieve,

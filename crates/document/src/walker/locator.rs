@@ -29,7 +29,7 @@ impl Sink for Locator {
         self.matcher.name(document, start, end, escaped);
     }
 
-    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
+    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: GrammarScalar) {
         let before = self.matcher.matches.len();
         self.path_tracker.scalar();
         self.matcher.scalar(document, start, end, scalar);
@@ -54,15 +54,15 @@ impl Sink for Locator {
 }
 
 /// The keys from a value up to the root.
-pub(super) fn path_keys(tape: &Tape, mut number: u32) -> Vec<Key> {
+pub(super) fn path_keys(tape: &Tape, mut number: u32) -> Vec<PathKey> {
     let mut keys = Vec::new();
     loop {
         let node = tape.node(number);
         number = node.parent;
         keys.push(match node.child_key() {
             ChildKey::Root => return keys,
-            ChildKey::Element(index) => Key::Element(index),
-            ChildKey::Member { start, end, .. } => Key::Member { start, end },
+            ChildKey::Element(index) => PathKey::Element(index),
+            ChildKey::Member { start, end, .. } => PathKey::Member { start, end },
         });
     }
 }

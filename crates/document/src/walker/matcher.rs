@@ -2,7 +2,7 @@
 
 use super::{Match, Pass, Purpose, ScalarKind};
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::machine::{Container, FallibleSink, Reach, Scalar, Sink};
+use crate::machine::{Container, FallibleSink, GrammarScalar, Reach, Sink};
 use crate::text::begins_like_envelope;
 use crate::tracker::Tracker;
 
@@ -69,7 +69,7 @@ impl Sink for Matcher {
     }
 
     #[inline(always)]
-    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: Scalar) {
+    fn scalar(&mut self, document: &[u8], start: usize, end: usize, scalar: GrammarScalar) {
         let set = self.tracker.value();
         if set.is_selected() {
             self.tracker.count(set);
@@ -96,14 +96,22 @@ impl Sink for Matcher {
 
 /// The match for a selected scalar, if any.
 #[inline(always)]
-pub(super) fn matched(document: &[u8], start: usize, end: usize, scalar: Scalar, purpose: Purpose) -> Option<Match> {
+pub(super) fn matched(
+    document: &[u8],
+    start: usize,
+    end: usize,
+    scalar: GrammarScalar,
+    purpose: Purpose,
+) -> Option<Match> {
     let kind = match (scalar, purpose) {
-        (Scalar::String { escaped }, Purpose::Encrypt) => ScalarKind::String { escaped },
-        (Scalar::String { escaped }, Purpose::Decrypt) if begins_like_envelope(&document[start..end], escaped) => {
+        (GrammarScalar::String { escaped }, Purpose::Encrypt) => ScalarKind::String { escaped },
+        (GrammarScalar::String { escaped }, Purpose::Decrypt)
+            if begins_like_envelope(&document[start..end], escaped) =>
+        {
             ScalarKind::String { escaped }
         }
-        (Scalar::Number, Purpose::Encrypt) => ScalarKind::Number,
-        (Scalar::Boolean, Purpose::Encrypt) => ScalarKind::Boolean,
+        (GrammarScalar::Number, Purpose::Encrypt) => ScalarKind::Number,
+        (GrammarScalar::Boolean, Purpose::Encrypt) => ScalarKind::Boolean,
         _ => return None,
     };
     Some(Match { start, end, kind })

@@ -1,8 +1,8 @@
 //! One pass of the grammar's machine over a document, with the validation of UTF-8 a piece at a time right behind it.
 
 use crate::error::{DocumentError, DocumentErrorKind};
-use crate::limits::{DEPTH_CEILING, Limits};
-use crate::machine::{FallibleSink, Machine, Reach};
+use crate::limits::{DEPTH_CEILING, DocumentLimits};
+use crate::machine::{FallibleSink, GrammarMachine, Reach};
 use crate::tracker::Lengths;
 
 /// Bytes walked before they are checked as UTF-8, while they are still in the first-level cache.
@@ -11,20 +11,20 @@ const PIECE_SIZE: usize = 16 << 10;
 /// One pass over a document, followed by the UTF-8 validation.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    pub(super) machine: Machine,
+    pub(super) machine: GrammarMachine,
     /// Bytes known to be UTF-8.
     pub(super) checked: usize,
 }
 
 impl Pass {
     /// A pass at the start of a document.
-    pub(crate) fn checking(limits: &Limits) -> Self {
+    pub(crate) fn checking(limits: &DocumentLimits) -> Self {
         Pass::checked(limits, 0)
     }
 
     /// A pass over a document of which the first `checked` bytes are known to be UTF-8.
-    pub(crate) fn checked(limits: &Limits, checked: usize) -> Self {
-        Pass { machine: Machine::new(limits.depth_max.min(DEPTH_CEILING)), checked }
+    pub(crate) fn checked(limits: &DocumentLimits, checked: usize) -> Self {
+        Pass { machine: GrammarMachine::new(limits.depth_max.min(DEPTH_CEILING)), checked }
     }
 
     /// Starts again with another document, within the same limits.

@@ -1,8 +1,8 @@
 //! Finds out in one pass that selectors select nothing in a short document, where a walk reads it more than once: those with filters, and
 //! those that count elements from the end.
 
-use super::{Limits, Pass, Reach, Selection};
-use crate::machine::{Container, FallibleSink, Scalar, Sink};
+use super::{DocumentLimits, Pass, Reach, Selection};
+use crate::machine::{Container, FallibleSink, GrammarScalar, Sink};
 use crate::selector::automaton::Detail;
 use crate::tracker::Tracker;
 
@@ -43,7 +43,7 @@ impl Sieve {
     }
 
     /// Whether the document is known to be well-formed, and nothing to be selected in it.
-    pub(super) fn passes(&mut self, document: &[u8], limits: &Limits) -> bool {
+    pub(super) fn passes(&mut self, document: &[u8], limits: &DocumentLimits) -> bool {
         if document.len() > SIZE_MAX {
             return false;
         }
@@ -66,7 +66,7 @@ impl Sink for Sieve {
     }
 
     #[inline(always)]
-    fn scalar(&mut self, _document: &[u8], _start: usize, _end: usize, _scalar: Scalar) {
+    fn scalar(&mut self, _document: &[u8], _start: usize, _end: usize, _scalar: GrammarScalar) {
         self.found |= self.tracker.value().is_selected();
     }
 

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use leafseal_document::{Limits, Match, Progress, Purpose, Selection, Strategy, VISIT_BYTES, Walker, select};
+use leafseal_document::{
+    DocumentLimits, Match, Purpose, Selection, Strategy, VISIT_BYTES, WalkProgress, Walker, select,
+};
 use serde_json::Value;
 
 fn cases() -> Option<Vec<Value>> {
@@ -34,7 +36,7 @@ fn allowed_results(case: &Value) -> Vec<BTreeMap<String, Value>> {
 }
 
 fn nodes(document: &[u8], selection: &Selection, strategy: Strategy) -> BTreeMap<String, Value> {
-    let found = select(document, selection, &Limits::default(), strategy).expect("the document is well-formed");
+    let found = select(document, selection, &DocumentLimits::default(), strategy).expect("the document is well-formed");
     let value = |start, end| serde_json::from_slice(&document[start..end]).expect("a node is JSON");
     found.into_iter().map(|node| (node.path, value(node.start, node.end))).collect()
 }
@@ -50,9 +52,10 @@ fn scalars(value: &Value, found: &mut Vec<String>) {
 }
 
 fn walk(document: &[u8], selection: &Selection, bytes: usize) -> Vec<Match> {
-    let mut walker = Walker::new(document, selection, Purpose::Encrypt, &Limits::default()).expect("it is small");
+    let mut walker =
+        Walker::new(document, selection, Purpose::Encrypt, &DocumentLimits::default()).expect("it is small");
     let mut matches = Vec::new();
-    while walker.next_batch(&mut matches, 2, bytes).expect("it is well-formed") == Progress::More {}
+    while walker.next_batch(&mut matches, 2, bytes).expect("it is well-formed") == WalkProgress::More {}
     matches
 }
 
@@ -83,7 +86,7 @@ fn all_cases_hold_streaming_and_on_the_tree() {
     for case in &cases {
         let name = case["name"].as_str().expect("a case has a name");
         let selector = case["selector"].as_str().expect("a case has a selector");
-        let selection = Selection::parse(&[selector], &Limits::default());
+        let selection = Selection::parse(&[selector], &DocumentLimits::default());
         let is_invalid = case.get("invalid_selector").is_some();
         let selection = match selection {
             Ok(_) if is_invalid => {

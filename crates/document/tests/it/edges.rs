@@ -2,24 +2,25 @@
 
 use leafseal_document::fuzzing::walk;
 use leafseal_document::{
-    DocumentError, DocumentErrorKind as Kind, Expected, Limits, Match, OtherEncoding, Progress, Purpose, ScalarKind,
-    Selection, SelectorErrorKind, Strategy, TextErrorKind, Walk, Walker, escape_into, is_number, select, unescape,
+    DocumentError, DocumentErrorKind as Kind, DocumentLimits, DocumentWalk, Expected, Match, OtherEncoding, Purpose,
+    ScalarKind, Selection, SelectorErrorKind, Strategy, TextErrorKind, WalkProgress, Walker, escape_into, is_number,
+    select, unescape,
 };
 
 const WHOLE: (usize, usize) = (usize::MAX, usize::MAX);
 
 fn parse(selectors: &[&str]) -> Selection {
-    Selection::parse(selectors, &Limits::default()).expect("they are valid")
+    Selection::parse(selectors, &DocumentLimits::default()).expect("they are valid")
 }
 
-fn walk_with(document: &[u8], selection: &Selection, limits: &Limits) -> Result<Vec<Match>, DocumentError> {
+fn walk_with(document: &[u8], selection: &Selection, limits: &DocumentLimits) -> Result<Vec<Match>, DocumentError> {
     walk(document, selection, Purpose::Encrypt, limits, WHOLE)
 }
 
 fn fault(document: &[u8]) -> (Kind, usize) {
     // The three paths through the walker must find the same fault at the same position.
     let [stream, count, tree] = ["$", "$[-1]", "$[?@.a]"].map(|selector| {
-        let error = walk_with(document, &parse(&[selector]), &Limits::default()).expect_err("it is broken");
+        let error = walk_with(document, &parse(&[selector]), &DocumentLimits::default()).expect_err("it is broken");
         (error.kind, error.offset)
     });
     assert_eq!((stream, stream), (count, tree));
@@ -102,12 +103,12 @@ fn faults_far_into_a_document_are_found_where_nothing_is_selected_too() {
         let mut document = format!("{{\"skipped\":[{}", "[0],".repeat(size / 4)).into_bytes();
         let place = document.len();
         document.extend_from_slice(b"\"\xe9\"]}");
-        let error = walk_with(&document, &parse(&["$.a"]), &Limits::default()).expect_err("it is not UTF-8");
+        let error = walk_with(&document, &parse(&["$.a"]), &DocumentLimits::default()).expect_err("it is not UTF-8");
         assert_eq!((error.kind, error.offset), (Kind::InvalidUtf8, place + 1));
         document[place + 1] = b'e';
-        assert_eq!(walk_with(&document, &parse(&["$.a"]), &Limits::default()), Ok(Vec::new()));
+        assert_eq!(walk_with(&document, &parse(&["$.a"]), &DocumentLimits::default()), Ok(Vec::new()));
         document.pop();
-        let error = walk_with(&document, &parse(&["$.a"]), &Limits::default()).expect_err("it is cut off");
+        let error = walk_with(&document, &parse(&["$.a"]), &DocumentLimits::default()).expect_err("it is cut off");
         assert_eq!((error.kind, error.offset), (Kind::UnexpectedEnd, document.len()));
     }
 }
@@ -115,8 +116,8 @@ fn faults_far_into_a_document_are_found_where_nothing_is_selected_too() {
 #[test]
 fn matches_before_a_fault_are_well_formed_tokens() {
     let document = b"[\"a\", \"b\", \"\xff\", \"c\"]";
-    let mut walker =
-        Walker::new(document, &Selection::everything(), Purpose::Encrypt, &Limits::default()).expect("it is small");
+    let mut walker = Walker::new(document, &Selection::everything(), Purpose::Encrypt, &DocumentLimits::default())
+        .expect("it is small");
     let mut matches = Vec::new();
     let error = walker.next_batch(&mut matches, 10, 1000).expect_err("it is not UTF-8");
     assert_eq!((error.kind, error.offset), (Kind::InvalidUtf8, 12));
@@ -129,8 +130,8 @@ fn matches_before_a_fault_are_well_formed_tokens() {
 fn every_limit_holds_at_its_bound_and_one_past() {
     let everything = Selection::everything();
     let filter = parse(&["$[?@ == 1]"]);
-    let with = |change: fn(&mut Limits)| {
-        let mut limits = Limits::default();
+    let with = |change: fn(&mut DocumentLimits)| {
+        let mut limits = DocumentLimits::default();
         change(&mut limits);
         limits
     };
@@ -165,7 +166,7 @@ fn every_limit_holds_at_its_bound_and_one_past() {
 /// Each pattern alone is within its limit; a document with many of them must stay within the limit of its filters.
 #[test]
 fn compiling_patterns_counts_by_its_cost() {
-    let limits = Limits { filter_steps_max: 1_500_000, ..Limits::default() };
+    let limits = DocumentLimits { filter_steps_max: 1_500_000, ..DocumentLimits::default() };
     let document = |patterns: usize, pattern: &dyn Fn(usize) -> String| {
         let patterns: Vec<String> = (0..patterns).map(|number| format!("\"{}\"", pattern(number))).collect();
         format!("[{}]", patterns.join(","))
@@ -177,7 +178,7 @@ fn compiling_patterns_counts_by_its_cost() {
     let error = walk(&large, "$[?match('a', @)]").expect_err("too much work");
     assert_eq!(error.kind, Kind::FilterTooCostly(1_500_000));
     let fixed: Vec<String> = (0..32).map(|number| format!(r"match(@, '\\p{{L}}{{2}}a{{{number}}}')")).collect();
-    let limits = Limits { filter_steps_max: 600_000, ..Limits::default() };
+    let limits = DocumentLimits { filter_steps_max: 600_000, ..DocumentLimits::default() };
     let selector = format!("$[?{}]", fixed.join(" || "));
     let error = walk_with(b"[\"1\"]", &parse(&[&selector]), &limits).expect_err("too much work");
     assert_eq!(error.kind, Kind::FilterTooCostly(600_000));
@@ -185,10 +186,10 @@ fn compiling_patterns_counts_by_its_cost() {
 
 #[test]
 fn every_limit_of_filters_holds_at_its_bound_and_one_past() {
-    let kind = |document: &str, selector: &str, limits: &Limits| {
+    let kind = |document: &str, selector: &str, limits: &DocumentLimits| {
         walk_with(document.as_bytes(), &parse(&[selector]), limits).map(|found| found.len()).map_err(|error| error.kind)
     };
-    let limits = Limits { filter_comparison_max: 4, filter_members_max: 2, ..Limits::default() };
+    let limits = DocumentLimits { filter_comparison_max: 4, filter_members_max: 2, ..DocumentLimits::default() };
     let long = Err(Kind::ComparisonTooLong(4));
     for (document, selector, expected) in [
         (r#"["abcd"]"#, "$[?@ == 'abcd']", Ok(1)),
@@ -213,7 +214,12 @@ fn every_limit_of_filters_holds_at_its_bound_and_one_past() {
     ] {
         assert_eq!(kind(document, selector, &limits), expected, "{selector} on {document}");
     }
-    let limits = Limits { pattern_size_max: 2048, selector_length_max: 40, patterns_max: 2, ..Limits::default() };
+    let limits = DocumentLimits {
+        pattern_size_max: 2048,
+        selector_length_max: 40,
+        patterns_max: 2,
+        ..DocumentLimits::default()
+    };
     assert_eq!(kind(r#"["aa"]"#, "$[?match(@, 'a{2}')]", &limits), Ok(1));
     for (document, selector) in [
         (r#"["aa"]"#, "$[?match(@, 'a{1000}')]"),
@@ -247,8 +253,8 @@ fn a_filter_pauses_within_a_predicate_and_resumes() {
         ("$[?value(@[?@.n == 2999].n) == 2999]", 6000),
     ] {
         let selection = parse(&[selector]);
-        let mut walk =
-            Walk::new(document.len(), &selection, Purpose::Encrypt, &Limits::default()).expect("it is small");
+        let mut walk = DocumentWalk::new(document.len(), &selection, Purpose::Encrypt, &DocumentLimits::default())
+            .expect("it is small");
         let (mut matches, mut batches) = (Vec::new(), 0);
         let mut next = || walk.next_batch(document.as_bytes(), &mut matches, usize::MAX, 4096).map(|_| walk.position());
         while next().expect("well-formed") == 0 {
@@ -256,15 +262,20 @@ fn a_filter_pauses_within_a_predicate_and_resumes() {
         }
         // Reading the document takes a batch per 4,096 bytes.
         assert!(batches > document.len() / 4096 + 10, "{selector}: {batches} batches");
-        while walk.next_batch(document.as_bytes(), &mut matches, 1, 1).expect("well-formed") == Progress::More {}
+        while walk.next_batch(document.as_bytes(), &mut matches, 1, 1).expect("well-formed") == WalkProgress::More {}
         assert_eq!(matches.len(), count, "{selector}");
     }
 }
 
 #[test]
 fn every_limit_of_selectors_holds_at_its_bound_and_one_past() {
-    let limits =
-        Limits { selectors_max: 2, selector_length_max: 40, segments_max: 4, filter_depth_max: 3, ..Limits::default() };
+    let limits = DocumentLimits {
+        selectors_max: 2,
+        selector_length_max: 40,
+        segments_max: 4,
+        filter_depth_max: 3,
+        ..DocumentLimits::default()
+    };
     let parse = |selectors: &[&str]| {
         Selection::parse(selectors, &limits).map(drop).map_err(|error| (error.selector, error.position, error.kind))
     };
@@ -289,11 +300,11 @@ fn depth_bombs_end_at_the_limit_without_reading_on() {
     for opening in [&b"["[..], b"{\"a\":"] {
         let document = opening.repeat(10_000_000 / opening.len());
         for selector in ["$", "$..a", "$[-1]", "$[?@]"] {
-            let error = walk_with(&document, &parse(&[selector]), &Limits::default()).expect_err("too deep");
+            let error = walk_with(&document, &parse(&[selector]), &DocumentLimits::default()).expect_err("too deep");
             assert_eq!((error.kind, error.offset / opening.len()), (Kind::TooDeep(128), 128));
         }
     }
-    let limits = Limits { depth_max: usize::MAX, ..Limits::default() };
+    let limits = DocumentLimits { depth_max: usize::MAX, ..DocumentLimits::default() };
     let document = "[".repeat(2000) + &"]".repeat(2000);
     let error = walk_with(document.as_bytes(), &parse(&["$[?@ == $[0]]"]), &limits).expect_err("above the ceiling");
     assert_eq!(error.kind, Kind::TooDeep(leafseal_document::DEPTH_CEILING));
@@ -301,7 +312,7 @@ fn depth_bombs_end_at_the_limit_without_reading_on() {
 
 #[test]
 fn deep_equality_at_the_depth_ceiling_stays_on_the_stack_of_a_thread() {
-    let limits = Limits { depth_max: usize::MAX, ..Limits::default() };
+    let limits = DocumentLimits { depth_max: usize::MAX, ..DocumentLimits::default() };
     let half = leafseal_document::DEPTH_CEILING - 1;
     let nest = "{\"a\":".repeat(half) + "1" + &"}".repeat(half);
     let document = format!("[{nest},{nest}]");
@@ -329,11 +340,11 @@ fn selectors_with_exponentially_many_sets_of_states_stay_bounded() {
     }
     document += "]";
     let selection = parse(&selectors);
-    let streamed = select(document.as_bytes(), &selection, &Limits::default(), Strategy::Automatic);
-    let on_tree = select(document.as_bytes(), &selection, &Limits::default(), Strategy::Tree);
+    let streamed = select(document.as_bytes(), &selection, &DocumentLimits::default(), Strategy::Automatic);
+    let on_tree = select(document.as_bytes(), &selection, &DocumentLimits::default(), Strategy::Tree);
     assert_eq!(streamed, on_tree);
     assert!(streamed.is_ok_and(|nodes| nodes.len() > 1000));
-    let matches = walk_with(document.as_bytes(), &selection, &Limits::default()).expect("well-formed");
+    let matches = walk_with(document.as_bytes(), &selection, &DocumentLimits::default()).expect("well-formed");
     assert!(matches.len() > 100);
 }
 
@@ -342,12 +353,12 @@ fn many_selectors_cost_no_more_than_their_look_up() {
     let names: Vec<_> = (0..64).map(|number| format!("$.name{number:02}[*]")).collect();
     let members: Vec<_> = (0..100).map(|number| format!("\"name{number:02}\":[1,2]")).collect();
     let document = format!("{{{}}}", members.join(","));
-    let selection = Selection::parse(&names, &Limits::default()).expect("64 are allowed");
-    let matches = walk_with(document.as_bytes(), &selection, &Limits::default()).expect("well-formed");
+    let selection = Selection::parse(&names, &DocumentLimits::default()).expect("64 are allowed");
+    let matches = walk_with(document.as_bytes(), &selection, &DocumentLimits::default()).expect("well-formed");
     assert_eq!(matches.len(), 128);
     let indexes = format!("$[{}]", (0..1000).step_by(2).map(|index| index.to_string()).collect::<Vec<_>>().join(","));
     let document = format!("[{}]", vec!["7"; 2000].join(","));
-    let matches = walk_with(document.as_bytes(), &parse(&[&indexes]), &Limits::default()).expect("well-formed");
+    let matches = walk_with(document.as_bytes(), &parse(&[&indexes]), &DocumentLimits::default()).expect("well-formed");
     assert_eq!(matches.len(), 500);
     assert_eq!(matches[1].start, 5);
 }
@@ -355,7 +366,7 @@ fn many_selectors_cost_no_more_than_their_look_up() {
 #[test]
 fn nested_descendant_filters_end_at_the_step_limit() {
     let document = "[".repeat(120) + &"1,".repeat(1000) + "1" + &"]".repeat(120);
-    let limits = Limits { filter_steps_max: 1 << 22, ..Limits::default() };
+    let limits = DocumentLimits { filter_steps_max: 1 << 22, ..DocumentLimits::default() };
     let error = walk_with(document.as_bytes(), &parse(&["$..[?@..[?@..[?@..[?@..a]]]]"]), &limits);
     assert_eq!(error.map_err(|error| error.kind), Err(Kind::FilterTooCostly(1 << 22)));
     let hostile_patterns: Vec<_> = (0..1000).map(|number| format!("\"(a{{{number}}}|b*)+\"")).collect();
@@ -368,7 +379,7 @@ fn nested_descendant_filters_end_at_the_step_limit() {
 fn a_query_from_the_root_in_a_filter_is_evaluated_once() {
     let document = format!("{{\"list\":[{}],\"wanted\":\"7\"}}", vec!["\"7\",\"8\""; 20_000].join(","));
     // Once each, not once per element: otherwise 40,000 times 40,000 values.
-    let limits = Limits { filter_steps_max: 1 << 20, ..Limits::default() };
+    let limits = DocumentLimits { filter_steps_max: 1 << 20, ..DocumentLimits::default() };
     for (selector, count) in
         [("$.list[?@ == $.wanted]", 20_000), ("$.list[?count($..*) > 40000]", 40_000), ("$.list[?$..nix]", 0)]
     {
@@ -381,13 +392,14 @@ fn a_query_from_the_root_in_a_filter_is_evaluated_once() {
 fn a_walk_can_rest_beside_its_document_and_move_between_threads() {
     let document = format!("[{}]", vec!["\"x\""; 1000].join(",")).into_bytes();
     let mut walk =
-        Walk::new(document.len(), &Selection::everything(), Purpose::Encrypt, &Limits::default()).expect("small");
+        DocumentWalk::new(document.len(), &Selection::everything(), Purpose::Encrypt, &DocumentLimits::default())
+            .expect("small");
     let mut matches = Vec::new();
-    while walk.next_batch(&document, &mut matches, 100, usize::MAX).expect("well-formed") == Progress::More {
+    while walk.next_batch(&document, &mut matches, 100, usize::MAX).expect("well-formed") == WalkProgress::More {
         walk = std::thread::spawn(move || walk).join().expect("it is Send");
     }
     assert_eq!(matches.len(), 1000);
-    assert_eq!(walk.next_batch(&document, &mut matches, 100, 100), Ok(Progress::Done), "done stays done");
+    assert_eq!(walk.next_batch(&document, &mut matches, 100, 100), Ok(WalkProgress::Done), "done stays done");
     assert_eq!((matches.len(), walk.position()), (1000, document.len()));
 }
 
@@ -396,9 +408,10 @@ fn a_batch_keeps_to_its_bytes_save_for_one_member() {
     let document = format!("[{}]", vec!["{\"name\":\"value\"}"; 20_000].join(",")).into_bytes();
     for selector in ["$.absent", "$..name"] {
         let selection = parse(&[selector]);
-        let mut walker = Walker::new(&document, &selection, Purpose::Encrypt, &Limits::default()).expect("small");
+        let mut walker =
+            Walker::new(&document, &selection, Purpose::Encrypt, &DocumentLimits::default()).expect("small");
         let mut before = 0;
-        while walker.next_batch(&mut Vec::new(), usize::MAX, 1000).expect("well-formed") == Progress::More {
+        while walker.next_batch(&mut Vec::new(), usize::MAX, 1000).expect("well-formed") == WalkProgress::More {
             assert!((before + 1000..before + 1032).contains(&walker.position()), "{before} to {}", walker.position());
             before = walker.position();
         }
@@ -440,7 +453,7 @@ fn text_edges() {
 #[test]
 fn kinds_are_distinguished() {
     let document = b"[\"a\", \"\\n\", -1e5, true, false, null, {}, []]";
-    let found = walk_with(document, &Selection::everything(), &Limits::default()).expect("well-formed");
+    let found = walk_with(document, &Selection::everything(), &DocumentLimits::default()).expect("well-formed");
     let kinds: Vec<_> = found.iter().map(|found| found.kind).collect();
     let (plain, escaped) = (ScalarKind::String { escaped: false }, ScalarKind::String { escaped: true });
     assert_eq!(kinds, [plain, escaped, ScalarKind::Number, ScalarKind::Boolean, ScalarKind::Boolean]);
@@ -448,9 +461,9 @@ fn kinds_are_distinguished() {
 
 #[test]
 fn errors_name_places_and_never_quote_the_document() {
-    let error = walk_with(b"[\"secret\" x]", &Selection::everything(), &Limits::default()).expect_err("broken");
+    let error = walk_with(b"[\"secret\" x]", &Selection::everything(), &DocumentLimits::default()).expect_err("broken");
     assert_eq!(error.to_string(), "expected ',' or ']' at byte 10");
-    let error = Selection::parse(&["$.a", "$[?@.b = 1]"], &Limits::default()).expect_err("broken");
+    let error = Selection::parse(&["$.a", "$[?@.b = 1]"], &DocumentLimits::default()).expect_err("broken");
     assert_eq!(error.to_string(), "selector 1, byte 7: expected ',' or ']'");
 }
 
@@ -466,12 +479,14 @@ fn counts_survive_sets_that_are_forgotten() {
     document.push(']');
     let wild = format!("$..a{}", "[*]".repeat(11));
     let selectors = ["$..b", "$[7]", &wild, "$[5999:]..a", "$.none"];
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let count = |selectors: &[&str]| {
         let selection = Selection::parse(selectors, &limits).expect("valid");
-        let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small");
+        let mut walk = DocumentWalk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small");
         let mut matches = Vec::new();
-        while walk.next_batch(document.as_bytes(), &mut matches, 1000, 4096).expect("well-formed") == Progress::More {}
+        while walk.next_batch(document.as_bytes(), &mut matches, 1000, 4096).expect("well-formed") == WalkProgress::More
+        {
+        }
         walk.matched().to_vec()
     };
     let alone: Vec<u64> = selectors.iter().flat_map(|selector| count(&[selector])).collect();

@@ -1,14 +1,14 @@
 //! `vectors/forms`: forms in which a field is found, or that are refused because parsers could split them differently or read a name as
 //! another.
 
-use leafseal_document::OtherCase;
+use leafseal_document::CaseFold;
 use leafseal_document::form::{
     FieldNames, FormErrorKind, FormLimits, MediaType, Syntax, find_fields, find_parts, holds_field,
 };
 use serde_json::Value;
 
 /// The relay's view of the form: the values of the selected field, or the name of the error.
-fn read(media_type: &str, body: &[u8], selected: &str, other_case: OtherCase) -> Result<Vec<String>, String> {
+fn read(media_type: &str, body: &[u8], selected: &str, other_case: CaseFold) -> Result<Vec<String>, String> {
     let limits = FormLimits::default();
     let names = FieldNames::new([selected]).guarded(other_case, &FieldNames::default());
     let media = MediaType::parse(media_type.as_bytes()).filter(MediaType::is_utf8).ok_or("type")?;
@@ -36,7 +36,7 @@ fn no_form_passes_that_hides_a_field_from_some_parsers() {
         for case in group["cases"].as_array().unwrap() {
             count += 1;
             let text = |key: &str| case[key].as_str().unwrap();
-            let read = read(text("type"), text("body").as_bytes(), "card", OtherCase::Refuse);
+            let read = read(text("type"), text("body").as_bytes(), "card", CaseFold::Refuse);
             let expected = match case.get("refused") {
                 Some(why) => Err(why.as_str().unwrap().to_owned()),
                 None => {
@@ -75,9 +75,9 @@ fn no_name_passes_that_a_parser_reads_as_a_selected_one() {
                 word => panic!("{word}"),
             };
             let other_case = match case.get("other_case").map(|word| word.as_str().unwrap()) {
-                None | Some("refuse") => OtherCase::Refuse,
-                Some("same") => OtherCase::Same,
-                Some("other") => OtherCase::Other,
+                None | Some("refuse") => CaseFold::Refuse,
+                Some("same") => CaseFold::Same,
+                Some("other") => CaseFold::Other,
                 Some(word) => panic!("{word}"),
             };
             let form = format!("x=1&{}=4242", urlencoded(name));
@@ -104,7 +104,7 @@ fn no_name_passes_that_a_parser_reads_as_a_selected_one() {
 
 #[test]
 fn bytes_of_another_kind_hold_a_field_in_either_way_to_separate_them() {
-    let names = FieldNames::new(["card"]).guarded(OtherCase::Refuse, &FieldNames::default());
+    let names = FieldNames::new(["card"]).guarded(CaseFold::Refuse, &FieldNames::default());
     let held =
         ["card=1", "a=1&card=1", "a=1;card=1", "a;card=1", "card:int;b=1", "a&card:int;b=1", "{\"a\":\"&ca%72d=1"];
     for text in held {
@@ -121,7 +121,7 @@ fn a_name_within_long_padding_is_selected_only_if_nothing_but_white_space_surrou
     let count = |body: String, names: &FieldNames| {
         find_fields(body.as_bytes(), names, &FormLimits::default()).map(|found| found.len())
     };
-    let guarded = names.clone().guarded(OtherCase::Refuse, &FieldNames::default());
+    let guarded = names.clone().guarded(CaseFold::Refuse, &FieldNames::default());
     let space = " ".repeat(2_000);
     for whole in [format!("{space}card=1"), format!("card{space}=1"), format!("{space}card{space}\0x=1")] {
         assert_eq!(count(whole.clone(), &names), Ok(1));

@@ -1,6 +1,8 @@
 //! JSON Lines: a walk through all lines finds what walks through each of them find.
 
-use leafseal_document::{DocumentError, DocumentErrorKind as Kind, Limits, Match, Progress, Purpose, Selection, Walk};
+use leafseal_document::{
+    DocumentError, DocumentErrorKind as Kind, DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress,
+};
 
 /// Selectors of the three ways to walk: in one pass, with a pass before, and with a tree.
 const SELECTORS: [&[&str]; 4] = [&["$.card", "$.list[*].x"], &["$.list[-1]"], &["$..[?@.x > 1]", "$.card"], &["$"]];
@@ -8,14 +10,14 @@ const SELECTORS: [&[&str]; 4] = [&["$.card", "$.list[*].x"], &["$.list[-1]"], &[
 const TEXT: &str = "{\"card\":\"4242\",\"list\":[1,{\"x\":2}]}\r\n\n \t\n7\n\
     {\"list\":[],\"card\":{\"a\":[true,null]}}\n[]\n{\"list\":[{\"x\":5},3]}";
 
-fn parse(selectors: &[&str], limits: &Limits) -> Selection {
+fn parse(selectors: &[&str], limits: &DocumentLimits) -> Selection {
     Selection::parse(selectors, limits).expect("they are valid")
 }
 
 /// Matches, their paths, and the number of matches of each selector; in batches of these sizes.
 type Found = (Vec<Match>, Vec<String>, Vec<u64>);
 
-fn run(mut walk: Walk, text: &[u8], (matches_max, bytes_max): (usize, usize)) -> Result<Found, DocumentError> {
+fn run(mut walk: DocumentWalk, text: &[u8], (matches_max, bytes_max): (usize, usize)) -> Result<Found, DocumentError> {
     let (mut all, mut paths) = (Vec::new(), Vec::new());
     loop {
         let mut matches = Vec::new();
@@ -23,30 +25,36 @@ fn run(mut walk: Walk, text: &[u8], (matches_max, bytes_max): (usize, usize)) ->
         let of_batch = walk.take_paths();
         paths.extend((0..matches.len()).map(|index| of_batch.path(text, index)));
         let position = walk.position();
-        assert!(progress == Progress::Done || matches.iter().all(|found| found.end <= position), "at {position}");
+        assert!(progress == WalkProgress::Done || matches.iter().all(|found| found.end <= position), "at {position}");
         all.extend(matches);
-        if progress == Progress::Done {
+        if progress == WalkProgress::Done {
             return Ok((all, paths, walk.matched().to_vec()));
         }
     }
 }
 
-fn lines(text: &[u8], selectors: &[&str], limits: &Limits, sizes: (usize, usize)) -> Result<Found, DocumentError> {
-    let walk = Walk::new(text.len(), &parse(selectors, limits), Purpose::Encrypt, limits)?;
+fn lines(
+    text: &[u8],
+    selectors: &[&str],
+    limits: &DocumentLimits,
+    sizes: (usize, usize),
+) -> Result<Found, DocumentError> {
+    let walk = DocumentWalk::new(text.len(), &parse(selectors, limits), Purpose::Encrypt, limits)?;
     let plain = run(walk.lines(), text, sizes)?;
-    let walk = Walk::new(text.len(), &parse(selectors, limits), Purpose::Encrypt, limits)?;
+    let walk = DocumentWalk::new(text.len(), &parse(selectors, limits), Purpose::Encrypt, limits)?;
     let located = run(walk.with_paths().lines(), text, sizes)?;
     assert_eq!((&plain.0, &plain.2), (&located.0, &located.2));
     Ok(located)
 }
 
 /// The same by a walk through each line.
-fn each_line(text: &str, selectors: &[&str], limits: &Limits) -> Found {
+fn each_line(text: &str, selectors: &[&str], limits: &DocumentLimits) -> Found {
     let (mut all, mut paths, mut matched) = (Vec::new(), Vec::new(), vec![0; selectors.len()]);
     let mut start = 0;
     for (number, line) in (1..).zip(text.split('\n')) {
         if !line.trim().is_empty() {
-            let walk = Walk::new(line.len(), &parse(selectors, limits), Purpose::Encrypt, limits).expect("it fits");
+            let walk =
+                DocumentWalk::new(line.len(), &parse(selectors, limits), Purpose::Encrypt, limits).expect("it fits");
             let found = run(walk.with_paths(), line.as_bytes(), (1000, 1 << 20)).expect("each line is JSON");
             all.extend(found.0.iter().map(|it| Match { start: it.start + start, end: it.end + start, ..*it }));
             paths.extend(found.1.iter().map(|path| format!("line {number}: {path}")));
@@ -59,7 +67,7 @@ fn each_line(text: &str, selectors: &[&str], limits: &Limits) -> Found {
 
 #[test]
 fn lines_are_walked_one_by_one() {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     for text in [TEXT.to_owned(), format!("{TEXT}\n"), format!("\n\n{TEXT}\n\n"), String::new(), "\n \r\n".to_owned()] {
         for selectors in SELECTORS {
             let expected = each_line(&text, selectors, &limits);
@@ -80,7 +88,7 @@ fn lines_are_walked_one_by_one() {
 /// Lines that need no tree, others, and long ones follow each other.
 #[test]
 fn what_is_kept_between_lines_changes_nothing() {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let long = format!("{{\"list\":[{}{{\"x\":7}}],\"card\":3}}", "{\"y\":[1,2]},".repeat(4000));
     let some = format!("{{\"list\":[{}{{\"x\":5}}]}}", "1,".repeat(3000));
     let short =
@@ -103,7 +111,7 @@ fn what_is_kept_between_lines_changes_nothing() {
 
 #[test]
 fn faults_have_their_place_in_the_text() {
-    let limits = Limits { depth_max: 2, ..Limits::default() };
+    let limits = DocumentLimits { depth_max: 2, ..DocumentLimits::default() };
     for (text, kind, offset) in [
         ("{\"a\":1}\n{\"a\":}\n", Kind::Unexpected(leafseal_document::Expected::Value), 13),
         ("1\n\n1 2", Kind::Unexpected(leafseal_document::Expected::EndOfDocument), 5),
@@ -129,10 +137,11 @@ fn all_lines_share_the_work_of_filters() {
     let selectors: &[&str] = &["$..[?@..x]"];
     let line = format!("{}{{\"x\":1}}{}", "[".repeat(40), "]".repeat(40));
     let steps_max = (1..).map(|power| 1_u64 << power).find(|&filter_steps_max| {
-        let limits = Limits { filter_steps_max, ..Limits::default() };
+        let limits = DocumentLimits { filter_steps_max, ..DocumentLimits::default() };
         lines(line.as_bytes(), selectors, &limits, (1000, 1 << 20)).is_ok()
     });
-    let limits = Limits { filter_steps_max: steps_max.expect("some number suffices"), ..Limits::default() };
+    let limits =
+        DocumentLimits { filter_steps_max: steps_max.expect("some number suffices"), ..DocumentLimits::default() };
     let many = [&*line; 20].join("\n");
     let error = lines(many.as_bytes(), selectors, &limits, (1000, 1 << 20)).expect_err("twenty times the work");
     assert!(matches!(error.kind, Kind::FilterTooCostly(_)), "{error}");
@@ -140,8 +149,9 @@ fn all_lines_share_the_work_of_filters() {
 
 /// Walks strictly; returns the fault, by batches of these sizes.
 fn strictly(text: &str, selectors: &[&str], sizes: (usize, usize)) -> Option<(Kind, usize)> {
-    let limits = Limits::default();
-    let walk = || Walk::new(text.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits");
+    let limits = DocumentLimits::default();
+    let walk =
+        || DocumentWalk::new(text.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits");
     let plain = run(walk().strict(true).lines(), text.as_bytes(), sizes).map(|found| found.2);
     let located = run(walk().with_paths().strict(true).lines(), text.as_bytes(), sizes).map(|found| found.2);
     assert_eq!(plain, located);
@@ -177,14 +187,14 @@ fn each_line_must_match_where_the_walk_is_strict() {
 
 #[test]
 fn a_strict_walk_fails_at_the_end_of_its_document() {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     for selectors in SELECTORS {
         for (document, is_whole) in [("{\"card\":1,\"list\":[{\"x\":2}]}", true), ("{}", true), ("{\"card\":", false)] {
-            let walk =
-                Walk::new(document.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits");
+            let walk = DocumentWalk::new(document.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits)
+                .expect("it fits");
             let lenient = run(walk, document.as_bytes(), (1000, 1 << 20));
-            let walk =
-                Walk::new(document.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits");
+            let walk = DocumentWalk::new(document.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits)
+                .expect("it fits");
             let strict = run(walk.with_paths().strict(true), document.as_bytes(), (1000, 1 << 20));
             match (lenient, strict) {
                 (Ok(lenient), strict) => {
@@ -199,11 +209,13 @@ fn a_strict_walk_fails_at_the_end_of_its_document() {
 
 /// Batches that a walk takes, each of this much work.
 fn batches(text: &[u8], selectors: &[&str], work: usize) -> usize {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let mut walk =
-        Walk::new(text.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits").lines();
+        DocumentWalk::new(text.len(), &parse(selectors, &limits), Purpose::Encrypt, &limits).expect("it fits").lines();
     let mut matches = Vec::new();
-    (1..).find(|_| walk.next_batch(text, &mut matches, 1000, work).expect("lines") == Progress::Done).expect("it ends")
+    (1..)
+        .find(|_| walk.next_batch(text, &mut matches, 1000, work).expect("lines") == WalkProgress::Done)
+        .expect("it ends")
 }
 
 #[test]
@@ -225,12 +237,12 @@ fn blank_lines_cost_their_bytes_and_others_their_beginning() {
 #[test]
 fn a_carriage_return_within_a_line_is_refused_where_values_are_hidden() {
     let text = "{\"card\":1,\"x\":\r{\"card\":2}\r}\n";
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     for selectors in SELECTORS {
         let mut builder = Selection::builder(&limits).unambiguous(true);
         selectors.iter().for_each(|selector| builder.add(selector).expect("it is valid"));
         let selection = builder.finish();
-        let walk = Walk::new(text.len(), &selection, Purpose::Encrypt, &limits).expect("it fits");
+        let walk = DocumentWalk::new(text.len(), &selection, Purpose::Encrypt, &limits).expect("it fits");
         let error = run(walk.lines(), text.as_bytes(), (10, 3)).expect_err("refused");
         assert_eq!((error.kind, error.offset), (Kind::CarriageReturn, 14), "{selectors:?}");
         lines(text.as_bytes(), selectors, &limits, (10, 3)).expect("white space otherwise");

@@ -1,20 +1,20 @@
 //! Member names that differ from selected ones only in case: refused, selected or ignored, on the automaton and on the tree.
 
 use leafseal_document::{
-    CanonicalNames, DocumentErrorKind, Limits, NameWalk, OtherCase, Progress, Purpose, Selection, Strategy, Walk,
-    Walker, select,
+    CanonicalNames, CaseFold, DocumentErrorKind, DocumentLimits, DocumentWalk, NameWalk, Purpose, Selection, Strategy,
+    WalkProgress, Walker, select,
 };
 
-fn selection(selectors: &[&str], other_case: OtherCase) -> Selection {
-    let mut builder = Selection::builder(&Limits::default()).other_case(other_case);
+fn selection(selectors: &[&str], other_case: CaseFold) -> Selection {
+    let mut builder = Selection::builder(&DocumentLimits::default()).other_case(other_case);
     selectors.iter().for_each(|selector| builder.add(selector).unwrap());
     builder.finish()
 }
 
 /// The paths of selected values, or the offset of the refused name; all strategies must agree.
-fn found(document: &str, selectors: &[&str], other_case: OtherCase) -> Result<Vec<String>, usize> {
+fn found(document: &str, selectors: &[&str], other_case: CaseFold) -> Result<Vec<String>, usize> {
     let selection = selection(selectors, other_case);
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let [streamed, tree] = [Strategy::Automatic, Strategy::Tree].map(|strategy| {
         let selected = select(document.as_bytes(), &selection, &limits, strategy);
         selected.map(|nodes| nodes.into_iter().map(|node| node.path).collect::<Vec<_>>()).map_err(|error| {
@@ -28,8 +28,8 @@ fn found(document: &str, selectors: &[&str], other_case: OtherCase) -> Result<Ve
         let mut matches = Vec::new();
         let walked = loop {
             match walker.next_batch(&mut matches, 3, bytes_max) {
-                Ok(Progress::More) => {}
-                Ok(Progress::Done) => break Ok(()),
+                Ok(WalkProgress::More) => {}
+                Ok(WalkProgress::Done) => break Ok(()),
                 Err(error) => break Err(error.offset),
             }
         };
@@ -58,7 +58,7 @@ fn a_name_in_another_case_is_refused() {
         (r#"{"a":[{"T":"visa","n":1}]}"#, &["$.a[?@.t == 'visa'].n"], 7),
         (r#"{"a":[{"t":"visa","N":1}]}"#, &["$.a[?@.t == 'visa'].n"], 18),
     ] {
-        assert_eq!(found(document, selectors, OtherCase::Refuse), Err(offset), "{document} {selectors:?}");
+        assert_eq!(found(document, selectors, CaseFold::Refuse), Err(offset), "{document} {selectors:?}");
     }
 }
 
@@ -76,12 +76,12 @@ fn a_name_that_is_another_in_every_case_passes() {
         (r#"{"n\u0000umber":1}"#, &["$.number"], &[]),
     ] {
         let expected = paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
-        assert_eq!(found(document, selectors, OtherCase::Refuse), Ok(expected), "{document} {selectors:?}");
+        assert_eq!(found(document, selectors, CaseFold::Refuse), Ok(expected), "{document} {selectors:?}");
     }
-    assert_eq!(found(r#"{"card":{"Number":2}}"#, &["$.card.number"], OtherCase::Other), Ok(vec![]));
+    assert_eq!(found(r#"{"card":{"Number":2}}"#, &["$.card.number"], CaseFold::Other), Ok(vec![]));
     // A name that another selector contains is not ambiguous.
-    let both = selection(&["$.id", "$.ID"], OtherCase::Refuse);
-    let nodes = select(br#"{"id":1,"ID":2}"#, &both, &Limits::default(), Strategy::Automatic).unwrap();
+    let both = selection(&["$.id", "$.ID"], CaseFold::Refuse);
+    let nodes = select(br#"{"id":1,"ID":2}"#, &both, &DocumentLimits::default(), Strategy::Automatic).unwrap();
     assert_eq!(nodes.len(), 2);
 }
 
@@ -105,24 +105,24 @@ fn names_in_any_case_are_selected_where_that_is_set() {
         (r#"{"pins":1}"#, &["$.pin"], &[]),
     ] {
         let expected = paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
-        assert_eq!(found(document, selectors, OtherCase::Same), Ok(expected), "{document} {selectors:?}");
+        assert_eq!(found(document, selectors, CaseFold::Same), Ok(expected), "{document} {selectors:?}");
     }
 }
 
 /// The kind and offset of the refusal, in steps of any size, with and without the paths of matches.
-fn refused(document: &str, selector: &str, other_case: OtherCase) -> Option<(DocumentErrorKind, usize)> {
-    let limits = Limits::default();
+fn refused(document: &str, selector: &str, other_case: CaseFold) -> Option<(DocumentErrorKind, usize)> {
+    let limits = DocumentLimits::default();
     let mut builder = Selection::builder(&limits).other_case(other_case).unambiguous(true);
     builder.add(selector).unwrap();
     let selection = builder.finish();
     let outcomes = [(16, false), (usize::MAX, false), (usize::MAX, true)].map(|(bytes_max, with_paths)| {
-        let walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).unwrap();
+        let walk = DocumentWalk::new(document.len(), &selection, Purpose::Encrypt, &limits).unwrap();
         let mut walk = if with_paths { walk.with_paths() } else { walk };
         let mut matches = Vec::new();
         loop {
             match walk.next_batch(document.as_bytes(), &mut matches, 3, bytes_max) {
-                Ok(Progress::More) => {}
-                Ok(Progress::Done) => return None,
+                Ok(WalkProgress::More) => {}
+                Ok(WalkProgress::Done) => return None,
                 Err(error) => return Some((error.kind, error.offset)),
             }
         }
@@ -149,12 +149,12 @@ fn a_name_that_occurs_twice_where_a_selector_looks_is_refused() {
         (r#"{"want":"card","want":"x","p":[{"kind":"card"}]}"#, "$.p[?@.kind == $.want]", 15),
     ] {
         let expected = Some((DocumentErrorKind::DuplicateName, offset));
-        assert_eq!(refused(document, selector, OtherCase::Other), expected, "{document} {selector}");
+        assert_eq!(refused(document, selector, CaseFold::Other), expected, "{document} {selector}");
     }
     let twice = r#"{"payments":[{"kind":"card","Kind":"bank","number":"4111"}]}"#;
-    assert_eq!(refused(twice, filter, OtherCase::Same), Some((DocumentErrorKind::DuplicateName, 28)));
+    assert_eq!(refused(twice, filter, CaseFold::Same), Some((DocumentErrorKind::DuplicateName, 28)));
     let twice = r#"{"Pin":1,"pin":2}"#;
-    assert_eq!(refused(twice, "$.pin", OtherCase::Same), Some((DocumentErrorKind::DuplicateName, 9)));
+    assert_eq!(refused(twice, "$.pin", CaseFold::Same), Some((DocumentErrorKind::DuplicateName, 9)));
     for (document, selector) in [
         // Nothing looks at them.
         (r#"{"x":1,"x":2,"number":3}"#, "$.number"),
@@ -163,7 +163,7 @@ fn a_name_that_occurs_twice_where_a_selector_looks_is_refused() {
         (r#"[{"number":1},{"number":2,"a":{"number":3}}]"#, "$..number"),
         (r#"{"payments":[{"kind":"card"},{"kind":"bank"}],"kind":1}"#, filter),
     ] {
-        assert_eq!(refused(document, selector, OtherCase::Refuse), None, "{document} {selector}");
+        assert_eq!(refused(document, selector, CaseFold::Refuse), None, "{document} {selector}");
     }
 }
 
@@ -175,15 +175,15 @@ fn each_of_many_names_is_remembered_for_each_object() {
     let members: Vec<String> = (0..200).map(|number| format!("\"n{number}\":1")).collect();
     let members = members.join(",");
     let document = format!("[{{{members},\"x\":{{{members}}}}},{{{members}}}]");
-    assert_eq!(refused(&document, &selector, OtherCase::Refuse), None);
+    assert_eq!(refused(&document, &selector, CaseFold::Refuse), None);
     let twice = document.replace("\"x\":{\"n0\":1", "\"x\":{\"n198\":1");
-    let found = refused(&twice, &selector, OtherCase::Refuse);
+    let found = refused(&twice, &selector, CaseFold::Refuse);
     assert!(matches!(found, Some((DocumentErrorKind::DuplicateName, _))), "{found:?}");
 }
 
 #[test]
 fn values_that_parsers_read_differently_decide_nothing() {
-    let ambiguous = |document: &str, selector: &str| match refused(document, selector, OtherCase::Refuse) {
+    let ambiguous = |document: &str, selector: &str| match refused(document, selector, CaseFold::Refuse) {
         None => false,
         Some((kind, _)) => {
             assert_eq!(kind, DocumentErrorKind::AmbiguousOperand, "{document} {selector}");
@@ -206,12 +206,12 @@ fn values_that_parsers_read_differently_decide_nothing() {
 }
 
 /// The canonical forms of the names of a document; the same in steps of any size.
-fn canonical(document: &str, selectors: &[&str], other_case: OtherCase) -> Vec<String> {
+fn canonical(document: &str, selectors: &[&str], other_case: CaseFold) -> Vec<String> {
     let selection = selection(selectors, other_case);
     let outcomes = [1, 64, usize::MAX].map(|bytes_max| {
-        let mut walk = NameWalk::new(&selection, &Limits::default());
+        let mut walk = NameWalk::new(&selection, &DocumentLimits::default());
         let mut found = CanonicalNames::default();
-        while walk.next_batch(document.as_bytes(), bytes_max, &mut found).unwrap() == Progress::More {}
+        while walk.next_batch(document.as_bytes(), bytes_max, &mut found).unwrap() == WalkProgress::More {}
         let tokens =
             found.places.iter().map(|place| std::str::from_utf8(&found.tokens[place.start..place.end]).unwrap());
         let places = found.matches.iter().map(|found| &document[found.start..found.end]);
@@ -223,7 +223,7 @@ fn canonical(document: &str, selectors: &[&str], other_case: OtherCase) -> Vec<S
 
 #[test]
 fn names_of_selected_members_have_one_spelling() {
-    let (refuse, same) = (OtherCase::Refuse, OtherCase::Same);
+    let (refuse, same) = (CaseFold::Refuse, CaseFold::Same);
     for (document, selectors, case, expected) in [
         (
             r#"{"c\u0061rd":{"n\u0075mber":1,"\u0078":2}}"#,

@@ -1,12 +1,12 @@
 //! Patches: the values of operations that selectors select in the document that a patch changes, and the shapes of patches.
 
 use leafseal_document::{
-    DocumentErrorKind, Limits, OtherCase, POINTER_SIZE_MAX, PatchShape, PatchWalk, Progress, Purpose, Selection,
-    ShapeWalk,
+    CaseFold, DocumentErrorKind, DocumentLimits, POINTER_SIZE_MAX, PatchShape, PatchWalk, Purpose, Selection,
+    ShapeWalk, WalkProgress,
 };
 
 fn selection(selectors: &[&str]) -> Selection {
-    let mut builder = Selection::builder(&Limits::default()).other_case(OtherCase::Refuse).unambiguous(true);
+    let mut builder = Selection::builder(&DocumentLimits::default()).other_case(CaseFold::Refuse).unambiguous(true);
     selectors.iter().for_each(|selector| builder.add(selector).unwrap());
     builder.finish()
 }
@@ -20,13 +20,13 @@ fn found_strictly(patch: &str, selectors: &[&str], is_strict: bool) -> Result<Ve
     let selection = selection(selectors);
     assert!(selection.is_of_names());
     let outcomes = [1, 64, usize::MAX].map(|bytes_max| {
-        let walk = PatchWalk::new(patch.len(), &selection, Purpose::Encrypt, &Limits::default()).unwrap();
+        let walk = PatchWalk::new(patch.len(), &selection, Purpose::Encrypt, &DocumentLimits::default()).unwrap();
         let mut walk = walk.strict(is_strict);
         let mut matches = Vec::new();
         loop {
             match walk.next_batch(patch.as_bytes(), &mut matches, bytes_max) {
-                Ok(Progress::More) => {}
-                Ok(Progress::Done) => break,
+                Ok(WalkProgress::More) => {}
+                Ok(WalkProgress::Done) => break,
                 Err(error) => {
                     assert!(error.offset <= patch.len());
                     return Err(error.kind);
@@ -115,16 +115,16 @@ fn a_patch_that_readers_could_apply_differently_is_refused() {
 fn paths_of_values_to_decrypt_may_have_empty_names() {
     let patch = r#"[{"op":"add","path":"/a//b","value":"ev:4"},{"op":"add","path":"/a/%41","value":"ev:4"}]"#;
     let selection = selection(&["$.a.*.*", "$.a.*"]);
-    let mut walk = PatchWalk::new(patch.len(), &selection, Purpose::Decrypt, &Limits::default()).unwrap();
+    let mut walk = PatchWalk::new(patch.len(), &selection, Purpose::Decrypt, &DocumentLimits::default()).unwrap();
     let mut matches = Vec::new();
-    while walk.next_batch(patch.as_bytes(), &mut matches, 64).unwrap() == Progress::More {}
+    while walk.next_batch(patch.as_bytes(), &mut matches, 64).unwrap() == WalkProgress::More {}
     assert_eq!(matches.len(), 2);
 }
 
 #[test]
 fn shapes_of_patches_are_found_as_lenient_readers_see_them() {
     let shape = |document: &str| {
-        let mut walk = ShapeWalk::new(&Limits::default());
+        let mut walk = ShapeWalk::new(&DocumentLimits::default());
         loop {
             if let Some(shape) = walk.advance(document.as_bytes(), 8).unwrap() {
                 return shape;

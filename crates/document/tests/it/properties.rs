@@ -8,8 +8,8 @@ use std::ops::Range;
 use leafseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
 use leafseal_document::fuzzing::{check_document, check_selectors, walk};
 use leafseal_document::{
-    DocumentErrorKind, Limits, Progress, Purpose, Selection, Strategy as NodeStrategy, Walk, escape_into, is_number,
-    select, unescape,
+    DocumentErrorKind, DocumentLimits, DocumentWalk, Purpose, Selection, Strategy as NodeStrategy, WalkProgress,
+    escape_into, is_number, select, unescape,
 };
 use proptest::prelude::*;
 use proptest::sample::select as one_of;
@@ -204,12 +204,12 @@ fn selected_ranges(root: &SlowValue, segments: &[Segment]) -> Vec<Range<usize>> 
 
 /// The number of scalars that each selector counts in a walk in pieces.
 fn matched(document: &str, selectors: &[String], (matches_max, bytes_max): (usize, usize)) -> Vec<u64> {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let selection = Selection::parse(selectors, &limits).expect("they are valid");
-    let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("it is small");
+    let mut walk = DocumentWalk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("it is small");
     let mut matches = Vec::new();
     let mut next = || walk.next_batch(document.as_bytes(), &mut matches, matches_max, bytes_max);
-    while next().expect("well-formed") == Progress::More {}
+    while next().expect("well-formed") == WalkProgress::More {}
     walk.matched().to_vec()
 }
 
@@ -252,7 +252,7 @@ proptest! {
 
     #[test]
     fn damaged_documents_are_accepted_exactly_when_serde_json_accepts_them(document in damaged()) {
-        let walked = walk(&document, &Selection::everything(), Purpose::Encrypt, &Limits::default(), WHOLE);
+        let walked = walk(&document, &Selection::everything(), Purpose::Encrypt, &DocumentLimits::default(), WHOLE);
         prop_assert_eq!(walked.is_ok(), serde_accepts(&document), "{:?}", walked);
         check_document(&document);
     }
@@ -262,14 +262,14 @@ proptest! {
         document in document(), queries in prop::collection::vec(segments(), 0..3),
     ) {
         let selectors: Vec<_> = queries.iter().map(|segments| written(segments)).collect();
-        let selection = Selection::parse(&selectors, &Limits::default()).expect("they are valid");
+        let selection = Selection::parse(&selectors, &DocumentLimits::default()).expect("they are valid");
         let root = slow::read(document.as_bytes(), 128).expect("it is well-formed");
         let mut expected: Vec<_> = queries.iter().flat_map(|segments| selected_ranges(&root, segments)).collect();
         expected.sort_by_key(|range| (range.start, range.end));
         expected.dedup();
         prop_assert!(selection.streams());
         for strategy in [NodeStrategy::Automatic, NodeStrategy::Tree] {
-            let found = select(document.as_bytes(), &selection, &Limits::default(), strategy).expect("it is well-formed");
+            let found = select(document.as_bytes(), &selection, &DocumentLimits::default(), strategy).expect("it is well-formed");
             let ranges: Vec<_> = found.iter().map(|node| node.start..node.end).collect();
             prop_assert_eq!(&ranges, &expected, "{:?} {:?}", selectors, strategy);
         }
@@ -305,7 +305,7 @@ proptest! {
         document in document(), mut queries in prop::collection::vec(segments(), 1..3),
         pieces in (1_usize..5, 1_usize..40), has_filter in any::<bool>(),
     ) {
-        let limits = Limits::default();
+        let limits = DocumentLimits::default();
         let all = Selection::parse(&["$", "$..*"], &limits).expect("it is valid");
         let nodes = select(document.as_bytes(), &all, &limits, NodeStrategy::Automatic).expect("it is well-formed");
         queries.push(Vec::new());
@@ -314,12 +314,12 @@ proptest! {
             selectors.push("$[?@.no == 'such'].value".to_owned());
         }
         let selection = Selection::parse(&selectors, &limits).expect("they are valid");
-        let mut walk = Walk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small").with_paths();
+        let mut walk = DocumentWalk::new(document.len(), &selection, Purpose::Encrypt, &limits).expect("small").with_paths();
         let mut is_done = false;
         while !is_done {
             let mut matches = Vec::new();
             let progress = walk.next_batch(document.as_bytes(), &mut matches, pieces.0, pieces.1).expect("well-formed");
-            is_done = progress == Progress::Done;
+            is_done = progress == WalkProgress::Done;
             let paths = walk.take_paths();
             for (index, found) in matches.iter().enumerate() {
                 let node = nodes.iter().find(|node| node.start == found.start && node.end == found.end);
@@ -335,7 +335,7 @@ proptest! {
 
     #[test]
     fn normalized_paths_select_the_node_they_name(document in document()) {
-        let limits = Limits::default();
+        let limits = DocumentLimits::default();
         let all = Selection::parse(&["$..*"], &limits).expect("it is valid");
         for node in select(document.as_bytes(), &all, &limits, NodeStrategy::Automatic).expect("it is well-formed") {
             if node.path.contains('\u{fffd}') {
@@ -387,8 +387,9 @@ proptest! {
 #[test]
 fn depth_is_the_only_thing_in_which_serde_json_differs() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-    let walked =
-        |text: &str| walk(text.as_bytes(), &Selection::everything(), Purpose::Encrypt, &Limits::default(), WHOLE);
+    let walked = |text: &str| {
+        walk(text.as_bytes(), &Selection::everything(), Purpose::Encrypt, &DocumentLimits::default(), WHOLE)
+    };
     assert!(serde_accepts(nested(128).as_bytes()) && walked(&nested(128)).is_ok());
     assert!(serde_accepts(nested(129).as_bytes()));
     assert_eq!(

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use leafseal_document::fuzzing::walk;
-use leafseal_document::{Limits, Purpose, Selection, Strategy, select};
+use leafseal_document::{DocumentLimits, Purpose, Selection, Strategy, select};
 use serde_json::Value;
 
 fn strings(value: &Value) -> Vec<String> {
@@ -31,7 +31,7 @@ fn document(group: &Value) -> Vec<u8> {
 
 /// The failure of a case; `None` if it passes.
 fn check(case: &Value, document: &[u8]) -> Result<(), String> {
-    let limits = Limits::default();
+    let limits = DocumentLimits::default();
     let selection = Selection::parse(&selectors(case), &limits);
     if let Some(position) = case.get("refused") {
         let expected = position.as_u64().expect("a position") as usize;

@@ -12,7 +12,7 @@ impl Rewriter for Encryptor {
     fn rewrite_long(
         &mut self,
         long: &mut LongEncryption,
-        value: &Value<'_>,
+        value: &SealedInput<'_>,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         self.encrypt_long(long, value, &Json, out)
@@ -36,7 +36,7 @@ impl Rewriter for Encryptor {
         let mut kept = Vec::with_capacity(offered.len());
         let mut values = Vec::with_capacity(offered.len());
         for (index, (found, text)) in offered.iter().zip(&texts[..done]).enumerate() {
-            let value = Value { value_type: value_type(found.kind), text };
+            let value = SealedInput { value_type: value_type(found.kind), text };
             if !self.leaves(&value) && !settled.leaves(index) {
                 kept.push(*found);
                 values.push(value);
@@ -84,7 +84,7 @@ impl Rewriter for Decryptor {
     fn rewrite_long(
         &mut self,
         long: &mut LongDecryption,
-        value: &Value<'_>,
+        value: &SealedInput<'_>,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         self.decrypt_long(long, value.text, &Json, out)
@@ -150,7 +150,12 @@ impl Rewriter for Rewrapper {
 
     type Long = LongRewrap;
 
-    fn rewrite_long(&mut self, long: &mut LongRewrap, value: &Value<'_>, out: &mut Vec<u8>) -> Result<LongStep, Error> {
+    fn rewrite_long(
+        &mut self,
+        long: &mut LongRewrap,
+        value: &SealedInput<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
         self.rewrap_long(long, value.text, &Json, out)
     }
 
@@ -286,7 +291,7 @@ pub(super) fn plain_text<'d>(document: &'d [u8], found: &Match) -> &'d [u8] {
     }
 }
 
-pub(super) fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_opened(opened: &OpenedValue<'_>, out: &mut Vec<u8>) {
     match opened.value_type {
         ValueType::String => escape_into(opened.text, out),
         ValueType::Number | ValueType::Boolean => out.extend_from_slice(opened.text.as_bytes()),

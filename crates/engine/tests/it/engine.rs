@@ -13,8 +13,8 @@ use leafseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
 use leafseal_engine::admin::{ClientName, Operation, RoleName, Roles};
 use leafseal_engine::{
     CacheCounters, Caller, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions,
-    Engine, Error, ErrorCode, Keying, OnFailure, Planned, Progress, RewrapOptions, Rewriter, Selection, Settings,
-    Value, ValueType, system_random,
+    Engine, Error, ErrorCode, Keying, OnFailure, Planned, Progress, RewrapOptions, Rewriter, SealedInput, Selection,
+    Settings, ValueType, system_random,
 };
 use leafseal_envelope::Envelope;
 use proptest::prelude::*;
@@ -182,7 +182,7 @@ fn keys_per_field_are_generated_in_groups_once_there_is_a_table() {
                 // With a table two, or eight where the CPU has SIMD lanes for them.
                 let (has_table, values_max) = (step >= table_from, encryptor.step_values_max());
                 assert!(if has_table { matches!(values_max, 2 | 8) } else { values_max == 1 }, "{values_max}");
-                let values = [Value { value_type: ValueType::String, text: b"a" }; 9];
+                let values = [SealedInput { value_type: ValueType::String, text: b"a" }; 9];
                 count += values.len();
                 let mut out = Vec::new();
                 let before =
@@ -209,7 +209,7 @@ fn forks_of_one_request_share_its_keys() {
     let mut forks = [encryptor.fork().expect("granted"), encryptor.fork().expect("granted")];
     let mut out = Vec::new();
     for (text, fork) in [b"1", b"2"].iter().zip(&mut forks) {
-        let value = Value { value_type: ValueType::Number, text: *text };
+        let value = SealedInput { value_type: ValueType::Number, text: *text };
         fork.encrypt(&[value], &mut out, |_, _, out| out.push(b' ')).expect("encrypts");
     }
     let sealed = String::from_utf8(out).expect("ASCII");
@@ -397,9 +397,9 @@ fn native_values_and_texts() {
     let TestEngine { engine, store: _store, .. } = test_engine();
     let mut encryptor = engine.encryptor(&Caller::Owner, &EncryptOptions::new("acme")).expect("begins");
     let values = [
-        Value { value_type: ValueType::Number, text: b"42" },
-        Value { value_type: ValueType::String, text: b"text" },
-        Value { value_type: ValueType::Boolean, text: b"true" },
+        SealedInput { value_type: ValueType::Number, text: b"42" },
+        SealedInput { value_type: ValueType::String, text: b"text" },
+        SealedInput { value_type: ValueType::Boolean, text: b"true" },
     ];
     let mut out = Vec::new();
     encryptor.encrypt(&values, &mut out, |_, _, out| out.push(b' ')).expect("encrypts");

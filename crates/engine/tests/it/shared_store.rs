@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::{ManualClock, app, grant, rewritten};
 use leafseal_engine::admin::{
-    ClientName, Environment, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore,
-    PostgresSettings, Roles, system_clock,
+    ClientName, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore, PostgresSettings,
+    Roles, StoreLimits, system_clock,
 };
 use leafseal_engine::{
     Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, OnFailure, Settings, system_random,
@@ -32,7 +32,7 @@ fn store(settings: &PostgresSettings, clock: fn() -> u64) -> PostgresKeystore {
         clock: Box::new(clock),
         rng: Box::new(system_random()),
     };
-    PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment, Limits::default()).expect("opened")
+    PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment, StoreLimits::default()).expect("opened")
 }
 
 const DOCUMENT: &str = r#""4111111111111111""#;

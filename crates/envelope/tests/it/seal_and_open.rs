@@ -11,7 +11,7 @@ use leafseal_envelope::file::{EncryptedFile, FILE_OVERHEAD};
 use leafseal_envelope::fuzzing::{open_file, open_in_pieces, seal_file};
 use leafseal_envelope::{
     ENVELOPE_OVERHEAD, Envelope, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, Role,
-    SealScratch, SealingKey, Value, ValueType, Version, seal_each,
+    SealScratch, SealedInput, SealingKey, ValueType, Version, seal_each,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -21,11 +21,11 @@ fn recipient_of(app: &App, curve: Curve) -> Recipient {
     Recipient::with_table(app.key(curve).1)
 }
 
-fn string(text: &str) -> Value<'_> {
-    Value { value_type: ValueType::String, text: text.as_bytes() }
+fn string(text: &str) -> SealedInput<'_> {
+    SealedInput { value_type: ValueType::String, text: text.as_bytes() }
 }
 
-fn seal(key: &SealingKey, metadata: Option<&Metadata>, values: &[Value<'_>]) -> Vec<String> {
+fn seal(key: &SealingKey, metadata: Option<&Metadata>, values: &[SealedInput<'_>]) -> Vec<String> {
     let mut out = Vec::new();
     let mut ends = Vec::new();
     let mut rng = StdRng::seed_from_u64(9);
@@ -67,8 +67,8 @@ fn every_profile_and_type_round_trips() {
         string(""),
         string("héllo ✓"),
         string(&long),
-        Value { value_type: ValueType::Number, text: b"-12.50e+3" },
-        Value { value_type: ValueType::Boolean, text: b"false" },
+        SealedInput { value_type: ValueType::Number, text: b"-12.50e+3" },
+        SealedInput { value_type: ValueType::Boolean, text: b"false" },
         string("4242424242424242"),
     ];
     for (profile, metadata) in profiles() {
@@ -112,8 +112,8 @@ fn pieces_and_wholes_are_the_same_envelopes() {
     let values = [
         string(""),
         string(&text),
-        Value { value_type: ValueType::Number, text: number.as_bytes() },
-        Value { value_type: ValueType::Boolean, text: b"true" },
+        SealedInput { value_type: ValueType::Number, text: number.as_bytes() },
+        SealedInput { value_type: ValueType::Boolean, text: b"true" },
     ];
     for (profile, metadata) in profiles() {
         let recipient = recipient_of(&app, profile.version().curve());
@@ -148,11 +148,11 @@ fn pieces_fail_as_wholes_do() {
     let mut rng = StdRng::seed_from_u64(13);
     let key = SealingKey::generate(&app.ec, &recipient, Profile::plain(Curve::P256), 9, &mut rng);
     let bad = [
-        Value { value_type: ValueType::String, text: b"ab\xff" },
-        Value { value_type: ValueType::String, text: "cut: é".as_bytes().split_last().expect("a byte").1 },
-        Value { value_type: ValueType::Number, text: b"1,2" },
-        Value { value_type: ValueType::Number, text: b"" },
-        Value { value_type: ValueType::Boolean, text: b"TRUE" },
+        SealedInput { value_type: ValueType::String, text: b"ab\xff" },
+        SealedInput { value_type: ValueType::String, text: "cut: é".as_bytes().split_last().expect("a byte").1 },
+        SealedInput { value_type: ValueType::Number, text: b"1,2" },
+        SealedInput { value_type: ValueType::Number, text: b"" },
+        SealedInput { value_type: ValueType::Boolean, text: b"TRUE" },
     ];
     let mut texts = seal(&key, None, &bad);
     let good = seal(&key, None, &[string("a text that is changed")]).remove(0);
@@ -206,7 +206,7 @@ fn keying_by_field_makes_an_ephemeral_key_each() {
     for (profile, metadata) in profiles() {
         let recipient = recipient_of(&app, profile.version().curve());
         let texts: Vec<String> = (0..70).map(|i| format!("value {i}")).collect();
-        let values: Vec<Value<'_>> = texts.iter().map(|t| string(t)).collect();
+        let values: Vec<SealedInput<'_>> = texts.iter().map(|t| string(t)).collect();
         let mut out = Vec::new();
         let mut order = Vec::new();
         let mut scratch = SealScratch::default();
@@ -439,7 +439,7 @@ fn one_bad_envelope_spoils_only_itself() {
         let key =
             SealingKey::generate(&app.ec, &recipient, Profile::plain(curve), 1 << 20, &mut StdRng::seed_from_u64(8));
         let texts: Vec<String> = (0..100).map(|i| "x".repeat(i * 7 % 300)).collect();
-        let values: Vec<Value<'_>> = texts.iter().map(|t| string(t)).collect();
+        let values: Vec<SealedInput<'_>> = texts.iter().map(|t| string(t)).collect();
         let mut sealed = seal(&key, None, &values);
         for bad in [3, 31, 32, 64, 99] {
             let last = sealed[bad].len() - 3;
@@ -510,7 +510,7 @@ proptest! {
         let (profile, metadata) = profiles().swap_remove(which);
         let recipient = recipient_of(&app, profile.version().curve());
         let key = SealingKey::generate(&app.ec, &recipient, profile, 1 << 20, &mut StdRng::seed_from_u64(10));
-        let values: Vec<Value<'_>> = texts.iter().map(|t| string(t)).collect();
+        let values: Vec<SealedInput<'_>> = texts.iter().map(|t| string(t)).collect();
         let sealed = seal(&key, metadata.as_ref(), &values);
         let envelopes: Vec<Envelope<'_>> = sealed.iter().map(|t| Envelope::parse(t.as_bytes()).expect("well formed")).collect();
         if let Some(first) = envelopes.first() {

@@ -2,7 +2,7 @@
 //!
 //! Not part of the crate's interface. Every function panics where a property does not hold.
 
-use super::scanner::{Refused, Scan, Scanner, State};
+use super::scanner::{FramingScanner, RefusedFraming, Scan, ScannerState};
 
 /// Header fields that are parsed for the comparison; hyper itself parses 100.
 const FIELDS_MAX: usize = 128;
@@ -10,7 +10,7 @@ const FIELDS_MAX: usize = 128;
 const BYTE_BY_BYTE_MAX: usize = 4 << 10;
 
 /// How a stream ended: bytes passed, and the state or the reason for refusing it.
-type Ended = (usize, Result<State, Refused>);
+type Ended = (usize, Result<ScannerState, RefusedFraming>);
 
 /// Scans any bytes as a client's stream: the result does not depend on how they are split, and what passes has the framing that the HTTP
 /// library sees. Returns the number of requests that the library parsed.
@@ -32,7 +32,7 @@ pub fn check_requests(bytes: &[u8]) -> usize {
 
 /// Scans in pieces of `piece` bytes; upgrades are refused.
 fn scan(bytes: &[u8], piece: usize) -> Ended {
-    let mut scanner = Scanner::new();
+    let mut scanner = FramingScanner::new();
     let (mut passed, mut shown) = (0, 0);
     while shown < bytes.len() {
         shown = shown.saturating_add(piece).min(bytes.len());
@@ -41,7 +41,7 @@ fn scan(bytes: &[u8], piece: usize) -> Ended {
                 Scan::Passed(size) => passed += size,
                 Scan::Refused(size, reason) => return (passed + size, Err(reason)),
             }
-            if scanner.state != State::Undecided {
+            if scanner.state != ScannerState::Undecided {
                 break;
             }
             scanner.decide(false);
@@ -63,11 +63,11 @@ impl<'b> Library<'b> {
     }
 
     /// Returns the state at the end of the stream; `None` if the library refuses it, which ends the connection.
-    fn read(&mut self) -> Option<State> {
+    fn read(&mut self) -> Option<ScannerState> {
         loop {
             if self.rest().chunks(2).all(|pair| pair == b"\r\n") {
                 self.at = self.bytes.len();
-                return Some(State::Head);
+                return Some(ScannerState::Head);
             }
             let length = self.head()?;
             self.requests += 1;
@@ -75,7 +75,7 @@ impl<'b> Library<'b> {
                 Some(length) => self.body(length),
                 None => self.chunks()?,
             };
-            if state != State::Head {
+            if state != ScannerState::Head {
                 return Some(state);
             }
         }
@@ -107,17 +107,17 @@ impl<'b> Library<'b> {
         }
     }
 
-    fn body(&mut self, length: u64) -> State {
+    fn body(&mut self, length: u64) -> ScannerState {
         let there = self.rest().len() as u64;
         if there < length {
             self.at = self.bytes.len();
-            return State::Body(length - there);
+            return ScannerState::Body(length - there);
         }
         self.at += usize::try_from(length).expect("no longer than what is there");
-        State::Head
+        ScannerState::Head
     }
 
-    fn chunks(&mut self) -> Option<State> {
+    fn chunks(&mut self) -> Option<ScannerState> {
         loop {
             let size = match httparse::parse_chunk_size(self.rest()).ok()? {
                 httparse::Status::Complete((line, size)) => {
@@ -126,34 +126,34 @@ impl<'b> Library<'b> {
                 }
                 httparse::Status::Partial => {
                     assert_eq!(self.rest(), b"", "the scanner passed half a line");
-                    return Some(State::ChunkLine);
+                    return Some(ScannerState::ChunkLine);
                 }
             };
             if size == 0 {
                 return self.trailers();
             }
-            if let State::Body(left) = self.body(size) {
-                return Some(State::ChunkData(left));
+            if let ScannerState::Body(left) = self.body(size) {
+                return Some(ScannerState::ChunkData(left));
             }
             match self.rest() {
-                [] => return Some(State::ChunkEnd),
+                [] => return Some(ScannerState::ChunkEnd),
                 [b'\r', b'\n', ..] => self.at += 2,
                 other => panic!("no line end behind a chunk: {:?}", other.first()),
             }
         }
     }
 
-    fn trailers(&mut self) -> Option<State> {
+    fn trailers(&mut self) -> Option<ScannerState> {
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         match httparse::parse_headers(self.rest(), &mut fields).ok()? {
             httparse::Status::Complete((size, _)) => {
                 self.at += size;
-                Some(State::Head)
+                Some(ScannerState::Head)
             }
             httparse::Status::Partial => {
                 assert!(self.rest().is_empty() || self.rest().ends_with(b"\r\n"), "the scanner passed half a line");
                 self.at = self.bytes.len();
-                Some(State::Trailers)
+                Some(ScannerState::Trailers)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Validates HTTP/1.1 from clients before the HTTP library reads it.
 //!
-//! The library accepts what it can parse; a proxy must refuse what the next parser could delimit differently. The [`Scanner`]
+//! The library accepts what it can parse; a proxy must refuse what the next parser could delimit differently. The [`FramingScanner`]
 //! follows the framing independently and stops at the first byte that deviates from RFC 9112. [`Strict`] is between socket and
 //! library: unscanned bytes are not passed on.
 
@@ -19,7 +19,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_util::io::poll_read_buf;
 
-use scanner::{Refused, Scan, Scanner, State};
+use scanner::{FramingScanner, RefusedFraming, Scan, ScannerState};
 
 /// Bytes read at a time.
 const READ_SIZE: usize = 16 << 10;
@@ -65,13 +65,13 @@ impl Decision {
 #[derive(Debug)]
 pub(crate) struct Strict<S> {
     stream: S,
-    scanner: Scanner,
+    scanner: FramingScanner,
     decision: Decision,
     /// Bytes read but not passed on; the first `passed` of them may be.
     buffer: BytesMut,
     passed: usize,
     head_size_max: usize,
-    refused: Option<Refused>,
+    refused: Option<RefusedFraming>,
     is_over: bool,
 }
 
@@ -79,7 +79,7 @@ impl<S> Strict<S> {
     pub(crate) fn new(stream: S, decision: Decision, head_size_max: usize) -> Self {
         Strict {
             stream,
-            scanner: Scanner::new(),
+            scanner: FramingScanner::new(),
             decision,
             buffer: BytesMut::new(),
             passed: 0,
@@ -95,14 +95,14 @@ impl<S> Strict<S> {
             Scan::Refused(size, reason) => {
                 self.passed += size;
                 self.buffer.truncate(self.passed);
-                if self.scanner.state == State::Head {
+                if self.scanner.state == ScannerState::Head {
                     self.buffer.extend_from_slice(POISON);
                     self.passed = self.buffer.len();
                 }
                 self.refused = Some(reason);
             }
         }
-        let is_in_lines = matches!(self.scanner.state, State::Head | State::Trailers);
+        let is_in_lines = matches!(self.scanner.state, ScannerState::Head | ScannerState::Trailers);
         if is_in_lines && self.buffer.len() - self.passed > self.head_size_max {
             // The library reports which limit was exceeded.
             self.passed = self.buffer.len();
@@ -132,14 +132,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, reason)));
             }
             match this.scanner.state {
-                State::Undecided => {
+                ScannerState::Undecided => {
                     let is_taken = ready!(this.decision.poll(context));
                     this.scanner.decide(is_taken);
                     this.scan();
                     continue;
                 }
                 // Everything in the buffer has been passed on by now.
-                State::Foreign => return Pin::new(&mut this.stream).poll_read(context, out),
+                ScannerState::Foreign => return Pin::new(&mut this.stream).poll_read(context, out),
                 _ if this.is_over => return Poll::Ready(Ok(())),
                 _ => {}
             }

@@ -13,7 +13,7 @@ const CHUNK_DIGITS_MAX: usize = 15;
 
 /// Why a stream was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum Refused {
+pub(super) enum RefusedFraming {
     #[error("a bare CR or LF, or a NUL, in a header")]
     LineEnd,
     #[error("a malformed request line")]
@@ -38,7 +38,7 @@ pub(super) enum Refused {
 
 /// The scanner's position in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ScannerState {
     /// Between messages, or in an incomplete header.
     Head,
     /// In a body, with this many bytes to come.
@@ -63,16 +63,16 @@ pub(super) enum Scan {
     /// This many bytes are valid; the rest needs more bytes to decide.
     Passed(usize),
     /// This many bytes are valid; the stream is refused at the next.
-    Refused(usize, Refused),
+    Refused(usize, RefusedFraming),
 }
 
 /// Tracks the framing of requests.
 #[derive(Debug)]
-pub(super) struct Scanner {
-    pub(super) state: State,
+pub(super) struct FramingScanner {
+    pub(super) state: ScannerState,
     extensions: usize,
     /// The state after the body of the current request.
-    next: State,
+    next: ScannerState,
 }
 
 /// The framing that a header defines for what follows it.
@@ -82,9 +82,9 @@ struct Framing {
     is_upgrade: bool,
 }
 
-impl Scanner {
+impl FramingScanner {
     pub(super) fn new() -> Self {
-        Scanner { state: State::Head, extensions: 0, next: State::Head }
+        FramingScanner { state: ScannerState::Head, extensions: 0, next: ScannerState::Head }
     }
 
     /// Scans `bytes`, which begin where the last scan stopped. Bytes that were not passed must be scanned again, followed by new ones.
@@ -105,43 +105,43 @@ impl Scanner {
 
     /// Sets whether the switch to another protocol was accepted.
     pub(super) fn decide(&mut self, is_taken: bool) {
-        if self.state == State::Undecided {
-            self.state = if is_taken { State::Foreign } else { State::Head };
+        if self.state == ScannerState::Undecided {
+            self.state = if is_taken { ScannerState::Foreign } else { ScannerState::Head };
         }
     }
 
     /// Scans a piece of `bytes` and returns its size; 0 if more bytes are needed.
-    fn step(&mut self, bytes: &[u8]) -> Result<usize, Refused> {
+    fn step(&mut self, bytes: &[u8]) -> Result<usize, RefusedFraming> {
         match self.state {
-            State::Head => self.head(bytes),
-            State::Body(left) => {
+            ScannerState::Head => self.head(bytes),
+            ScannerState::Body(left) => {
                 let taken = take(left, bytes);
                 let left = left - taken as u64;
-                self.state = if left == 0 { self.next } else { State::Body(left) };
+                self.state = if left == 0 { self.next } else { ScannerState::Body(left) };
                 Ok(taken)
             }
-            State::ChunkLine => self.chunk_line(bytes),
-            State::ChunkData(left) => {
+            ScannerState::ChunkLine => self.chunk_line(bytes),
+            ScannerState::ChunkData(left) => {
                 let taken = take(left, bytes);
                 let left = left - taken as u64;
-                self.state = if left == 0 { State::ChunkEnd } else { State::ChunkData(left) };
+                self.state = if left == 0 { ScannerState::ChunkEnd } else { ScannerState::ChunkData(left) };
                 Ok(taken)
             }
-            State::ChunkEnd => match bytes {
+            ScannerState::ChunkEnd => match bytes {
                 [b'\r', b'\n', ..] => {
-                    self.state = State::ChunkLine;
+                    self.state = ScannerState::ChunkLine;
                     Ok(2)
                 }
                 [b'\r'] => Ok(0),
-                _ => Err(Refused::Chunk),
+                _ => Err(RefusedFraming::Chunk),
             },
-            State::Trailers => self.trailer(bytes),
-            State::Undecided => Ok(0),
-            State::Foreign => Ok(bytes.len()),
+            ScannerState::Trailers => self.trailer(bytes),
+            ScannerState::Undecided => Ok(0),
+            ScannerState::Foreign => Ok(bytes.len()),
         }
     }
 
-    fn head(&mut self, bytes: &[u8]) -> Result<usize, Refused> {
+    fn head(&mut self, bytes: &[u8]) -> Result<usize, RefusedFraming> {
         // RFC 9112, section 2.2: an empty line before a request is ignored.
         if let Some(rest) = bytes.strip_prefix(b"\r\n") {
             return if rest.is_empty() { Ok(0) } else { Ok(2) };
@@ -149,57 +149,57 @@ impl Scanner {
         let Some(end) = memchr::memmem::find(bytes, b"\r\n\r\n") else {
             // Otherwise a head with bare line ends would be awaited until the timeout.
             return match memchr::memmem::find(bytes, b"\n\n").or_else(|| memchr::memmem::find(bytes, b"\n\r\n")) {
-                Some(_) => Err(Refused::LineEnd),
+                Some(_) => Err(RefusedFraming::LineEnd),
                 None => Ok(0),
             };
         };
         let framing = read_head(&bytes[..end])?;
-        self.next = if framing.is_upgrade { State::Undecided } else { State::Head };
+        self.next = if framing.is_upgrade { ScannerState::Undecided } else { ScannerState::Head };
         self.extensions = 0;
         self.state = match framing {
-            Framing { is_chunked: true, .. } => State::ChunkLine,
-            Framing { length: Some(length @ 1..), .. } => State::Body(length),
+            Framing { is_chunked: true, .. } => ScannerState::ChunkLine,
+            Framing { length: Some(length @ 1..), .. } => ScannerState::Body(length),
             _ => self.next,
         };
         Ok(end + 4)
     }
 
-    fn chunk_line(&mut self, bytes: &[u8]) -> Result<usize, Refused> {
+    fn chunk_line(&mut self, bytes: &[u8]) -> Result<usize, RefusedFraming> {
         let shown = &bytes[..bytes.len().min(CHUNK_LINE_MAX)];
         let Some(end) = memchr::memchr(b'\n', shown) else {
-            return if shown.len() == CHUNK_LINE_MAX { Err(Refused::Chunk) } else { Ok(0) };
+            return if shown.len() == CHUNK_LINE_MAX { Err(RefusedFraming::Chunk) } else { Ok(0) };
         };
-        let line = shown[..end].strip_suffix(b"\r").ok_or(Refused::Chunk)?;
+        let line = shown[..end].strip_suffix(b"\r").ok_or(RefusedFraming::Chunk)?;
         let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
         if !(1..=CHUNK_DIGITS_MAX).contains(&digits) {
-            return Err(Refused::Chunk);
+            return Err(RefusedFraming::Chunk);
         }
         let extensions = &line[digits..];
         let is_extension = extensions.is_empty() || extensions[0] == b';';
         if !is_extension || extensions.iter().any(|&byte| is_control(byte)) {
-            return Err(Refused::Chunk);
+            return Err(RefusedFraming::Chunk);
         }
         self.extensions += extensions.len();
         if self.extensions > CHUNK_EXTENSIONS_MAX {
-            return Err(Refused::Chunk);
+            return Err(RefusedFraming::Chunk);
         }
         let hex = |size: u64, byte: &u8| size << 4 | u64::from(char::from(*byte).to_digit(16).unwrap_or(0));
         let size = line[..digits].iter().fold(0, hex);
-        self.state = if size == 0 { State::Trailers } else { State::ChunkData(size) };
+        self.state = if size == 0 { ScannerState::Trailers } else { ScannerState::ChunkData(size) };
         Ok(end + 1)
     }
 
-    fn trailer(&mut self, bytes: &[u8]) -> Result<usize, Refused> {
+    fn trailer(&mut self, bytes: &[u8]) -> Result<usize, RefusedFraming> {
         let Some(end) = memchr::memchr(b'\n', bytes) else { return Ok(0) };
-        let line = bytes[..end].strip_suffix(b"\r").ok_or(Refused::Trailer)?;
+        let line = bytes[..end].strip_suffix(b"\r").ok_or(RefusedFraming::Trailer)?;
         if line.is_empty() {
             self.state = self.next;
             return Ok(end + 1);
         }
-        let (name, _) = read_field(line).map_err(|_| Refused::Trailer)?;
+        let (name, _) = read_field(line).map_err(|_| RefusedFraming::Trailer)?;
         let forbidden: [&[u8]; 4] = [b"content-length", b"transfer-encoding", b"host", b"trailer"];
         if forbidden.iter().any(|forbidden| name.eq_ignore_ascii_case(forbidden)) {
-            return Err(Refused::Trailer);
+            return Err(RefusedFraming::Trailer);
         }
         Ok(end + 1)
     }
@@ -220,24 +220,24 @@ fn is_token(text: &[u8]) -> bool {
 }
 
 /// Name and value of a header line.
-fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), Refused> {
+fn read_field(line: &[u8]) -> Result<(&[u8], &[u8]), RefusedFraming> {
     if matches!(line.first(), Some(b' ' | b'\t')) {
-        return Err(Refused::FoldedLine);
+        return Err(RefusedFraming::FoldedLine);
     }
-    let colon = memchr::memchr(b':', line).ok_or(Refused::HeaderField)?;
+    let colon = memchr::memchr(b':', line).ok_or(RefusedFraming::HeaderField)?;
     let (name, value) = (&line[..colon], &line[colon + 1..]);
     if !is_token(name) || value.iter().any(|&byte| is_control(byte)) {
-        return Err(Refused::HeaderField);
+        return Err(RefusedFraming::HeaderField);
     }
     Ok((name, value.trim_ascii()))
 }
 
 /// Parses a head without the empty line at its end.
-fn read_head(head: &[u8]) -> Result<Framing, Refused> {
+fn read_head(head: &[u8]) -> Result<Framing, RefusedFraming> {
     let mut framing = Framing { length: None, is_chunked: false, is_upgrade: false };
     let mut hosts: [Option<&[u8]>; 2] = [None, None];
-    let mut lines = Lines { rest: Some(head) };
-    let first = lines.next().ok_or(Refused::RequestLine)??;
+    let mut lines = HeaderLines { rest: Some(head) };
+    let first = lines.next().ok_or(RefusedFraming::RequestLine)??;
     let line = RequestLine::read(first)?;
     framing.is_upgrade = line.method == b"CONNECT";
     for fields in lines {
@@ -252,13 +252,13 @@ fn read_head(head: &[u8]) -> Result<Framing, Refused> {
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let is_number = (1..=LENGTH_DIGITS_MAX).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
                 if !is_number || framing.length.is_some() {
-                    return Err(Refused::ContentLength);
+                    return Err(RefusedFraming::ContentLength);
                 }
                 framing.length = Some(value.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')));
             }
             17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
                 if !value.eq_ignore_ascii_case(b"chunked") || framing.is_chunked || !line.is_11 {
-                    return Err(Refused::TransferEncoding);
+                    return Err(RefusedFraming::TransferEncoding);
                 }
                 framing.is_chunked = true;
             }
@@ -266,25 +266,25 @@ fn read_head(head: &[u8]) -> Result<Framing, Refused> {
             14 | 17
                 if name.eq_ignore_ascii_case(b"content_length") || name.eq_ignore_ascii_case(b"transfer_encoding") =>
             {
-                return Err(Refused::HeaderField);
+                return Err(RefusedFraming::HeaderField);
             }
             _ => {}
         }
     }
     if framing.is_chunked && framing.length.is_some() {
-        return Err(Refused::BothLengths);
+        return Err(RefusedFraming::BothLengths);
     }
     line.check_host(hosts)?;
     Ok(framing)
 }
 
 /// Lines that end in CRLF, with no other CR, LF or NUL in them.
-struct Lines<'h> {
+struct HeaderLines<'h> {
     rest: Option<&'h [u8]>,
 }
 
-impl<'h> Iterator for Lines<'h> {
-    type Item = Result<&'h [u8], Refused>;
+impl<'h> Iterator for HeaderLines<'h> {
+    type Item = Result<&'h [u8], RefusedFraming>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest.take()?;
@@ -292,7 +292,7 @@ impl<'h> Iterator for Lines<'h> {
             None => rest,
             Some(at) => {
                 let Some(tail) = rest[at..].strip_prefix(b"\r\n") else {
-                    return Some(Err(Refused::LineEnd));
+                    return Some(Err(RefusedFraming::LineEnd));
                 };
                 self.rest = Some(tail);
                 &rest[..at]
@@ -309,12 +309,12 @@ struct RequestLine<'h> {
 }
 
 impl<'h> RequestLine<'h> {
-    fn read(line: &'h [u8]) -> Result<Self, Refused> {
+    fn read(line: &'h [u8]) -> Result<Self, RefusedFraming> {
         let mut parts = line.split(|&byte| byte == b' ');
         let (Some(method), Some(target), Some(version), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(Refused::RequestLine);
+            return Err(RefusedFraming::RequestLine);
         };
         let is_11 = version == b"HTTP/1.1";
         let is_target = !target.is_empty() && target.iter().all(u8::is_ascii_graphic) && !target.contains(&b'#');
@@ -325,21 +325,21 @@ impl<'h> RequestLine<'h> {
             _ => memchr::memmem::find(target, b"://").is_some(),
         };
         if !is_token(method) || !is_target || !is_form || !(is_11 || version == b"HTTP/1.0") {
-            return Err(Refused::RequestLine);
+            return Err(RefusedFraming::RequestLine);
         }
         Ok(RequestLine { method, target, is_11 })
     }
 
-    fn check_host(&self, hosts: [Option<&[u8]>; 2]) -> Result<(), Refused> {
+    fn check_host(&self, hosts: [Option<&[u8]>; 2]) -> Result<(), RefusedFraming> {
         let host = match hosts {
-            [_, Some(_)] => return Err(Refused::Host),
+            [_, Some(_)] => return Err(RefusedFraming::Host),
             [Some(host), None] => host,
-            [None, None] if self.is_11 => return Err(Refused::Host),
+            [None, None] if self.is_11 => return Err(RefusedFraming::Host),
             [None, None] => return Ok(()),
         };
         let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+;=".contains(byte);
         if !host.iter().all(is_host) {
-            return Err(Refused::Host);
+            return Err(RefusedFraming::Host);
         }
         if self.method == b"CONNECT" {
             return Ok(());
@@ -349,7 +349,7 @@ impl<'h> RequestLine<'h> {
             let rest = &self.target[at + 3..];
             let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
             if !rest[..end].eq_ignore_ascii_case(host) {
-                return Err(Refused::Host);
+                return Err(RefusedFraming::Host);
             }
         }
         Ok(())

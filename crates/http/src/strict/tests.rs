@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::scanner::{Refused, Scan, Scanner, State};
+use super::scanner::{FramingScanner, RefusedFraming, Scan, ScannerState};
 
 /// Scans a whole stream in pieces of this size; returns the bytes passed and how it ended.
-fn scan(bytes: &[u8], piece: usize) -> (usize, Result<State, Refused>) {
-    let mut scanner = Scanner::new();
+fn scan(bytes: &[u8], piece: usize) -> (usize, Result<ScannerState, RefusedFraming>) {
+    let mut scanner = FramingScanner::new();
     let (mut passed, mut shown) = (0, 0);
     while shown < bytes.len() {
         shown = (shown + piece).min(bytes.len());
@@ -25,17 +25,17 @@ fn requests_are_followed_to_their_ends() {
         POST /y HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n0A\r\n0123456789\r\n0\r\nX: y\r\n\r\n\
         \r\nGET http://a/z HTTP/1.1\r\nhost: a\r\n\r\n";
     for piece in [1, 2, 7, stream.len()] {
-        assert_eq!(scan(stream, piece), (stream.len(), Ok(State::Head)), "in pieces of {piece}");
+        assert_eq!(scan(stream, piece), (stream.len(), Ok(ScannerState::Head)), "in pieces of {piece}");
     }
     let half = b"POST / HTTP/1.0\r\nContent-Length: 10\r\n\r\nabc";
-    assert_eq!(scan(half, 5), (half.len(), Ok(State::Body(7))));
+    assert_eq!(scan(half, 5), (half.len(), Ok(ScannerState::Body(7))));
     let connect = b"CONNECT a:443 HTTP/1.0\r\n\r\n\x16\x03";
-    assert_eq!(scan(connect, 100), (connect.len() - 2, Ok(State::Undecided)));
+    assert_eq!(scan(connect, 100), (connect.len() - 2, Ok(ScannerState::Undecided)));
 }
 
 #[test]
 fn ambiguous_framing_is_refused() {
-    use Refused::*;
+    use RefusedFraming::*;
     let with = |field: &str| format!("POST / HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n");
     let chunked = |body: &str| format!("{}{body}", with("Transfer-Encoding: chunked"));
     for (stream, reason) in [
@@ -111,7 +111,7 @@ proptest! {
         piece in 1_usize..9,
     ) {
         // Which of several faults is reported depends on the bytes that have arrived when the first is found.
-        let kind = |(passed, ended): (usize, Result<State, Refused>)| (passed, ended.ok());
+        let kind = |(passed, ended): (usize, Result<ScannerState, RefusedFraming>)| (passed, ended.ok());
         let whole = kind(scan(bytes.as_bytes(), usize::MAX / 2));
         prop_assert_eq!(kind(scan(bytes.as_bytes(), piece)), whole);
     }

@@ -4,7 +4,7 @@ use std::error::Error as _;
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
-use crate::Error;
+use crate::StoreError;
 use crate::error::Location;
 
 /// Why a call has no answer.
@@ -41,34 +41,34 @@ impl CallError {
     }
 
     /// As an error of a call after which nothing is changed.
-    pub(super) fn of(self, server: Location) -> Error {
-        let unreachable = |reason: &str| Error::Unreachable { server: server.clone(), reason: reason.to_owned() };
+    pub(super) fn of(self, server: Location) -> StoreError {
+        let unreachable = |reason: &str| StoreError::Unreachable { server: server.clone(), reason: reason.to_owned() };
         match self {
             Self::Lost => unreachable("the connection ended"),
             Self::TimedOut => unreachable("it does not respond"),
-            Self::Unexpected(error) => Error::Storage(error.into()),
+            Self::Unexpected(error) => StoreError::Storage(error.into()),
             Self::Database(error) if is_farewell(&error) => unreachable(&message(&error)),
             Self::Database(error) => match error.code() {
                 // A schema or table of ours that is not there.
                 code if [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME].contains(code) => {
-                    Error::NoStore(server)
+                    StoreError::NoStore(server)
                 }
                 code if [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED, SqlState::T_R_DEADLOCK_DETECTED]
                     .contains(code) =>
                 {
-                    Error::Busy
+                    StoreError::Busy
                 }
-                code if *code == SqlState::DISK_FULL => Error::Full,
+                code if *code == SqlState::DISK_FULL => StoreError::Full,
                 code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => {
                     unreachable("it has become a standby, or is set to read only")
                 }
-                _ => Error::Storage(message(&error).into()),
+                _ => StoreError::Storage(message(&error).into()),
             },
         }
     }
 
     /// As an error of a commit.
-    pub(super) fn of_commit(self, server: Location) -> Error {
+    pub(super) fn of_commit(self, server: Location) -> StoreError {
         let reason = match self {
             Self::Lost => "the connection to PostgreSQL ended".to_owned(),
             Self::TimedOut => "PostgreSQL did not confirm it in time".to_owned(),
@@ -77,7 +77,7 @@ impl CallError {
             // An error below FATAL means that the transaction was rolled back.
             Self::Database(error) => return Self::Database(error).of(server),
         };
-        Error::Unconfirmed(reason)
+        StoreError::Unconfirmed(reason)
     }
 }
 

@@ -25,9 +25,9 @@ use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls};
 use zeroize::Zeroizing;
 
 use super::explain::{CallError, connecting};
-use super::settings::{Host, PostgresSettings, SslMode};
+use super::settings::{PostgresSettings, ServerHost, SslMode};
 use super::{durability, schema, tls};
-use crate::Error;
+use crate::StoreError;
 use crate::error::Location;
 use crate::files;
 use crate::secret_path::SecretPath;
@@ -50,7 +50,7 @@ const PASSWORD_FILE_SIZE_MAX: usize = 4096;
 const PROBE_AFTER: Duration = Duration::from_secs(10);
 
 /// A connection.
-pub(super) struct Session {
+pub(super) struct PostgresSession {
     pub(super) client: Client,
     /// Counts the connections of this store, from 1.
     pub(super) number: u64,
@@ -60,19 +60,19 @@ pub(super) struct Session {
     abandoned: Arc<Notify>,
 }
 
-enum State {
+enum LinkState {
     /// The first attempt since the last connection ended.
     Connecting,
-    Up(Arc<Session>),
+    Up(Arc<PostgresSession>),
     /// The last attempt failed.
     Down(String),
 }
 
 type Hint = Box<dyn Fn() + Send + Sync>;
 
-struct Shared {
+struct SharedLink {
     settings: PostgresSettings,
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
     turned: Condvar,
     stopped: Notify,
     hint: Mutex<Option<Hint>>,
@@ -83,7 +83,7 @@ struct Shared {
 
 /// See the module.
 pub(super) struct Link {
-    shared: Arc<Shared>,
+    shared: Arc<SharedLink>,
     handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
@@ -91,9 +91,9 @@ pub(super) struct Link {
 impl Link {
     /// Starts the thread, which connects.
     pub(super) fn start(settings: &PostgresSettings) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedLink {
             settings: settings.clone(),
-            state: Mutex::new(State::Connecting),
+            state: Mutex::new(LinkState::Connecting),
             turned: Condvar::new(),
             stopped: Notify::new(),
             hint: Mutex::new(None),
@@ -125,16 +125,16 @@ impl Link {
     }
 
     /// The connection; waits for the first attempt since the last one ended.
-    pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
-        let Shared { settings, state, turned, .. } = &*self.shared;
+    pub(super) fn session(&self) -> Result<Arc<PostgresSession>, StoreError> {
+        let SharedLink { settings, state, turned, .. } = &*self.shared;
         let hosts = u32::try_from(settings.url.hosts.len()).unwrap_or(1);
         let deadline = Instant::now() + settings.connect_timeout.saturating_mul(hosts) + GRACE;
         let mut state = lock(state);
         loop {
             match &*state {
-                State::Up(session) if !session.client.is_closed() => return Ok(Arc::clone(session)),
-                State::Down(reason) => return Err(self.unreachable(reason.clone())),
-                State::Up(_) | State::Connecting => {}
+                LinkState::Up(session) if !session.client.is_closed() => return Ok(Arc::clone(session)),
+                LinkState::Down(reason) => return Err(self.unreachable(reason.clone())),
+                LinkState::Up(_) | LinkState::Connecting => {}
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -144,13 +144,13 @@ impl Link {
         }
     }
 
-    fn unreachable(&self, reason: String) -> Error {
-        Error::Unreachable { server: self.location(), reason }
+    fn unreachable(&self, reason: String) -> StoreError {
+        StoreError::Unreachable { server: self.location(), reason }
     }
 
     /// Waits for a call on `session`, no longer than `limit` and a grace. A connection whose answer does not come is given up: what
     /// it would return later belongs to nobody. So is one that the server ends: the next [`Link::session`] is another one.
-    pub(super) fn call<T, F>(&self, session: &Arc<Session>, limit: Duration, make: F) -> Result<T, CallError>
+    pub(super) fn call<T, F>(&self, session: &Arc<PostgresSession>, limit: Duration, make: F) -> Result<T, CallError>
     where
         T: Send + 'static,
         F: AsyncCall<T>,
@@ -176,18 +176,18 @@ impl Link {
     }
 
     /// Sends a command whose outcome does not matter; later calls are served after it.
-    pub(super) fn send(&self, session: &Arc<Session>, command: &'static str) {
+    pub(super) fn send(&self, session: &Arc<PostgresSession>, command: &'static str) {
         let session = Arc::clone(session);
         self.handle.spawn(async move { session.client.batch_execute(command).await });
     }
 
     /// Gives a connection up and makes another.
-    fn abandon(&self, session: &Arc<Session>) {
+    fn abandon(&self, session: &Arc<PostgresSession>) {
         let mut state = lock(&self.shared.state);
-        if let State::Up(current) = &*state
+        if let LinkState::Up(current) = &*state
             && Arc::ptr_eq(current, session)
         {
-            *state = State::Connecting;
+            *state = LinkState::Connecting;
             session.abandoned.notify_one();
         }
     }
@@ -208,12 +208,12 @@ impl Drop for Link {
     }
 }
 
-impl Shared {
+impl SharedLink {
     fn location(&self) -> Location {
         Location::Database(self.settings.url.to_string())
     }
 
-    fn turn(&self, state: State) {
+    fn turn(&self, state: LinkState) {
         *lock(&self.state) = state;
         self.turned.notify_all();
     }
@@ -240,7 +240,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn keep_connected(shared: &Arc<Shared>) {
+async fn keep_connected(shared: &Arc<SharedLink>) {
     let (mut pause, mut number) = (PAUSE_MIN, 0);
     loop {
         number += 1;
@@ -252,11 +252,11 @@ async fn keep_connected(shared: &Arc<Shared>) {
             Ok((session, task)) => {
                 let (began, abandoned) = (Instant::now(), Arc::clone(&session.abandoned));
                 shared.note_connected(number);
-                shared.turn(State::Up(session));
+                shared.turn(LinkState::Up(session));
                 if !serve(shared, &abandoned, task).await {
                     return;
                 }
-                shared.turn(State::Connecting);
+                shared.turn(LinkState::Connecting);
                 if began.elapsed() >= SETTLED_AFTER {
                     pause = PAUSE_MIN;
                     continue;
@@ -268,7 +268,7 @@ async fn keep_connected(shared: &Arc<Shared>) {
         };
         if let Some(reason) = reason {
             tracing::debug!(server = %shared.location(), reason, "cannot connect to the keystore");
-            shared.turn(State::Down(reason));
+            shared.turn(LinkState::Down(reason));
         }
         tokio::select! {
             () = shared.stopped.notified() => return,
@@ -278,7 +278,7 @@ async fn keep_connected(shared: &Arc<Shared>) {
     }
 }
 
-impl Shared {
+impl SharedLink {
     fn note_connected(&self, number: u64) {
         if !self.is_first.swap(false, Ordering::Relaxed) {
             tracing::info!(server = %self.location(), connection = number, "connected to the keystore again");
@@ -289,7 +289,7 @@ impl Shared {
 }
 
 /// Waits for the end of the connection; false if the store is to be closed.
-async fn serve(shared: &Arc<Shared>, abandoned: &Notify, mut task: Task<()>) -> bool {
+async fn serve(shared: &Arc<SharedLink>, abandoned: &Notify, mut task: Task<()>) -> bool {
     tokio::select! {
         _ = &mut task => true,
         () = abandoned.notified() => {
@@ -298,7 +298,7 @@ async fn serve(shared: &Arc<Shared>, abandoned: &Notify, mut task: Task<()>) -> 
         }
         () = shared.stopped.notified() => {
             // Without the client the connection says goodbye and ends, if no call holds it.
-            shared.turn(State::Down("the store is closed".to_owned()));
+            shared.turn(LinkState::Down("the store is closed".to_owned()));
             if timeout(FAREWELL, &mut task).await.is_err() {
                 task.abort();
             }
@@ -315,7 +315,7 @@ fn jittered(pause: Duration) -> Duration {
 }
 
 /// Connects to the first server that is a primary.
-async fn connect(shared: &Arc<Shared>, number: u64) -> Result<(Arc<Session>, Task<()>), String> {
+async fn connect(shared: &Arc<SharedLink>, number: u64) -> Result<(Arc<PostgresSession>, Task<()>), String> {
     let hosts = &shared.settings.url.hosts;
     let mut reasons = Vec::new();
     for host in hosts {
@@ -330,7 +330,11 @@ async fn connect(shared: &Arc<Shared>, number: u64) -> Result<(Arc<Session>, Tas
 
 /// Connects to the first record of a host's name that leads to a primary. Each has the whole time, so that one which does not respond hides
 /// no other.
-async fn connect_to_host(shared: &Arc<Shared>, host: &Host, number: u64) -> Result<(Arc<Session>, Task<()>), String> {
+async fn connect_to_host(
+    shared: &Arc<SharedLink>,
+    host: &ServerHost,
+    number: u64,
+) -> Result<(Arc<PostgresSession>, Task<()>), String> {
     let limit = shared.settings.connect_timeout;
     let late = |_| "it does not respond".to_owned();
     let places = timeout(limit, places(host)).await.map_err(late)??;
@@ -346,12 +350,12 @@ async fn connect_to_host(shared: &Arc<Shared>, host: &Host, number: u64) -> Resu
 }
 
 /// Where a server may be.
-enum Place {
+enum ServerAddress {
     Socket(PathBuf),
     Record(SocketAddr),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Socket(path) => path.display().fmt(f),
@@ -361,10 +365,12 @@ impl std::fmt::Display for Place {
 }
 
 /// The socket of a host, or the records of its name, each once; at least one.
-async fn places(host: &Host) -> Result<Vec<Place>, String> {
+async fn places(host: &ServerHost) -> Result<Vec<ServerAddress>, String> {
     let (name, port) = match host {
-        Host::Socket(folder, port) => return Ok(vec![Place::Socket(folder.join(format!(".s.PGSQL.{port}")))]),
-        Host::Network(name, port) => (name, *port),
+        ServerHost::Socket(folder, port) => {
+            return Ok(vec![ServerAddress::Socket(folder.join(format!(".s.PGSQL.{port}")))]);
+        }
+        ServerHost::Network(name, port) => (name, *port),
     };
     let found = lookup_host((name.as_str(), port)).await.map_err(|error| format!("cannot look up {name}: {error}"))?;
     let mut records = Vec::new();
@@ -376,31 +382,31 @@ async fn places(host: &Host) -> Result<Vec<Place>, String> {
     if records.is_empty() {
         return Err(format!("{name} has no address"));
     }
-    Ok(records.into_iter().map(Place::Record).collect())
+    Ok(records.into_iter().map(ServerAddress::Record).collect())
 }
 
 async fn connect_to(
-    shared: &Arc<Shared>,
-    host: &Host,
-    place: &Place,
+    shared: &Arc<SharedLink>,
+    host: &ServerHost,
+    place: &ServerAddress,
     number: u64,
-) -> Result<(Arc<Session>, Task<()>), String> {
+) -> Result<(Arc<PostgresSession>, Task<()>), String> {
     let settings = &shared.settings;
     let mut config = config(settings)?;
     let failed = |error: tokio_postgres::Error| connecting(&error);
     let (session, task) = match (place, host) {
-        (Place::Socket(path), _) => {
+        (ServerAddress::Socket(path), _) => {
             let stream = UnixStream::connect(path).await.map_err(|error| error.to_string())?;
             let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(failed)?;
             run(shared, client, connection, number)
         }
-        (Place::Record(record), Host::Network(name, _)) if settings.sslmode != SslMode::Disable => {
+        (ServerAddress::Record(record), ServerHost::Network(name, _)) if settings.sslmode != SslMode::Disable => {
             let handshake = tls::Handshake::prepare(settings, name)?;
             config.ssl_mode(tokio_postgres::config::SslMode::Require);
             let (client, connection) = config.connect_raw(reach(*record).await?, handshake).await.map_err(failed)?;
             run(shared, client, connection, number)
         }
-        (Place::Record(record), _) => {
+        (ServerAddress::Record(record), _) => {
             let (client, connection) = config.connect_raw(reach(*record).await?, NoTls).await.map_err(failed)?;
             run(shared, client, connection, number)
         }
@@ -456,16 +462,16 @@ async fn reach(record: SocketAddr) -> Result<TcpStream, String> {
 
 /// Starts the task that carries a connection.
 fn run<S, T>(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedLink>,
     client: Client,
     mut connection: Connection<S, T>,
     number: u64,
-) -> (Arc<Session>, Task<()>)
+) -> (Arc<PostgresSession>, Task<()>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let session = Arc::new(Session { client, number, warnings: AtomicU64::new(0), abandoned: Arc::default() });
+    let session = Arc::new(PostgresSession { client, number, warnings: AtomicU64::new(0), abandoned: Arc::default() });
     // Weak: the connection ends when nobody can use it any more.
     let (of_task, shared) = (Arc::downgrade(&session), Arc::clone(shared));
     let task = tokio::spawn(async move {

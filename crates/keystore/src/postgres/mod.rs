@@ -21,23 +21,23 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type as PgType, private::BytesMut, to_sql_checked};
 
 use explain::CallError;
-use link::{AsyncCall, Link, Session};
+use link::{AsyncCall, Link, PostgresSession};
 pub use settings::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
-use turns::Turns;
+use turns::FairLock;
 
-use crate::Error;
-use crate::model::Fault;
-use crate::sql::copy::Content as Rows;
-use crate::sql::value::{RANGE, Row, Sql, Type, Value};
-use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
-use crate::store::{Environment, Generation, Keystore, Limits};
+use crate::StoreError;
+use crate::model::StoreFault;
+use crate::sql::copy::StoreContent as Rows;
+use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
+use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
+use crate::store::{Environment, Generation, Keystore, StoreLimits};
 use crate::wrapping::StoreId;
 
 /// How long a process may do something else in the middle of a change, such as wait for a root key in hardware, before the server
 /// rolls the change back: it may have been stopped, or its machine be gone, and others wait for its lock.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// A [`Keystore`] in a database of PostgreSQL. Threads may share it; their calls queue. `Limits::store_size_max` does
+/// A [`Keystore`] in a database of PostgreSQL. Threads may share it; their calls queue. `StoreLimits::store_size_max` does
 /// not apply.
 pub type PostgresKeystore = SqlKeystore<Postgres>;
 
@@ -45,7 +45,7 @@ pub type PostgresKeystore = SqlKeystore<Postgres>;
 pub struct Postgres {
     link: Link,
     /// Whose turn it is: transactions on one connection must not mix.
-    turns: Turns,
+    turns: FairLock,
     statement_timeout: Duration,
     busy_timeout: Duration,
     /// The store that was opened; none while it is being looked for.
@@ -62,8 +62,8 @@ impl PostgresKeystore {
         settings: &PostgresSettings,
         mode: OpenMode,
         mut environment: Environment,
-        limits: Limits,
-    ) -> Result<Self, Error> {
+        limits: StoreLimits,
+    ) -> Result<Self, StoreError> {
         let root_key = environment.root_key.id();
         let mut database = Postgres::connect(settings, &limits)?;
         let created = mode == OpenMode::CreateIfMissing
@@ -72,9 +72,9 @@ impl PostgresKeystore {
             })?;
         let found = database.read(|sql| {
             match identify(sql)? {
-                Content::Blank => return Err(Error::NoStore(database.link.location())),
-                Content::Foreign => return Err(Error::NotAStore(database.link.location())),
-                Content::Store => {}
+                SchemaContent::Blank => return Err(StoreError::NoStore(database.link.location())),
+                SchemaContent::Foreign => return Err(StoreError::NotAStore(database.link.location())),
+                SchemaContent::Store => {}
             }
             common::verify(sql, root_key)
         })?;
@@ -94,20 +94,24 @@ impl PostgresKeystore {
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::NotAStore`], [`Error::Storage`].
-    pub fn exists(settings: &PostgresSettings, limits: &Limits) -> Result<bool, Error> {
+    pub fn exists(settings: &PostgresSettings, limits: &StoreLimits) -> Result<bool, StoreError> {
         let database = Postgres::connect(settings, limits)?;
         match database.read(identify)? {
-            Content::Blank => Ok(false),
-            Content::Store => Ok(true),
-            Content::Foreign => Err(Error::NotAStore(database.link.location())),
+            SchemaContent::Blank => Ok(false),
+            SchemaContent::Store => Ok(true),
+            SchemaContent::Foreign => Err(StoreError::NotAStore(database.link.location())),
         }
     }
 
     /// Makes a store in a database with the rows of another.
-    pub(crate) fn create_copy(settings: &PostgresSettings, content: &Rows, limits: &Limits) -> Result<(), Error> {
+    pub(crate) fn create_copy(
+        settings: &PostgresSettings,
+        content: &Rows,
+        limits: &StoreLimits,
+    ) -> Result<(), StoreError> {
         let database = Postgres::connect(settings, limits)?;
         let created = database.create_if_blank(|sql| content.write(sql, &schema::TABLES))?;
-        if created { Ok(()) } else { Err(Error::NotEmpty(database.link.location())) }
+        if created { Ok(()) } else { Err(StoreError::NotEmpty(database.link.location())) }
     }
 
     /// What could lose a confirmed change, as sentences; empty where nothing is known that could. As of the last connect.
@@ -118,16 +122,16 @@ impl PostgresKeystore {
 
 impl Postgres {
     /// Connects to a database, whatever is in it.
-    fn connect(settings: &PostgresSettings, limits: &Limits) -> Result<Self, Error> {
-        let link = Link::start(settings).map_err(|error| Error::Storage(error.into()))?;
+    fn connect(settings: &PostgresSettings, limits: &StoreLimits) -> Result<Self, StoreError> {
+        let link = Link::start(settings).map_err(|error| StoreError::Storage(error.into()))?;
         link.session()?;
         let (statement_timeout, busy_timeout) = (settings.statement_timeout, limits.busy_timeout);
-        Ok(Self { link, turns: Turns::default(), statement_timeout, busy_timeout, id: None })
+        Ok(Self { link, turns: FairLock::default(), statement_timeout, busy_timeout, id: None })
     }
 
     /// Makes a store unless there is one or something else; returns whether it did.
-    fn create_if_blank(&self, create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>) -> Result<bool, Error> {
-        if self.read(identify)? != Content::Blank {
+    fn create_if_blank(&self, create: impl FnOnce(&mut dyn Sql) -> Result<(), StoreError>) -> Result<bool, StoreError> {
+        if self.read(identify)? != SchemaContent::Blank {
             return Ok(false);
         }
         let _turn = self.turns.take();
@@ -137,7 +141,7 @@ impl Postgres {
             schema::MARK
         ))?;
         // Another process may have been quicker.
-        if identify(&mut transaction)? != Content::Blank {
+        if identify(&mut transaction)? != SchemaContent::Blank {
             return Ok(false);
         }
         if !has_schema(&mut transaction)? {
@@ -170,9 +174,10 @@ impl Postgres {
     }
 
     /// Begins a transaction; on another connection if the last one is found to be gone.
-    fn begin(&self, commands: &str) -> Result<Transaction<'_>, Error> {
+    fn begin(&self, commands: &str) -> Result<Transaction<'_>, StoreError> {
         let limit = self.statement_timeout.saturating_add(self.busy_timeout);
-        let begin = |session: &Arc<Session>| self.link.call(session, limit, Batch(commands.to_owned()));
+        let begin =
+            |session: &Arc<PostgresSession>| self.link.call(session, limit, StatementBatch(commands.to_owned()));
         let mut session = self.link.session()?;
         if let Err(error) = begin(&session) {
             if !error.is_lost() {
@@ -188,8 +193,8 @@ impl Postgres {
     fn read_in<T>(
         &self,
         transaction: &mut Transaction<'_>,
-        read: &impl Fn(&mut dyn Sql) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        read: &impl Fn(&mut dyn Sql) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         if self.id.is_some() {
             let row = transaction.first("SELECT store_id FROM store", &[])?;
             self.check_id(row.as_ref())?;
@@ -198,12 +203,12 @@ impl Postgres {
     }
 
     /// Checks that the row of the table `store` is that of the store that was opened.
-    fn check_id(&self, row: Option<&Row>) -> Result<(), Error> {
+    fn check_id(&self, row: Option<&SqlRow>) -> Result<(), StoreError> {
         match (self.id, row) {
             (None, _) => Ok(()),
             (Some(id), Some(row)) if row.array(0)? == id.0 => Ok(()),
-            (Some(_), Some(_)) => Err(Error::OtherStore(self.link.location())),
-            (Some(_), None) => Err(Error::NoStore(self.link.location())),
+            (Some(_), Some(_)) => Err(StoreError::OtherStore(self.link.location())),
+            (Some(_), None) => Err(StoreError::NoStore(self.link.location())),
         }
     }
 }
@@ -213,10 +218,10 @@ fn milliseconds(time: Duration) -> u128 {
     time.as_millis().clamp(1, 2_147_483_647)
 }
 
-impl Backend for Postgres {
+impl SqlBackend for Postgres {
     const NAME: &'static str = "PostgresKeystore";
 
-    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turns.take();
         let begin = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {}", self.limits_of_read());
         let mut transaction = self.begin(&begin)?;
@@ -232,25 +237,25 @@ impl Backend for Postgres {
         outcome
     }
 
-    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turns.take();
         let mut transaction = self.begin(&format!("BEGIN; {}", self.limits_of_change()))?;
         // First of all: whoever updates this row has it until the change is committed or undone.
         let update = "UPDATE store SET generation = generation + 1, mark = ?1 RETURNING store_id";
-        let row = transaction.first(update, &[Value::Integer(random_mark())])?;
+        let row = transaction.first(update, &[SqlValue::Integer(random_mark())])?;
         self.check_id(row.as_ref())?;
         let outcome = apply(&mut transaction)?;
         transaction.commit()?;
         Ok(outcome)
     }
 
-    fn generation(&self) -> Result<Generation, Error> {
+    fn generation(&self) -> Result<Generation, StoreError> {
         let _turn = self.turns.take();
-        let query = || Query {
+        let query = || TypedQuery {
             sql: format!("SELECT store_id, generation, mark FROM {}.store", schema::SCHEMA),
             params: Vec::new(),
         };
-        let call = |session: &Arc<Session>| self.link.call(session, self.statement_timeout, query());
+        let call = |session: &Arc<PostgresSession>| self.link.call(session, self.statement_timeout, query());
         let mut session = self.link.session()?;
         let mut answer = call(&session);
         if answer.as_ref().is_err_and(CallError::is_lost) {
@@ -274,7 +279,7 @@ impl Backend for Postgres {
     }
 
     /// PostgreSQL keeps its own rules, unless a superuser turned them off.
-    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error> {
+    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
         let mut faults = Vec::new();
         for [table, columns, parent, referred] in schema::REFERENCES {
             let missing = format!(
@@ -282,7 +287,7 @@ impl Backend for Postgres {
                 columns = columns.split(", ").map(|column| format!("t.{column}")).collect::<Vec<_>>().join(", "),
             );
             if sql.count(&missing, &[])? > 0 {
-                faults.push(Fault::missing_row(table, parent));
+                faults.push(StoreFault::missing_row(table, parent));
             }
         }
         Ok(faults)
@@ -298,7 +303,7 @@ fn random_mark() -> i64 {
 
 /// The content of a database, as far as it concerns us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum SchemaContent {
     /// No schema of our name, or an empty one.
     Blank,
     /// A store of some version.
@@ -307,34 +312,34 @@ enum Content {
     Foreign,
 }
 
-fn has_schema(sql: &mut dyn Sql) -> Result<bool, Error> {
+fn has_schema(sql: &mut dyn Sql) -> Result<bool, StoreError> {
     let query = "SELECT count(*) FROM pg_catalog.pg_namespace WHERE nspname = ?1";
     Ok(sql.count(query, &[schema::SCHEMA.into()])? > 0)
 }
 
-fn identify(sql: &mut dyn Sql) -> Result<Content, Error> {
+fn identify(sql: &mut dyn Sql) -> Result<SchemaContent, StoreError> {
     let query = "
         SELECT count(*), count(*) FILTER (WHERE c.relname = 'store' AND obj_description(c.oid, 'pg_class') = ?2)
         FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = ?1";
     let row = sql.first(query, &[schema::SCHEMA.into(), schema::MARK.into()])?.ok_or(RANGE)?;
     Ok(match (row.integer(0)?, row.integer(1)?) {
-        (0, _) => Content::Blank,
-        (_, 0) => Content::Foreign,
-        _ => Content::Store,
+        (0, _) => SchemaContent::Blank,
+        (_, 0) => SchemaContent::Foreign,
+        _ => SchemaContent::Store,
     })
 }
 
 /// A transaction; rolled back unless it is finished.
 struct Transaction<'d> {
     database: &'d Postgres,
-    session: Arc<Session>,
+    session: Arc<PostgresSession>,
     is_open: bool,
     /// The server ended the connection, and with it the transaction.
     is_lost: bool,
 }
 
 impl Transaction<'_> {
-    fn call<T: Send + 'static>(&mut self, call: impl AsyncCall<T>) -> Result<T, Error> {
+    fn call<T: Send + 'static>(&mut self, call: impl AsyncCall<T>) -> Result<T, StoreError> {
         // The server knows the limit, and whether the statement waits for a lock: ours is only for a server that does not respond.
         let limit = self.database.statement_timeout.saturating_add(self.database.busy_timeout);
         self.database.link.call(&self.session, limit, call).map_err(|error| {
@@ -352,18 +357,21 @@ impl Transaction<'_> {
     }
 
     /// Commits a change and waits until it is durable.
-    fn commit(mut self) -> Result<(), Error> {
+    fn commit(mut self) -> Result<(), StoreError> {
         // In a transaction that has failed already, this fails too: a commit alone would succeed in rolling it back. From here on the
         // server must not stop waiting for its standbys: it would then report success.
-        self.call(Batch(format!("SELECT pg_notify('{}', ''); SET LOCAL statement_timeout = 0", schema::SCHEMA)))?;
+        self.call(StatementBatch(format!(
+            "SELECT pg_notify('{}', ''); SET LOCAL statement_timeout = 0",
+            schema::SCHEMA
+        )))?;
         let warnings = self.session.warnings.load(Ordering::Acquire);
         self.is_open = false;
         let Self { database, session, .. } = &self;
-        let committed = database.link.call(session, database.statement_timeout, Batch("COMMIT".to_owned()));
+        let committed = database.link.call(session, database.statement_timeout, StatementBatch("COMMIT".to_owned()));
         committed.map_err(|error| error.of_commit(database.link.location()))?;
         if session.warnings.load(Ordering::Acquire) != warnings {
             // The only warning of a commit: somebody cancelled the wait for the standbys.
-            return Err(Error::Unconfirmed("PostgreSQL stopped waiting for its synchronous standbys".to_owned()));
+            return Err(StoreError::Unconfirmed("PostgreSQL stopped waiting for its synchronous standbys".to_owned()));
         }
         Ok(())
     }
@@ -376,16 +384,16 @@ impl Drop for Transaction<'_> {
 }
 
 impl Sql for Transaction<'_> {
-    fn rows(&mut self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error> {
-        self.call(Query { sql: numbered(sql), params: params.to_vec() })?.into_iter().map(row).collect()
+    fn rows(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
+        self.call(TypedQuery { sql: numbered(sql), params: params.to_vec() })?.into_iter().map(row).collect()
     }
 
-    fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, Error> {
-        self.call(Execute(Query { sql: numbered(sql), params: params.to_vec() }))
+    fn execute(&mut self, sql: &str, params: &[SqlValue]) -> Result<u64, StoreError> {
+        self.call(Execute(TypedQuery { sql: numbered(sql), params: params.to_vec() }))
     }
 
-    fn batch(&mut self, sql: &str) -> Result<(), Error> {
-        self.call(Batch(sql.to_owned()))
+    fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.call(StatementBatch(sql.to_owned()))
     }
 }
 
@@ -394,14 +402,14 @@ fn numbered(sql: &str) -> String {
     sql.replace('?', "$")
 }
 
-fn row(row: tokio_postgres::Row) -> Result<Row, Error> {
-    (0..row.len()).map(|index| row.try_get(index).map_err(|_| RANGE)).collect::<Result<_, _>>().map(Row)
+fn row(row: tokio_postgres::Row) -> Result<SqlRow, StoreError> {
+    (0..row.len()).map(|index| row.try_get(index).map_err(|_| RANGE)).collect::<Result<_, _>>().map(SqlRow)
 }
 
 /// Statements without parameters.
-struct Batch(String);
+struct StatementBatch(String);
 
-impl AsyncCall<()> for Batch {
+impl AsyncCall<()> for StatementBatch {
     async fn call(self, client: &Client) -> Result<(), tokio_postgres::Error> {
         client.batch_execute(&self.0).await
     }
@@ -409,25 +417,25 @@ impl AsyncCall<()> for Batch {
 
 /// A statement that returns rows. Its types are stated, so that it takes one round trip and leaves nothing prepared behind, which
 /// poolers could not serve.
-struct Query {
+struct TypedQuery {
     sql: String,
-    params: Vec<Value>,
+    params: Vec<SqlValue>,
 }
 
-impl Query {
+impl TypedQuery {
     fn params(&self) -> Vec<(&(dyn ToSql + Sync), PgType)> {
         self.params.iter().map(|value| (value as &(dyn ToSql + Sync), value.pg_type())).collect()
     }
 }
 
-impl AsyncCall<Vec<tokio_postgres::Row>> for Query {
+impl AsyncCall<Vec<tokio_postgres::Row>> for TypedQuery {
     async fn call(self, client: &Client) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
         client.query_typed(&self.sql, &self.params()).await
     }
 }
 
 /// A statement that changes rows.
-struct Execute(Query);
+struct Execute(TypedQuery);
 
 impl AsyncCall<u64> for Execute {
     async fn call(self, client: &Client) -> Result<u64, tokio_postgres::Error> {
@@ -437,7 +445,7 @@ impl AsyncCall<u64> for Execute {
 
 type Conversion<T> = Result<T, Box<dyn std::error::Error + Sync + Send>>;
 
-impl Value {
+impl SqlValue {
     fn pg_type(&self) -> PgType {
         match self {
             Self::Integer(_) | Self::Null(Type::Integer) => PgType::INT8,
@@ -448,7 +456,7 @@ impl Value {
     }
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(&self, of: &PgType, out: &mut BytesMut) -> Conversion<IsNull> {
         match self {
             Self::Null(_) => Ok(IsNull::Yes),
@@ -466,7 +474,7 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
-impl<'a> FromSql<'a> for Value {
+impl<'a> FromSql<'a> for SqlValue {
     fn from_sql(of: &PgType, raw: &'a [u8]) -> Conversion<Self> {
         Ok(match *of {
             PgType::INT8 => Self::Integer(i64::from_sql(of, raw)?),

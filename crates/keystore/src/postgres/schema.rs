@@ -3,7 +3,7 @@
 //! Names sort by their bytes, as in SQLite, whatever the language of the database. `mark` is random and new with each change: after a
 //! failover to a standby that had lost changes, the same `generation` may stand for others.
 
-use crate::sql::schema::Tables;
+use crate::sql::schema::TableDefinitions;
 
 /// The schema, and the name of its notifications.
 pub(super) const SCHEMA: &str = "leafseal";
@@ -91,7 +91,7 @@ const SECOND: &str = r#"
 "#;
 
 /// All of them.
-pub(super) const TABLES: Tables = Tables { first: FIRST, second: SECOND };
+pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND };
 
 /// Table, its columns that refer to another, that other, and its columns.
 pub(super) const REFERENCES: [[&str; 4]; 7] = [

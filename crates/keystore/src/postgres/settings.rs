@@ -115,14 +115,14 @@ impl SslMode {
 
 /// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Host {
+pub(crate) enum ServerHost {
     /// A name or an IP address, and a port.
     Network(String, u16),
     /// The folder of a Unix socket, and the port in its name.
     Socket(PathBuf, u16),
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for ServerHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(name, port) if name.contains(':') => write!(f, "[{name}]:{port}"),
@@ -137,7 +137,7 @@ impl fmt::Display for Host {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostgresUrl {
     pub(crate) user: String,
-    pub(crate) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<ServerHost>,
     pub(crate) database: String,
 }
 
@@ -179,7 +179,7 @@ impl PostgresUrl {
         if database.contains('/') || rest.contains('@') {
             return Err(InvalidUrl::Form);
         }
-        let hosts: Vec<Host> = hosts.split(',').map(host).collect::<Result<_, _>>()?;
+        let hosts: Vec<ServerHost> = hosts.split(',').map(host).collect::<Result<_, _>>()?;
         if hosts.len() > HOST_COUNT_MAX {
             return Err(InvalidUrl::Form);
         }
@@ -188,7 +188,7 @@ impl PostgresUrl {
 
     /// Whether a server is not reached through a Unix socket.
     pub fn uses_network(&self) -> bool {
-        self.hosts.iter().any(|host| matches!(host, Host::Network(..)))
+        self.hosts.iter().any(|host| matches!(host, ServerHost::Network(..)))
     }
 }
 
@@ -199,7 +199,7 @@ fn decoded(part: &str) -> Result<String, InvalidUrl> {
     if is_valid { Ok(text.into_owned()) } else { Err(InvalidUrl::Form) }
 }
 
-fn host(text: &str) -> Result<Host, InvalidUrl> {
+fn host(text: &str) -> Result<ServerHost, InvalidUrl> {
     let bracketed = text.strip_prefix('[').map(|rest| rest.split_once(']').ok_or(InvalidUrl::Form)).transpose()?;
     let (name, port) = match bracketed {
         Some((name, rest)) => (name, rest),
@@ -213,10 +213,10 @@ fn host(text: &str) -> Result<Host, InvalidUrl> {
     let port = port.filter(|port| *port != 0).ok_or(InvalidUrl::Form)?;
     let name = decoded(name)?;
     match (name.starts_with('/'), bracketed.is_some()) {
-        (true, false) => Ok(Host::Socket(name.into(), port)),
+        (true, false) => Ok(ServerHost::Socket(name.into(), port)),
         (false, true) if name.parse::<std::net::Ipv6Addr>().is_err() => Err(InvalidUrl::Form),
         (false, _) if name.contains(['/', ' ']) => Err(InvalidUrl::Form),
-        (false, _) => Ok(Host::Network(name, port)),
+        (false, _) => Ok(ServerHost::Network(name, port)),
         (true, true) => Err(InvalidUrl::Form),
     }
 }
@@ -234,8 +234,8 @@ impl fmt::Display for PostgresUrl {
         for (index, host) in self.hosts.iter().enumerate() {
             let comma = if index > 0 { "," } else { "" };
             match host {
-                Host::Network(..) => write!(f, "{comma}{host}")?,
-                Host::Socket(folder, port) => write!(f, "{comma}{}:{port}", encoded(&folder.to_string_lossy()))?,
+                ServerHost::Network(..) => write!(f, "{comma}{host}")?,
+                ServerHost::Socket(folder, port) => write!(f, "{comma}{}:{port}", encoded(&folder.to_string_lossy()))?,
             }
         }
         write!(f, "/{}", encoded(&self.database))

@@ -29,7 +29,7 @@ use crate::store::system_clock;
 const PEM_SIZE_MAX: usize = 1 << 20;
 
 /// Why there is no TLS, for a person.
-type Reason = String;
+type NoTlsReason = String;
 
 /// A handshake with one host.
 pub(super) struct Handshake {
@@ -39,7 +39,7 @@ pub(super) struct Handshake {
 
 impl Handshake {
     /// Reads the certificates of the settings.
-    pub(super) fn prepare(settings: &PostgresSettings, host: &str) -> Result<Self, Reason> {
+    pub(super) fn prepare(settings: &PostgresSettings, host: &str) -> Result<Self, NoTlsReason> {
         let connector = connector(settings)?;
         let mut configuration = connector.configure().map_err(refused)?;
         let is_full = settings.sslmode == SslMode::VerifyFull;
@@ -51,12 +51,12 @@ impl Handshake {
     }
 }
 
-fn refused(error: ErrorStack) -> Reason {
+fn refused(error: ErrorStack) -> NoTlsReason {
     let reasons: Vec<&str> = error.errors().iter().filter_map(|error| error.reason()).collect();
     format!("the TLS library refuses: {}", reasons.join(", "))
 }
 
-fn connector(settings: &PostgresSettings) -> Result<SslConnector, Reason> {
+fn connector(settings: &PostgresSettings) -> Result<SslConnector, NoTlsReason> {
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(refused)?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(refused)?;
     // A store of its own: the system's authorities must not be trusted for the keystore.
@@ -95,7 +95,7 @@ fn connector(settings: &PostgresSettings) -> Result<SslConnector, Reason> {
 }
 
 /// Reads one or more certificates.
-fn certificates(path: &Path) -> Result<Vec<X509>, Reason> {
+fn certificates(path: &Path) -> Result<Vec<X509>, NoTlsReason> {
     let size = fs::metadata(path).map(|metadata| metadata.len());
     if size.is_ok_and(|size| size > PEM_SIZE_MAX as u64) {
         return Err(format!("{} is too large", path.display()));

@@ -5,13 +5,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A lock that is passed on in the order in which it was requested.
 #[derive(Default)]
-pub(super) struct Turns {
-    state: Mutex<State>,
+pub(super) struct FairLock {
+    state: Mutex<TurnState>,
     passed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct TurnState {
     /// The number of the next that arrives.
     next: u64,
     /// The number whose turn it is.
@@ -19,27 +19,27 @@ struct State {
 }
 
 /// A turn, which ends on drop, also in a panic.
-pub(super) struct Turn<'t>(&'t Turns);
+pub(super) struct LockTurn<'t>(&'t FairLock);
 
-impl Turns {
+impl FairLock {
     /// Waits for a turn.
-    pub(super) fn take(&self) -> Turn<'_> {
+    pub(super) fn take(&self) -> LockTurn<'_> {
         let mut state = self.lock();
         let own = state.next;
         state.next += 1;
         while state.current != own {
             state = self.passed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        Turn(self)
+        LockTurn(self)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TurnState> {
         // Every change under the lock is one assignment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for LockTurn<'_> {
     fn drop(&mut self) {
         self.0.lock().current += 1;
         self.0.passed.notify_all();
@@ -56,7 +56,7 @@ mod tests {
     /// Two threads that take one turn after another delay a third by one turn each.
     #[test]
     fn turns_are_passed_on_in_the_order_of_arrival() {
-        let (turns, order) = (Turns::default(), Mutex::new(Vec::new()));
+        let (turns, order) = (FairLock::default(), Mutex::new(Vec::new()));
         let has_arrived = |count| {
             while turns.lock().next < count {
                 yield_now();
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_panic_ends_a_turn() {
-        let turns = Turns::default();
+        let turns = FairLock::default();
         let panics = catch_unwind(AssertUnwindSafe(|| {
             let _turn = turns.take();
             panic!("in a turn");

@@ -6,13 +6,13 @@ use leafseal_crypto::{CryptoRng, Secret};
 
 use super::apps::{self, app_name};
 use super::roles;
-use super::value::{Row, Sql, Type, Value, params};
-use crate::error::Counted;
+use super::value::{Sql, SqlRow, SqlValue, Type, params};
+use crate::error::LimitedEntries;
 use crate::model::{ApiKey, NewApiKey, Operation, Roles, TOKEN_SECRET_SIZE};
 use crate::root_key::{RootKey, RootKeyError};
-use crate::store::Limits;
+use crate::store::StoreLimits;
 use crate::wrapping::{StoreId, secret_associated_data};
-use crate::{ApiKeyId, Error, RoleName};
+use crate::{ApiKeyId, RoleName, StoreError};
 
 /// The name of the secret that signs client-side tokens.
 const TOKENS: &str = "tokens";
@@ -21,7 +21,7 @@ const KEYS: &str =
     "SELECT id, app, created_at, revoked_at, secret_sha256, any_role, may_encrypt, may_decrypt, may_inspect, may_issue_tokens
     FROM api_key";
 
-pub(super) fn find(sql: &mut dyn Sql, id: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+pub(super) fn find(sql: &mut dyn Sql, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
     let Some(row) = sql.first(&format!("{KEYS} WHERE id = ?1"), params![id.as_str()])? else {
         return Ok(None);
     };
@@ -29,13 +29,13 @@ pub(super) fn find(sql: &mut dyn Sql, id: &ApiKeyId) -> Result<Option<ApiKey>, E
 }
 
 /// All keys by app, the oldest first, in two queries.
-pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ApiKey>, Error> {
+pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ApiKey>, StoreError> {
     let rows = sql.rows(&format!("{KEYS} ORDER BY app, created_at, id"), &[])?;
     let mut roles = roles::OF_API_KEYS.all(sql)?;
     rows.iter().map(|row| key(row, roles.remove(row.text(0)?).unwrap_or_default())).collect()
 }
 
-fn key(row: &Row, roles: BTreeSet<RoleName>) -> Result<ApiKey, Error> {
+fn key(row: &SqlRow, roles: BTreeSet<RoleName>) -> Result<ApiKey, StoreError> {
     let mut operations = BTreeSet::new();
     for (index, operation) in (6..).zip(Operation::ALL) {
         if row.flag(index)? {
@@ -43,7 +43,7 @@ fn key(row: &Row, roles: BTreeSet<RoleName>) -> Result<ApiKey, Error> {
         }
     }
     Ok(ApiKey {
-        id: ApiKeyId::parse(row.text(0)?).map_err(|_| Error::Inconsistent("an API key has an id that is none"))?,
+        id: ApiKeyId::parse(row.text(0)?).map_err(|_| StoreError::Inconsistent("an API key has an id that is none"))?,
         app: app_name(row.text(1)?)?,
         created_at: row.unix_s(2)?,
         revoked_at: row.optional_unix_s(3)?,
@@ -59,9 +59,9 @@ pub(super) fn insert(
     id: ApiKeyId,
     new: &NewApiKey,
     now: u64,
-    limits: &Limits,
-) -> Result<ApiKey, Error> {
-    apps::find(sql, &new.app)?.ok_or_else(|| Error::UnknownApp(new.app.clone()))?;
+    limits: &StoreLimits,
+) -> Result<ApiKey, StoreError> {
+    apps::find(sql, &new.app)?.ok_or_else(|| StoreError::UnknownApp(new.app.clone()))?;
     check_limits(sql, new, limits)?;
     let may = |operation| new.operations.contains(&operation);
     sql.execute(
@@ -71,7 +71,7 @@ pub(super) fn insert(
             id.as_str(),
             new.app.as_str(),
             now,
-            Value::Null(Type::Integer),
+            SqlValue::Null(Type::Integer),
             new.secret_sha256,
             may(Operation::Encrypt),
             may(Operation::Decrypt),
@@ -81,21 +81,21 @@ pub(super) fn insert(
         ],
     )?;
     roles::OF_API_KEYS.insert(sql, id.as_str(), &new.roles)?;
-    find(sql, &id)?.ok_or(Error::Inconsistent("an API key that was just written is missing"))
+    find(sql, &id)?.ok_or(StoreError::Inconsistent("an API key that was just written is missing"))
 }
 
-fn check_limits(sql: &mut dyn Sql, new: &NewApiKey, limits: &Limits) -> Result<(), Error> {
+fn check_limits(sql: &mut dyn Sql, new: &NewApiKey, limits: &StoreLimits) -> Result<(), StoreError> {
     roles::check_entries(roles::count(&new.roles), limits)?;
     let count = sql.count("SELECT count(*) FROM api_key", &[])?;
     let limit = limits.api_key_count_max;
-    if count >= limit { Err(Error::TooMany { what: Counted::ApiKeys, limit }) } else { Ok(()) }
+    if count >= limit { Err(StoreError::TooMany { what: LimitedEntries::ApiKeys, limit }) } else { Ok(()) }
 }
 
 /// Revokes a key for good; the time of the first revocation stays.
-pub(super) fn revoke(sql: &mut dyn Sql, id: &ApiKeyId, now: u64) -> Result<(), Error> {
+pub(super) fn revoke(sql: &mut dyn Sql, id: &ApiKeyId, now: u64) -> Result<(), StoreError> {
     let update = "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1";
     let changed = sql.execute(update, params![id.as_str(), now])?;
-    if changed == 1 { Ok(()) } else { Err(Error::UnknownApiKey(id.clone())) }
+    if changed == 1 { Ok(()) } else { Err(StoreError::UnknownApiKey(id.clone())) }
 }
 
 /// The secret that tokens are signed with, where the store has one.
@@ -103,10 +103,10 @@ pub(super) fn token_secret(
     sql: &mut dyn Sql,
     root_key: &dyn RootKey,
     store: StoreId,
-) -> Result<Option<Secret<TOKEN_SECRET_SIZE>>, Error> {
+) -> Result<Option<Secret<TOKEN_SECRET_SIZE>>, StoreError> {
     let select = "SELECT wrapped FROM secret WHERE purpose = ?1";
     let Some(row) = sql.first(select, params![TOKENS])? else { return Ok(None) };
-    const DAMAGED: Error = Error::Inconsistent("the secret of tokens does not open under the root key");
+    const DAMAGED: StoreError = StoreError::Inconsistent("the secret of tokens does not open under the root key");
     let opened = root_key.open(&secret_associated_data(store, TOKENS), row.blob(0)?).map_err(|error| match error {
         RootKeyError::DecryptFailed => DAMAGED,
         other => other.into(),
@@ -120,7 +120,7 @@ pub(super) fn token_secret_or_new(
     root_key: &dyn RootKey,
     store: StoreId,
     rng: &mut dyn CryptoRng,
-) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
     // Another process may have been quicker.
     if let Some(secret) = token_secret(sql, root_key, store)? {
         return Ok(secret);

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 
-use super::value::{Row, Sql, Type, Value, params};
-use super::{Backend, SqlKeystore, Standing};
-use crate::error::{Counted, KeyFault};
-use crate::model::{AppKeys, AppSummary, KeyPair, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
-use crate::wrapping::{self, Place, UnwrapError};
-use crate::{AppName, Error};
+use super::value::{Sql, SqlRow, SqlValue, Type, params};
+use super::{EnabledState, SqlBackend, SqlKeystore};
+use crate::error::{KeyFault, LimitedEntries};
+use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
+use crate::wrapping::{self, KeyLocation, UnwrapError};
+use crate::{AppName, StoreError};
 
 /// A row of `app`.
 pub(super) struct AppRow {
@@ -29,18 +29,18 @@ pub(super) struct VersionRow {
 
 /// Which versions of an app to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Selection {
+pub(super) enum VersionSelection {
     All,
     Active,
     One(u32),
 }
 
-impl Selection {
+impl VersionSelection {
     /// The one version that is wanted, if it is one.
     fn number(self) -> Option<u32> {
         match self {
-            Selection::One(version) => Some(version),
-            Selection::All | Selection::Active => None,
+            VersionSelection::One(version) => Some(version),
+            VersionSelection::All | VersionSelection::Active => None,
         }
     }
 }
@@ -75,22 +75,22 @@ fn state(disabled: bool) -> KeyState {
     if disabled { KeyState::Disabled } else { KeyState::Active }
 }
 
-pub(super) fn app_name(stored: &str) -> Result<AppName, Error> {
-    AppName::parse(stored).map_err(|_| Error::Inconsistent("an app has a name that is none"))
+pub(super) fn app_name(stored: &str) -> Result<AppName, StoreError> {
+    AppName::parse(stored).map_err(|_| StoreError::Inconsistent("an app has a name that is none"))
 }
 
 const APPS: &str = "SELECT name, created_at, disabled FROM app";
 
-fn app_row(row: &Row) -> Result<AppRow, Error> {
+fn app_row(row: &SqlRow) -> Result<AppRow, StoreError> {
     Ok(AppRow { name: app_name(row.text(0)?)?, created_at: row.unix_s(1)?, disabled: row.flag(2)? })
 }
 
-pub(super) fn find(sql: &mut dyn Sql, app: &AppName) -> Result<Option<AppRow>, Error> {
+pub(super) fn find(sql: &mut dyn Sql, app: &AppName) -> Result<Option<AppRow>, StoreError> {
     sql.first(&format!("{APPS} WHERE name = ?1"), params![app.as_str()])?.as_ref().map(app_row).transpose()
 }
 
 /// All apps by name.
-pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<AppRow>, Error> {
+pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<AppRow>, StoreError> {
     sql.rows(&format!("{APPS} ORDER BY name"), &[])?.iter().map(app_row).collect()
 }
 
@@ -102,8 +102,8 @@ const VERSIONS: &str = "
     LEFT JOIN key_pair AS r1 ON r1.app = v.app AND r1.version = v.version AND r1.curve = 'r1'
     LEFT JOIN key_pair AS k1 ON k1.app = v.app AND k1.version = v.version AND k1.curve = 'k1'";
 
-fn version_row(row: &Row) -> Result<VersionRow, Error> {
-    let pair = |index| -> Result<Option<PairRow>, Error> {
+fn version_row(row: &SqlRow) -> Result<VersionRow, StoreError> {
+    let pair = |index| -> Result<Option<PairRow>, StoreError> {
         let (public, wrapped) = (row.optional_blob(index)?, row.optional_blob(index + 1)?);
         let owned =
             |(public, wrapped): (&[u8], &[u8])| PairRow { public: public.to_owned(), wrapped: wrapped.to_owned() };
@@ -121,17 +121,24 @@ fn version_row(row: &Row) -> Result<VersionRow, Error> {
 /// The versions of an app, newest first.
 ///
 /// Those that are not wanted are left out by the query, so that one which does not even read harms no other.
-pub(super) fn versions(sql: &mut dyn Sql, app: &AppName, selection: Selection) -> Result<Vec<VersionRow>, Error> {
+pub(super) fn versions(
+    sql: &mut dyn Sql,
+    app: &AppName,
+    selection: VersionSelection,
+) -> Result<Vec<VersionRow>, StoreError> {
     let select = format!(
         "{VERSIONS} WHERE v.app = ?1 AND (?2 OR NOT v.disabled) AND (?3 IS NULL OR v.version = ?3)
          ORDER BY v.version DESC"
     );
-    let one = Value::optional(selection.number(), Type::Integer);
-    sql.rows(&select, params![app.as_str(), selection != Selection::Active, one])?.iter().map(version_row).collect()
+    let one = SqlValue::optional(selection.number(), Type::Integer);
+    sql.rows(&select, params![app.as_str(), selection != VersionSelection::Active, one])?
+        .iter()
+        .map(version_row)
+        .collect()
 }
 
 /// All apps by name with their versions, in two queries.
-pub(super) fn summaries(sql: &mut dyn Sql) -> Result<Vec<AppSummary>, Error> {
+pub(super) fn summaries(sql: &mut dyn Sql) -> Result<Vec<AppSummary>, StoreError> {
     let apps = all(sql)?;
     let mut versions: BTreeMap<String, Vec<VersionRow>> = BTreeMap::new();
     for row in sql.rows(&format!("{VERSIONS} ORDER BY v.app, v.version DESC"), &[])? {
@@ -146,26 +153,26 @@ pub(super) fn summaries(sql: &mut dyn Sql) -> Result<Vec<AppSummary>, Error> {
 }
 
 /// One version of an app, in any state.
-pub(super) fn version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<VersionRow, Error> {
-    if let Some(row) = versions(sql, app, Selection::One(version))?.pop() {
+pub(super) fn version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<VersionRow, StoreError> {
+    if let Some(row) = versions(sql, app, VersionSelection::One(version))?.pop() {
         return Ok(row);
     }
     Err(missing_version(sql, app, version)?)
 }
 
 /// Why a version is not there.
-fn missing_version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<Error, Error> {
-    find(sql, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
+fn missing_version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<StoreError, StoreError> {
+    find(sql, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
     let app = app.clone();
-    Ok(Error::UnknownVersion { app, version })
+    Ok(StoreError::UnknownVersion { app, version })
 }
 
-pub(super) fn summary(sql: &mut dyn Sql, row: AppRow) -> Result<AppSummary, Error> {
-    let versions = versions(sql, &row.name, Selection::All)?;
+pub(super) fn summary(sql: &mut dyn Sql, row: AppRow) -> Result<AppSummary, StoreError> {
+    let versions = versions(sql, &row.name, VersionSelection::All)?;
     summary_of(row, &versions)
 }
 
-fn summary_of(row: AppRow, versions: &[VersionRow]) -> Result<AppSummary, Error> {
+fn summary_of(row: AppRow, versions: &[VersionRow]) -> Result<AppSummary, StoreError> {
     let (trimmed, versions): (Vec<&VersionRow>, Vec<_>) = versions.iter().partition(|version| version.is_trimmed());
     let versions = versions.into_iter().map(|version| version_summary(&row.name, version)).collect::<Result<_, _>>()?;
     let trimmed_version = |row: &VersionRow| TrimmedVersion { version: row.version, created_at: row.created_at };
@@ -173,7 +180,7 @@ fn summary_of(row: AppRow, versions: &[VersionRow]) -> Result<AppSummary, Error>
     Ok(AppSummary { name: row.name, created_at: row.created_at, disabled: row.disabled, versions, trimmed })
 }
 
-fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, Error> {
+fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, StoreError> {
     let public = |curve| {
         row.pair(curve)
             .ok_or(KeyFault::Missing)
@@ -189,20 +196,25 @@ fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, Er
     })
 }
 
-fn damaged(app: &AppName, version: u32, curve: Curve, fault: KeyFault) -> Error {
+fn damaged(app: &AppName, version: u32, curve: Curve, fault: KeyFault) -> StoreError {
     let app = app.clone();
-    Error::DamagedKey { app, version, curve, fault }
+    StoreError::DamagedKey { app, version, curve, fault }
 }
 
 /// Enables or disables a whole app.
-pub(super) fn set_state(sql: &mut dyn Sql, app: &AppName, standing: Standing) -> Result<(), Error> {
-    let disabled = standing == Standing::Disabled;
+pub(super) fn set_state(sql: &mut dyn Sql, app: &AppName, standing: EnabledState) -> Result<(), StoreError> {
+    let disabled = standing == EnabledState::Disabled;
     let changed = sql.execute("UPDATE app SET disabled = ?2 WHERE name = ?1", params![app.as_str(), disabled])?;
-    if changed == 1 { Ok(()) } else { Err(Error::UnknownApp(app.clone())) }
+    if changed == 1 { Ok(()) } else { Err(StoreError::UnknownApp(app.clone())) }
 }
 
 /// Enables or disables one version.
-pub(super) fn set_version_state(sql: &mut dyn Sql, app: &AppName, version: u32, state: KeyState) -> Result<(), Error> {
+pub(super) fn set_version_state(
+    sql: &mut dyn Sql,
+    app: &AppName,
+    version: u32,
+    state: KeyState,
+) -> Result<(), StoreError> {
     let changed = sql.execute(
         "UPDATE key_version SET disabled = ?3 WHERE app = ?1 AND version = ?2",
         params![app.as_str(), version, state == KeyState::Disabled],
@@ -211,12 +223,12 @@ pub(super) fn set_version_state(sql: &mut dyn Sql, app: &AppName, version: u32, 
 }
 
 /// Deletes the keys of a disabled version. Its row stays, so that its number is not given again.
-pub(super) fn trim(sql: &mut dyn Sql, app: &AppName, number: u32) -> Result<(), Error> {
+pub(super) fn trim(sql: &mut dyn Sql, app: &AppName, number: u32) -> Result<(), StoreError> {
     let row = version(sql, app, number)?;
     let (app_name, is_trimmed) = (app.clone(), row.is_trimmed());
     match row.state {
-        KeyState::Active => Err(Error::ActiveVersion { app: app_name, version: number }),
-        KeyState::Disabled if is_trimmed => Err(Error::TrimmedVersion { app: app_name, version: number }),
+        KeyState::Active => Err(StoreError::ActiveVersion { app: app_name, version: number }),
+        KeyState::Disabled if is_trimmed => Err(StoreError::TrimmedVersion { app: app_name, version: number }),
         KeyState::Disabled => {
             let delete = "DELETE FROM key_pair WHERE app = ?1 AND version = ?2";
             sql.execute(delete, params![app.as_str(), number]).map(drop)
@@ -225,7 +237,7 @@ pub(super) fn trim(sql: &mut dyn Sql, app: &AppName, number: u32) -> Result<(), 
 }
 
 /// Whether `version` is active and no other version of the app is.
-pub(super) fn is_last_active(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<bool, Error> {
+pub(super) fn is_last_active(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<bool, StoreError> {
     let select = "SELECT version FROM key_version WHERE app = ?1 AND NOT disabled LIMIT 2";
     let active: Vec<u32> =
         sql.rows(select, params![app.as_str()])?.iter().map(|row| row.number(0)).collect::<Result<_, _>>()?;
@@ -233,7 +245,7 @@ pub(super) fn is_last_active(sql: &mut dyn Sql, app: &AppName, version: u32) -> 
 }
 
 /// Which app and version hold a public key.
-fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(AppName, u32)>, Error> {
+fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(AppName, u32)>, StoreError> {
     let select = "SELECT app, version FROM key_pair WHERE public_key = ?1";
     let found = sql.first(select, params![public.uncompressed().as_slice()])?;
     found.map(|row| Ok((app_name(row.text(0)?)?, row.number(1)?))).transpose()
@@ -247,7 +259,7 @@ pub(crate) struct StoredPair<'a> {
 }
 
 /// Inserts an app without versions; `created_at` in Unix seconds.
-pub(crate) fn write_app(sql: &mut dyn Sql, app: &AppName, created_at: u64) -> Result<(), Error> {
+pub(crate) fn write_app(sql: &mut dyn Sql, app: &AppName, created_at: u64) -> Result<(), StoreError> {
     let insert = "INSERT INTO app (name, created_at, disabled) VALUES (?1, ?2, ?3)";
     sql.execute(insert, params![app.as_str(), created_at, false]).map(drop)
 }
@@ -255,17 +267,17 @@ pub(crate) fn write_app(sql: &mut dyn Sql, app: &AppName, created_at: u64) -> Re
 /// Inserts a version without its pairs.
 pub(crate) fn write_version(
     sql: &mut dyn Sql,
-    place: &Place<'_>,
+    place: &KeyLocation<'_>,
     created_at: u64,
     state: KeyState,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let insert = "INSERT INTO key_version (app, version, created_at, disabled) VALUES (?1, ?2, ?3, ?4)";
     let disabled = state == KeyState::Disabled;
     sql.execute(insert, params![place.app.as_str(), place.version, created_at, disabled]).map(drop)
 }
 
 /// Inserts one pair of a version.
-pub(crate) fn write_pair(sql: &mut dyn Sql, place: &Place<'_>, pair: &StoredPair<'_>) -> Result<(), Error> {
+pub(crate) fn write_pair(sql: &mut dyn Sql, place: &KeyLocation<'_>, pair: &StoredPair<'_>) -> Result<(), StoreError> {
     let curve = pair.public.curve().short_name();
     let public = pair.public.uncompressed();
     sql.execute(
@@ -275,21 +287,21 @@ pub(crate) fn write_pair(sql: &mut dyn Sql, place: &Place<'_>, pair: &StoredPair
     .map(drop)
 }
 
-impl<B: Backend> SqlKeystore<B> {
-    fn place<'a>(&self, app: &'a AppName, version: u32) -> Place<'a> {
+impl<B: SqlBackend> SqlKeystore<B> {
+    fn place<'a>(&self, app: &'a AppName, version: u32) -> KeyLocation<'a> {
         let store = self.id;
-        Place { store, app, version }
+        KeyLocation { store, app, version }
     }
 
     /// Inserts an app with its first version.
-    pub(super) fn insert_app(&self, sql: &mut dyn Sql, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
+    pub(super) fn insert_app(&self, sql: &mut dyn Sql, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError> {
         if find(sql, app)?.is_some() {
-            return Err(Error::AppExists(app.clone()));
+            return Err(StoreError::AppExists(app.clone()));
         }
         let limit = self.limits.app_count_max;
         if sql.count("SELECT count(*) FROM app", &[])? >= limit {
-            let what = Counted::Apps;
-            return Err(Error::TooMany { what, limit });
+            let what = LimitedEntries::Apps;
+            return Err(StoreError::TooMany { what, limit });
         }
         let now = self.now();
         write_app(sql, app, now)?;
@@ -309,13 +321,13 @@ impl<B: Backend> SqlKeystore<B> {
         sql: &mut dyn Sql,
         app: &AppName,
         keys: NewKeys,
-    ) -> Result<VersionSummary, Error> {
-        find(sql, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
+    ) -> Result<VersionSummary, StoreError> {
+        find(sql, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
         let select = "SELECT count(DISTINCT version) FROM key_pair WHERE app = ?1";
         let limit = self.limits.version_count_max;
         if sql.count(select, params![app.as_str()])? >= limit {
-            let what = Counted::Versions;
-            return Err(Error::TooMany { what, limit });
+            let what = LimitedEntries::Versions;
+            return Err(StoreError::TooMany { what, limit });
         }
         // The rows of trimmed versions stay, so that no number is given twice.
         let select = "SELECT coalesce(max(version), 0) FROM key_version WHERE app = ?1";
@@ -326,10 +338,10 @@ impl<B: Backend> SqlKeystore<B> {
     fn insert_version(
         &self,
         sql: &mut dyn Sql,
-        place: Place<'_>,
+        place: KeyLocation<'_>,
         now: u64,
         keys: NewKeys,
-    ) -> Result<VersionSummary, Error> {
+    ) -> Result<VersionSummary, StoreError> {
         write_version(sql, &place, now, KeyState::Active)?;
         let (r1, k1) = keys.into_parts();
         Ok(VersionSummary {
@@ -344,15 +356,15 @@ impl<B: Backend> SqlKeystore<B> {
     fn insert_pair(
         &self,
         sql: &mut dyn Sql,
-        place: &Place<'_>,
+        place: &KeyLocation<'_>,
         curve: Curve,
         key: Option<PrivateKey>,
-    ) -> Result<PublicKey, Error> {
+    ) -> Result<PublicKey, StoreError> {
         let mut rng = self.rng();
         let private = key.unwrap_or_else(|| PrivateKey::generate(curve, rng.as_mut()));
-        let pair = KeyPair::new(private, &self.context);
+        let pair = AppKeyPair::new(private, &self.context);
         if let Some((app, version)) = holder(sql, pair.public())? {
-            return Err(Error::KeyInUse { curve, app, version });
+            return Err(StoreError::KeyInUse { curve, app, version });
         }
         let wrapped = wrapping::wrap(self.root_key.as_ref(), place, &pair, rng.as_mut())?;
         write_pair(sql, place, &StoredPair { public: pair.public(), wrapped })?;
@@ -360,7 +372,7 @@ impl<B: Backend> SqlKeystore<B> {
     }
 
     /// Opens one stored pair.
-    pub(super) fn open_pair(&self, app: &AppName, row: &VersionRow, curve: Curve) -> Result<KeyPair, UnwrapError> {
+    pub(super) fn open_pair(&self, app: &AppName, row: &VersionRow, curve: Curve) -> Result<AppKeyPair, UnwrapError> {
         let pair = row.pair(curve).ok_or(UnwrapError::Key(KeyFault::Missing))?;
         let public = pair.public(curve).map_err(UnwrapError::Key)?;
         let place = self.place(app, row.version);
@@ -368,7 +380,7 @@ impl<B: Backend> SqlKeystore<B> {
     }
 
     /// Opens both pairs of a version.
-    pub(super) fn open_version(&self, app: &AppName, row: &VersionRow) -> Result<KeyVersion, Error> {
+    pub(super) fn open_version(&self, app: &AppName, row: &VersionRow) -> Result<KeyVersion, StoreError> {
         let open = |curve| {
             self.open_pair(app, row, curve).map_err(|error| match error {
                 UnwrapError::Key(fault) => damaged(app, row.version, curve, fault),
@@ -385,8 +397,9 @@ impl<B: Backend> SqlKeystore<B> {
     }
 
     /// Opens `versions` of an app.
-    pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, Error> {
-        let versions = versions.iter().map(|row| self.open_version(&app.name, row)).collect::<Result<_, Error>>()?;
+    pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, StoreError> {
+        let versions =
+            versions.iter().map(|row| self.open_version(&app.name, row)).collect::<Result<_, StoreError>>()?;
         Ok(AppKeys { name: app.name.clone(), disabled: app.disabled, versions })
     }
 }

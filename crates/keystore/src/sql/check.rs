@@ -3,14 +3,14 @@
 use leafseal_crypto::Curve;
 
 use super::value::Sql;
-use super::{Backend, SCHEMA_VERSION, SqlKeystore, api_keys, apps, clients};
-use crate::Error;
+use super::{SCHEMA_VERSION, SqlBackend, SqlKeystore, api_keys, apps, clients};
+use crate::StoreError;
 use crate::error::KeyFault;
-use crate::model::{CheckReport, Fault, KeyState};
+use crate::model::{CheckReport, KeyState, StoreFault};
 use crate::wrapping::UnwrapError;
 
-impl<B: Backend> SqlKeystore<B> {
-    pub(super) fn check_all(&self, sql: &mut dyn Sql) -> Result<CheckReport, Error> {
+impl<B: SqlBackend> SqlKeystore<B> {
+    pub(super) fn check_all(&self, sql: &mut dyn Sql) -> Result<CheckReport, StoreError> {
         let mut report = CheckReport {
             schema_version: SCHEMA_VERSION,
             app_count: 0,
@@ -46,9 +46,9 @@ impl<B: Backend> SqlKeystore<B> {
         Ok(report)
     }
 
-    fn check_app(&self, sql: &mut dyn Sql, row: &apps::AppRow, report: &mut CheckReport) -> Result<(), Error> {
+    fn check_app(&self, sql: &mut dyn Sql, row: &apps::AppRow, report: &mut CheckReport) -> Result<(), StoreError> {
         report.app_count += 1;
-        let versions = match apps::versions(sql, &row.name, apps::Selection::All) {
+        let versions = match apps::versions(sql, &row.name, apps::VersionSelection::All) {
             Ok(versions) => versions,
             Err(error) => {
                 report.faults.push(unreadable(&format!("the versions of app {}", row.name), error)?);
@@ -59,16 +59,19 @@ impl<B: Backend> SqlKeystore<B> {
         let counted = (1..).zip(versions.iter().rev()).all(|(number, version)| version.version == number);
         let active = versions.iter().any(|version| version.state == KeyState::Active);
         if !counted || !active {
-            report.faults.push(Fault::Versions(row.name.clone()));
+            report.faults.push(StoreFault::Versions(row.name.clone()));
         }
         for version in versions.iter().filter(|version| !version.is_trimmed()) {
             for curve in Curve::ALL {
                 match self.open_pair(&row.name, version, curve) {
                     Ok(_) => {}
                     Err(UnwrapError::Key(KeyFault::LeftOut)) if version.state == KeyState::Disabled => {}
-                    Err(UnwrapError::Key(fault)) => {
-                        report.faults.push(Fault::Key { app: row.name.clone(), version: version.version, curve, fault })
-                    }
+                    Err(UnwrapError::Key(fault)) => report.faults.push(StoreFault::Key {
+                        app: row.name.clone(),
+                        version: version.version,
+                        curve,
+                        fault,
+                    }),
                     Err(UnwrapError::RootKey(error)) => return Err(error.into()),
                 }
             }
@@ -78,9 +81,9 @@ impl<B: Backend> SqlKeystore<B> {
 }
 
 /// A row that breaks a rule is a fault of the store; anything else hinders the check itself.
-fn unreadable(place: &str, error: Error) -> Result<Fault, Error> {
+fn unreadable(place: &str, error: StoreError) -> Result<StoreFault, StoreError> {
     match error {
-        Error::Inconsistent(what) => Ok(Fault::Unreadable(format!("{place} cannot be read: {what}"))),
+        StoreError::Inconsistent(what) => Ok(StoreFault::Unreadable(format!("{place} cannot be read: {what}"))),
         other => Err(other),
     }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Standing;
+use super::EnabledState;
 use super::apps::{self, app_name};
 use super::roles;
-use super::value::{Row, Sql, Type, Value, params};
-use crate::error::Counted;
+use super::value::{Sql, SqlRow, SqlValue, Type, params};
+use crate::error::LimitedEntries;
 use crate::model::{Apps, ClientGrant, NewClient, Operation, Roles};
-use crate::store::Limits;
-use crate::{AppName, ClientName, Error, RoleName};
+use crate::store::StoreLimits;
+use crate::{AppName, ClientName, RoleName, StoreError};
 
 const CLIENTS: &str = "
     SELECT name, created_at, disabled, may_encrypt, may_decrypt, all_apps, any_role, certificate_sha256 FROM client";
 
-pub(super) fn find(sql: &mut dyn Sql, client: &ClientName) -> Result<Option<ClientGrant>, Error> {
+pub(super) fn find(sql: &mut dyn Sql, client: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
     let name = client.as_str();
     let Some(row) = sql.first(&format!("{CLIENTS} WHERE name = ?1"), params![name])? else {
         return Ok(None);
@@ -25,7 +25,7 @@ pub(super) fn find(sql: &mut dyn Sql, client: &ClientName) -> Result<Option<Clie
 }
 
 /// All clients by name, in three queries.
-pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ClientGrant>, Error> {
+pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ClientGrant>, StoreError> {
     let rows = sql.rows(&format!("{CLIENTS} ORDER BY name"), &[])?;
     let mut apps: BTreeMap<String, BTreeSet<AppName>> = BTreeMap::new();
     for row in sql.rows("SELECT client, app FROM client_app", &[])? {
@@ -40,11 +40,11 @@ pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ClientGrant>, Error> {
         .collect()
 }
 
-fn grant(row: &Row, apps: BTreeSet<AppName>, roles: BTreeSet<RoleName>) -> Result<ClientGrant, Error> {
+fn grant(row: &SqlRow, apps: BTreeSet<AppName>, roles: BTreeSet<RoleName>) -> Result<ClientGrant, StoreError> {
     let name = ClientName::parse(row.text(0)?);
     let operations = [(Operation::Encrypt, row.flag(3)?), (Operation::Decrypt, row.flag(4)?)];
     Ok(ClientGrant {
-        name: name.map_err(|_| Error::Inconsistent("a client has a name that is none"))?,
+        name: name.map_err(|_| StoreError::Inconsistent("a client has a name that is none"))?,
         created_at: row.unix_s(1)?,
         disabled: row.flag(2)?,
         operations: operations.into_iter().filter_map(|(operation, may)| may.then_some(operation)).collect(),
@@ -55,7 +55,12 @@ fn grant(row: &Row, apps: BTreeSet<AppName>, roles: BTreeSet<RoleName>) -> Resul
 }
 
 /// Inserts or replaces a grant; date and state of an existing client stay.
-pub(super) fn put(sql: &mut dyn Sql, client: &NewClient, now: u64, limits: &Limits) -> Result<ClientGrant, Error> {
+pub(super) fn put(
+    sql: &mut dyn Sql,
+    client: &NewClient,
+    now: u64,
+    limits: &StoreLimits,
+) -> Result<ClientGrant, StoreError> {
     check_limits(sql, client, limits)?;
     let may = |operation| client.operations.contains(&operation);
     sql.execute(
@@ -71,27 +76,27 @@ pub(super) fn put(sql: &mut dyn Sql, client: &NewClient, now: u64, limits: &Limi
             may(Operation::Decrypt),
             client.apps == Apps::All,
             client.roles == Roles::Any,
-            Value::optional(client.certificate_sha256, Type::Blob),
+            SqlValue::optional(client.certificate_sha256, Type::Blob),
         ],
     )?;
     put_lists(sql, client)?;
-    find(sql, &client.name)?.ok_or(Error::Inconsistent("a client that was just written is missing"))
+    find(sql, &client.name)?.ok_or(StoreError::Inconsistent("a client that was just written is missing"))
 }
 
-fn put_lists(sql: &mut dyn Sql, client: &NewClient) -> Result<(), Error> {
+fn put_lists(sql: &mut dyn Sql, client: &NewClient) -> Result<(), StoreError> {
     let name = client.name.as_str();
     sql.execute("DELETE FROM client_app WHERE client = ?1", params![name])?;
     sql.execute("DELETE FROM client_role WHERE client = ?1", params![name])?;
     if let Apps::Only(apps) = &client.apps {
         for app in apps {
-            apps::find(sql, app)?.ok_or_else(|| Error::UnknownApp(app.clone()))?;
+            apps::find(sql, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
             sql.execute("INSERT INTO client_app (client, app) VALUES (?1, ?2)", params![name, app.as_str()])?;
         }
     }
     roles::OF_CLIENTS.insert(sql, name, &client.roles)
 }
 
-fn check_limits(sql: &mut dyn Sql, client: &NewClient, limits: &Limits) -> Result<(), Error> {
+fn check_limits(sql: &mut dyn Sql, client: &NewClient, limits: &StoreLimits) -> Result<(), StoreError> {
     let app_count = match &client.apps {
         Apps::All => 0,
         Apps::Only(apps) => apps.len(),
@@ -101,15 +106,15 @@ fn check_limits(sql: &mut dyn Sql, client: &NewClient, limits: &Limits) -> Resul
     let others = sql.count("SELECT count(*) FROM client WHERE name <> ?1", params![client.name.as_str()])?;
     let limit = limits.client_count_max;
     if others >= limit {
-        let what = Counted::Clients;
-        return Err(Error::TooMany { what, limit });
+        let what = LimitedEntries::Clients;
+        return Err(StoreError::TooMany { what, limit });
     }
     Ok(())
 }
 
 /// Enables or disables a client.
-pub(super) fn set_state(sql: &mut dyn Sql, client: &ClientName, standing: Standing) -> Result<(), Error> {
-    let disabled = standing == Standing::Disabled;
+pub(super) fn set_state(sql: &mut dyn Sql, client: &ClientName, standing: EnabledState) -> Result<(), StoreError> {
+    let disabled = standing == EnabledState::Disabled;
     let changed = sql.execute("UPDATE client SET disabled = ?2 WHERE name = ?1", params![client.as_str(), disabled])?;
-    if changed == 1 { Ok(()) } else { Err(Error::UnknownClient(client.clone())) }
+    if changed == 1 { Ok(()) } else { Err(StoreError::UnknownClient(client.clone())) }
 }

@@ -1,12 +1,12 @@
 //! All rows of a store, to be written into another database. Private keys stay wrapped: what is copied opens only under the same root
 //! key, and has the same store id.
 
-use super::schema::Tables;
-use super::value::{RANGE, Row, Sql, Type, Value};
-use crate::Error;
+use super::schema::TableDefinitions;
+use super::value::{RANGE, Sql, SqlRow, SqlValue, Type};
+use crate::StoreError;
 
 /// A table and its columns; rows that others refer to come first, and columns are in the order of the primary key.
-struct Table {
+struct CopiedTable {
     name: &'static str,
     columns: &'static [(&'static str, Type)],
     key: &'static str,
@@ -14,8 +14,8 @@ struct Table {
 
 use Type::{Blob, Flag, Integer, Text};
 
-const TABLES: [Table; 10] = [
-    Table {
+const TABLES: [CopiedTable; 10] = [
+    CopiedTable {
         name: "store",
         columns: &[
             ("only_row", Integer),
@@ -26,13 +26,13 @@ const TABLES: [Table; 10] = [
         ],
         key: "only_row",
     },
-    Table { name: "app", columns: &[("name", Text), ("created_at", Integer), ("disabled", Flag)], key: "name" },
-    Table {
+    CopiedTable { name: "app", columns: &[("name", Text), ("created_at", Integer), ("disabled", Flag)], key: "name" },
+    CopiedTable {
         name: "key_version",
         columns: &[("app", Text), ("version", Integer), ("created_at", Integer), ("disabled", Flag)],
         key: "app, version",
     },
-    Table {
+    CopiedTable {
         name: "key_pair",
         columns: &[
             ("app", Text),
@@ -43,7 +43,7 @@ const TABLES: [Table; 10] = [
         ],
         key: "app, version, curve",
     },
-    Table {
+    CopiedTable {
         name: "client",
         columns: &[
             ("name", Text),
@@ -57,9 +57,9 @@ const TABLES: [Table; 10] = [
         ],
         key: "name",
     },
-    Table { name: "client_app", columns: &[("client", Text), ("app", Text)], key: "client, app" },
-    Table { name: "client_role", columns: &[("client", Text), ("role", Text)], key: "client, role" },
-    Table {
+    CopiedTable { name: "client_app", columns: &[("client", Text), ("app", Text)], key: "client, app" },
+    CopiedTable { name: "client_role", columns: &[("client", Text), ("role", Text)], key: "client, role" },
+    CopiedTable {
         name: "api_key",
         columns: &[
             ("id", Text),
@@ -75,22 +75,22 @@ const TABLES: [Table; 10] = [
         ],
         key: "id",
     },
-    Table { name: "api_key_role", columns: &[("api_key", Text), ("role", Text)], key: "api_key, role" },
-    Table { name: "secret", columns: &[("purpose", Text), ("wrapped", Blob)], key: "purpose" },
+    CopiedTable { name: "api_key_role", columns: &[("api_key", Text), ("role", Text)], key: "api_key, role" },
+    CopiedTable { name: "secret", columns: &[("purpose", Text), ("wrapped", Blob)], key: "purpose" },
 ];
 
 /// The rows of every table, by primary key, with the types of the tables.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Content(Vec<Vec<Vec<Value>>>);
+pub(crate) struct StoreContent(Vec<Vec<Vec<SqlValue>>>);
 
-impl Content {
+impl StoreContent {
     /// Reads everything.
-    pub(crate) fn read(sql: &mut dyn Sql) -> Result<Self, Error> {
+    pub(crate) fn read(sql: &mut dyn Sql) -> Result<Self, StoreError> {
         TABLES.iter().map(|table| table.read(sql)).collect::<Result<_, _>>().map(Self)
     }
 
     /// Makes the tables, writes everything, and compares what is there then with what was written, row by row.
-    pub(crate) fn write(&self, sql: &mut dyn Sql, tables: &Tables) -> Result<(), Error> {
+    pub(crate) fn write(&self, sql: &mut dyn Sql, tables: &TableDefinitions) -> Result<(), StoreError> {
         sql.batch(tables.first)?;
         sql.batch(tables.second)?;
         for (table, rows) in TABLES.iter().zip(&self.0) {
@@ -98,7 +98,11 @@ impl Content {
                 sql.execute(&table.insert(), row)?;
             }
         }
-        if Self::read(sql)? == *self { Ok(()) } else { Err(Error::Inconsistent("the copy differs from the original")) }
+        if Self::read(sql)? == *self {
+            Ok(())
+        } else {
+            Err(StoreError::Inconsistent("the copy differs from the original"))
+        }
     }
 
     /// How many rows there are.
@@ -107,7 +111,7 @@ impl Content {
     }
 }
 
-impl Table {
+impl CopiedTable {
     fn names(&self) -> String {
         self.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
@@ -117,20 +121,20 @@ impl Table {
         format!("INSERT INTO {} ({}) VALUES ({})", self.name, self.names(), numbers.join(", "))
     }
 
-    fn read(&self, sql: &mut dyn Sql) -> Result<Vec<Vec<Value>>, Error> {
+    fn read(&self, sql: &mut dyn Sql) -> Result<Vec<Vec<SqlValue>>, StoreError> {
         let rows = sql.rows(&format!("SELECT {} FROM {} ORDER BY {}", self.names(), self.name, self.key), &[])?;
         rows.into_iter().map(|row| self.typed(row)).collect()
     }
 
     /// SQLite has no flags, and a missing value of either database has no type.
-    fn typed(&self, Row(values): Row) -> Result<Vec<Value>, Error> {
-        let of_type = |(value, (_, of)): (Value, &(&str, Type))| match (value, of) {
-            (Value::Null(_), of) => Ok(Value::Null(*of)),
-            (Value::Integer(number @ (0 | 1)), Flag) => Ok(Value::Flag(number == 1)),
-            (value @ Value::Flag(_), Flag)
-            | (value @ Value::Integer(_), Integer)
-            | (value @ Value::Text(_), Text)
-            | (value @ Value::Blob(_), Blob) => Ok(value),
+    fn typed(&self, SqlRow(values): SqlRow) -> Result<Vec<SqlValue>, StoreError> {
+        let of_type = |(value, (_, of)): (SqlValue, &(&str, Type))| match (value, of) {
+            (SqlValue::Null(_), of) => Ok(SqlValue::Null(*of)),
+            (SqlValue::Integer(number @ (0 | 1)), Flag) => Ok(SqlValue::Flag(number == 1)),
+            (value @ SqlValue::Flag(_), Flag)
+            | (value @ SqlValue::Integer(_), Integer)
+            | (value @ SqlValue::Text(_), Text)
+            | (value @ SqlValue::Blob(_), Blob) => Ok(value),
             _ => Err(RANGE),
         };
         values.into_iter().zip(self.columns).map(of_type).collect()

@@ -21,13 +21,13 @@ pub use schema::SCHEMA_VERSION;
 use value::Sql;
 
 use crate::model::{
-    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, Fault, KeyState, NewApiKey, NewClient, NewKeys,
+    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewApiKey, NewClient, NewKeys, StoreFault,
     TOKEN_SECRET_SIZE, VersionSummary,
 };
 use crate::root_key::RootKey;
-use crate::store::{Clock, Environment, Generation, Keystore, Limits};
+use crate::store::{Environment, Generation, Keystore, StoreLimits, WallClock};
 use crate::wrapping::StoreId;
-use crate::{ApiKeyId, AppName, ClientName, Error};
+use crate::{ApiKeyId, AppName, ClientName, StoreError};
 
 /// The action if there is no store yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,24 +40,24 @@ pub enum OpenMode {
 
 /// Whether an app or a client may be used at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum EnabledState {
     Enabled,
     Disabled,
 }
 
 /// How statements reach a database.
-pub trait Backend: Send + Sync {
+pub trait SqlBackend: Send + Sync {
     /// The store's type in `Debug` output.
     const NAME: &'static str;
 
     /// Runs `read` on one state of the store; once more if the connection to the store ends meanwhile.
-    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error>;
+    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
 
     /// Runs `apply` as one change that no other overlaps: all of it and a new generation, or nothing.
-    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error>;
+    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
 
     /// See [`Keystore::generation`].
-    fn generation(&self) -> Result<Generation, Error>;
+    fn generation(&self) -> Result<Generation, StoreError>;
 
     /// See [`Keystore::on_change`].
     fn on_change(&self, _: Box<dyn Fn() + Send + Sync>) {}
@@ -68,37 +68,37 @@ pub trait Backend: Send + Sync {
     }
 
     /// What the database itself finds wrong, and references to rows that are missing.
-    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error>;
+    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError>;
 }
 
 /// A [`Keystore`] in the tables of a database. Threads may share it.
 pub struct SqlKeystore<B> {
     pub(crate) backend: B,
     root_key: Box<dyn RootKey>,
-    clock: Box<dyn Clock>,
+    clock: Box<dyn WallClock>,
     rng: Mutex<Box<dyn CryptoRng + Send>>,
     context: EcContext,
-    limits: Limits,
+    limits: StoreLimits,
     pub(crate) id: StoreId,
 }
 
-impl<B: Backend> std::fmt::Debug for SqlKeystore<B> {
+impl<B: SqlBackend> std::fmt::Debug for SqlKeystore<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}({}, …)", B::NAME, self.root_key.id())
     }
 }
 
-impl<B: Backend> SqlKeystore<B> {
+impl<B: SqlBackend> SqlKeystore<B> {
     /// The store `id`, whose tables `backend` reaches.
-    pub(crate) fn new(backend: B, id: StoreId, environment: Environment, limits: Limits) -> Self {
+    pub(crate) fn new(backend: B, id: StoreId, environment: Environment, limits: StoreLimits) -> Self {
         let Environment { root_key, clock, mut rng } = environment;
         let context = EcContext::new(rng.as_mut());
         Self { backend, root_key, clock, rng: Mutex::new(rng), context, limits, id }
     }
 
     /// All rows of the store, as of one moment.
-    pub(crate) fn content(&self) -> Result<copy::Content, Error> {
-        self.backend.read(copy::Content::read)
+    pub(crate) fn content(&self) -> Result<copy::StoreContent, StoreError> {
+        self.backend.read(copy::StoreContent::read)
     }
 
     /// A panic in another call leaves a generator as good as any.
@@ -111,8 +111,8 @@ impl<B: Backend> SqlKeystore<B> {
     }
 }
 
-impl<B: Backend> Keystore for SqlKeystore<B> {
-    fn generation(&self) -> Result<Generation, Error> {
+impl<B: SqlBackend> Keystore for SqlKeystore<B> {
+    fn generation(&self) -> Result<Generation, StoreError> {
         self.backend.generation()
     }
 
@@ -124,105 +124,105 @@ impl<B: Backend> Keystore for SqlKeystore<B> {
         self.backend.is_shared()
     }
 
-    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, Error> {
+    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError> {
         self.backend.change(|sql| self.insert_app(sql, app, keys))
     }
 
-    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, Error> {
+    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError> {
         self.backend.change(|sql| self.append_version(sql, app, keys))
     }
 
-    fn list_apps(&self) -> Result<Vec<AppSummary>, Error> {
+    fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError> {
         self.backend.read(apps::summaries)
     }
 
-    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, Error> {
+    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, StoreError> {
         self.backend.read(|sql| apps::find(sql, app)?.map(|row| apps::summary(sql, row)).transpose())
     }
 
-    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, Error> {
+    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, StoreError> {
         let found = self.backend.read(|sql| {
             let Some(row) = apps::find(sql, app)? else {
                 return Ok(None);
             };
             // A disabled version is for nothing: its keys stay wrapped.
-            Ok(Some((row, apps::versions(sql, app, apps::Selection::Active)?)))
+            Ok(Some((row, apps::versions(sql, app, apps::VersionSelection::Active)?)))
         })?;
         // The keys are opened outside the transaction: it takes some 100 µs a version, and longer with a root key in hardware.
         found.map(|(row, versions)| self.open_app(row, &versions)).transpose()
     }
 
-    fn disable_app(&self, app: &AppName) -> Result<(), Error> {
-        self.backend.change(|sql| apps::set_state(sql, app, Standing::Disabled))
+    fn disable_app(&self, app: &AppName) -> Result<(), StoreError> {
+        self.backend.change(|sql| apps::set_state(sql, app, EnabledState::Disabled))
     }
 
-    fn enable_app(&self, app: &AppName) -> Result<(), Error> {
-        self.backend.change(|sql| apps::set_state(sql, app, Standing::Enabled))
+    fn enable_app(&self, app: &AppName) -> Result<(), StoreError> {
+        self.backend.change(|sql| apps::set_state(sql, app, EnabledState::Enabled))
     }
 
-    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
         self.backend.change(|sql| {
             if apps::is_last_active(sql, app, version)? {
                 let app = app.clone();
-                return Err(Error::LastActiveVersion { app, version });
+                return Err(StoreError::LastActiveVersion { app, version });
             }
             apps::set_version_state(sql, app, version, KeyState::Disabled)
         })
     }
 
-    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), Error> {
+    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), StoreError> {
         self.backend.change(|sql| versions.iter().try_for_each(|version| apps::trim(sql, app, *version)))
     }
 
-    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), Error> {
+    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
         let row = self.backend.read(|sql| apps::version(sql, app, version))?;
         if row.is_trimmed() {
             let app = app.clone();
-            return Err(Error::TrimmedVersion { app, version });
+            return Err(StoreError::TrimmedVersion { app, version });
         }
         // Outside the transaction, as for an app: what was wrapped never changes.
         self.open_version(app, &row)?;
         self.backend.change(|sql| apps::set_version_state(sql, app, version, KeyState::Active))
     }
 
-    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, Error> {
+    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError> {
         self.backend.change(|sql| clients::put(sql, client, self.now(), &self.limits))
     }
 
-    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, Error> {
+    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
         self.backend.read(|sql| clients::find(sql, client))
     }
 
-    fn list_clients(&self) -> Result<Vec<ClientGrant>, Error> {
+    fn list_clients(&self) -> Result<Vec<ClientGrant>, StoreError> {
         self.backend.read(clients::all)
     }
 
-    fn disable_client(&self, client: &ClientName) -> Result<(), Error> {
-        self.backend.change(|sql| clients::set_state(sql, client, Standing::Disabled))
+    fn disable_client(&self, client: &ClientName) -> Result<(), StoreError> {
+        self.backend.change(|sql| clients::set_state(sql, client, EnabledState::Disabled))
     }
 
-    fn enable_client(&self, client: &ClientName) -> Result<(), Error> {
-        self.backend.change(|sql| clients::set_state(sql, client, Standing::Enabled))
+    fn enable_client(&self, client: &ClientName) -> Result<(), StoreError> {
+        self.backend.change(|sql| clients::set_state(sql, client, EnabledState::Enabled))
     }
 
-    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, Error> {
+    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, StoreError> {
         let id = ApiKeyId::random(self.rng().as_mut());
         self.backend.change(|sql| api_keys::insert(sql, id, key, self.now(), &self.limits))
     }
 
-    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, Error> {
+    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
         self.backend.read(|sql| api_keys::find(sql, id))
     }
 
-    fn list_api_keys(&self) -> Result<Vec<ApiKey>, Error> {
+    fn list_api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
         self.backend.read(api_keys::all)
     }
 
-    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), Error> {
+    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
         self.backend.change(|sql| api_keys::revoke(sql, id, self.now()))
     }
 
-    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, Error> {
+    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
         let (root_key, id) = (&*self.root_key, self.id);
         match self.backend.read(|sql| api_keys::token_secret(sql, root_key, id))? {
             Some(secret) => Ok(secret),
@@ -231,7 +231,7 @@ impl<B: Backend> Keystore for SqlKeystore<B> {
         }
     }
 
-    fn check(&self) -> Result<CheckReport, Error> {
+    fn check(&self) -> Result<CheckReport, StoreError> {
         self.backend.read(|sql| self.check_all(sql))
     }
 }

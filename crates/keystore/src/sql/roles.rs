@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::value::{Sql, params};
-use crate::error::Counted;
+use crate::error::LimitedEntries;
 use crate::model::Roles;
-use crate::store::Limits;
-use crate::{Error, RoleName};
+use crate::store::StoreLimits;
+use crate::{RoleName, StoreError};
 
 /// A table of roles by owner.
 pub(super) struct RoleTable {
@@ -29,12 +29,12 @@ pub(super) const OF_API_KEYS: RoleTable = RoleTable {
 
 impl RoleTable {
     /// The roles of an owner.
-    pub(super) fn of(&self, sql: &mut dyn Sql, owner: &str) -> Result<BTreeSet<RoleName>, Error> {
+    pub(super) fn of(&self, sql: &mut dyn Sql, owner: &str) -> Result<BTreeSet<RoleName>, StoreError> {
         sql.rows(self.select, params![owner])?.iter().map(|row| role(row.text(0)?)).collect()
     }
 
     /// The roles of every owner that has some, in one query.
-    pub(super) fn all(&self, sql: &mut dyn Sql) -> Result<BTreeMap<String, BTreeSet<RoleName>>, Error> {
+    pub(super) fn all(&self, sql: &mut dyn Sql) -> Result<BTreeMap<String, BTreeSet<RoleName>>, StoreError> {
         let mut roles: BTreeMap<String, BTreeSet<RoleName>> = BTreeMap::new();
         for row in sql.rows(self.select_all, &[])? {
             roles.entry(row.text(1)?.to_owned()).or_default().insert(role(row.text(0)?)?);
@@ -43,7 +43,7 @@ impl RoleTable {
     }
 
     /// Adds the roles of an owner that has none yet.
-    pub(super) fn insert(&self, sql: &mut dyn Sql, owner: &str, roles: &Roles) -> Result<(), Error> {
+    pub(super) fn insert(&self, sql: &mut dyn Sql, owner: &str, roles: &Roles) -> Result<(), StoreError> {
         let Roles::Only(roles) = roles else { return Ok(()) };
         for role in roles {
             sql.execute(self.insert, params![owner, role.as_str()])?;
@@ -52,14 +52,14 @@ impl RoleTable {
     }
 }
 
-fn role(stored: &str) -> Result<RoleName, Error> {
-    RoleName::parse(stored).map_err(|_| Error::Inconsistent("a role has a name that is none"))
+fn role(stored: &str) -> Result<RoleName, StoreError> {
+    RoleName::parse(stored).map_err(|_| StoreError::Inconsistent("a role has a name that is none"))
 }
 
 /// Refuses more entries of one grant than there may be.
-pub(super) fn check_entries(count: usize, limits: &Limits) -> Result<(), Error> {
+pub(super) fn check_entries(count: usize, limits: &StoreLimits) -> Result<(), StoreError> {
     let limit = limits.grant_entry_count_max;
-    if count > limit as usize { Err(Error::TooMany { what: Counted::GrantEntries, limit }) } else { Ok(()) }
+    if count > limit as usize { Err(StoreError::TooMany { what: LimitedEntries::GrantEntries, limit }) } else { Ok(()) }
 }
 
 /// How many entries the list of roles has.

@@ -5,7 +5,7 @@
 //! it found.
 
 use super::value::{Sql, params};
-use crate::Error;
+use crate::StoreError;
 use crate::root_key::RootKeyId;
 use crate::wrapping::StoreId;
 
@@ -13,7 +13,7 @@ use crate::wrapping::StoreId;
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// The tables of a store in a database's own words.
-pub(crate) struct Tables {
+pub(crate) struct TableDefinitions {
     /// Those of version 1.
     pub(crate) first: &'static str,
     /// The additions of version 2 to version 1.
@@ -21,7 +21,12 @@ pub(crate) struct Tables {
 }
 
 /// Makes the tables of the store `id`, and its row in the table `store`.
-pub(crate) fn create(sql: &mut dyn Sql, tables: &Tables, root_key: RootKeyId, id: StoreId) -> Result<(), Error> {
+pub(crate) fn create(
+    sql: &mut dyn Sql,
+    tables: &TableDefinitions,
+    root_key: RootKeyId,
+    id: StoreId,
+) -> Result<(), StoreError> {
     sql.batch(tables.first)?;
     sql.batch(tables.second)?;
     sql.execute(
@@ -32,12 +37,12 @@ pub(crate) fn create(sql: &mut dyn Sql, tables: &Tables, root_key: RootKeyId, id
 }
 
 /// What the row of a store says.
-pub(crate) struct Found {
+pub(crate) struct StoredFormat {
     pub(crate) id: StoreId,
     version: u32,
 }
 
-impl Found {
+impl StoredFormat {
     /// Whether [`migrate`] has something to do.
     pub(crate) fn is_older(&self) -> bool {
         self.version < SCHEMA_VERSION
@@ -45,32 +50,32 @@ impl Found {
 }
 
 /// Checks that this program and this root key fit the store.
-pub(crate) fn verify(sql: &mut dyn Sql, root_key: RootKeyId) -> Result<Found, Error> {
+pub(crate) fn verify(sql: &mut dyn Sql, root_key: RootKeyId) -> Result<StoredFormat, StoreError> {
     let found = version(sql)?;
     if found > SCHEMA_VERSION {
         let supported = SCHEMA_VERSION;
-        return Err(Error::NewerSchema { found, supported });
+        return Err(StoreError::NewerSchema { found, supported });
     }
     if found == 0 {
-        return Err(Error::Inconsistent("its schema version is 0"));
+        return Err(StoreError::Inconsistent("its schema version is 0"));
     }
     let row = sql.first("SELECT store_id, root_key_id FROM store", &[])?.ok_or(NO_ROW)?;
     let (id, store) = (StoreId(row.array(0)?), RootKeyId(row.array(1)?));
     if store != root_key {
         let given = root_key;
-        return Err(Error::WrongRootKey { store, given });
+        return Err(StoreError::WrongRootKey { store, given });
     }
-    Ok(Found { id, version: found })
+    Ok(StoredFormat { id, version: found })
 }
 
-const NO_ROW: Error = Error::Inconsistent("the row that describes the store is missing");
+const NO_ROW: StoreError = StoreError::Inconsistent("the row that describes the store is missing");
 
-fn version(sql: &mut dyn Sql) -> Result<u32, Error> {
+fn version(sql: &mut dyn Sql) -> Result<u32, StoreError> {
     sql.first("SELECT schema_version FROM store", &[])?.ok_or(NO_ROW)?.number(0)
 }
 
 /// Brings a store of version 1 to this one, within a change. Programs that support only version 1 refuse the store from then on.
-pub(crate) fn migrate(sql: &mut dyn Sql, tables: &Tables) -> Result<(), Error> {
+pub(crate) fn migrate(sql: &mut dyn Sql, tables: &TableDefinitions) -> Result<(), StoreError> {
     // Another process may have been quicker.
     if version(sql)? == 1 {
         sql.batch(tables.second)?;

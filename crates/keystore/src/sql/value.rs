@@ -3,7 +3,7 @@
 //! Both databases run the same statements. Parameters are `?1`, `?2` …; PostgreSQL's store writes them as `$1`. A statement contains no
 //! other question mark and no literal that only one of the databases reads.
 
-use crate::Error;
+use crate::StoreError;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Type {
 
 /// A parameter, or a column of a row. Its `Debug` output, which libraries may log, shows no bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum SqlValue {
     /// Nothing, of a type.
     Null(Type),
     Integer(i64),
@@ -29,7 +29,7 @@ pub enum Value {
     Flag(bool),
 }
 
-impl std::fmt::Debug for Value {
+impl std::fmt::Debug for SqlValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Null(_) => f.write_str("NULL"),
@@ -41,56 +41,56 @@ impl std::fmt::Debug for Value {
     }
 }
 
-impl From<i64> for Value {
+impl From<i64> for SqlValue {
     fn from(value: i64) -> Self {
         Self::Integer(value)
     }
 }
 
 /// Unix seconds.
-impl From<u64> for Value {
+impl From<u64> for SqlValue {
     fn from(value: u64) -> Self {
         Self::Integer(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }
 
-impl From<u32> for Value {
+impl From<u32> for SqlValue {
     fn from(value: u32) -> Self {
         Self::Integer(value.into())
     }
 }
 
-impl From<bool> for Value {
+impl From<bool> for SqlValue {
     fn from(value: bool) -> Self {
         Self::Flag(value)
     }
 }
 
-impl From<&str> for Value {
+impl From<&str> for SqlValue {
     fn from(value: &str) -> Self {
         Self::Text(value.to_owned())
     }
 }
 
-impl From<&[u8]> for Value {
+impl From<&[u8]> for SqlValue {
     fn from(value: &[u8]) -> Self {
         Self::Blob(value.to_owned())
     }
 }
 
-impl From<Vec<u8>> for Value {
+impl From<Vec<u8>> for SqlValue {
     fn from(value: Vec<u8>) -> Self {
         Self::Blob(value)
     }
 }
 
-impl<const SIZE: usize> From<[u8; SIZE]> for Value {
+impl<const SIZE: usize> From<[u8; SIZE]> for SqlValue {
     fn from(value: [u8; SIZE]) -> Self {
         Self::Blob(value.to_vec())
     }
 }
 
-impl Value {
+impl SqlValue {
     /// A parameter that may be nothing.
     pub(crate) fn optional(value: Option<impl Into<Self>>, of: Type) -> Self {
         value.map_or(Self::Null(of), Into::into)
@@ -99,107 +99,107 @@ impl Value {
 
 /// A list of parameters of any types.
 macro_rules! params {
-    ($($value:expr),* $(,)?) => { &[$($crate::sql::value::Value::from($value)),*] };
+    ($($value:expr),* $(,)?) => { &[$($crate::sql::value::SqlValue::from($value)),*] };
 }
 pub(crate) use params;
 
 /// What a row holds is nothing that we would have written.
-pub(crate) const RANGE: Error = Error::Inconsistent("a value is of another type or range than its column");
+pub(crate) const RANGE: StoreError = StoreError::Inconsistent("a value is of another type or range than its column");
 
 /// The columns of a row, from 0. Each is read as the type that it must have.
 #[derive(Debug)]
-pub struct Row(pub(crate) Vec<Value>);
+pub struct SqlRow(pub(crate) Vec<SqlValue>);
 
-impl Row {
-    fn column(&self, index: usize) -> Result<&Value, Error> {
+impl SqlRow {
+    fn column(&self, index: usize) -> Result<&SqlValue, StoreError> {
         self.0.get(index).ok_or(RANGE)
     }
 
-    pub(crate) fn integer(&self, index: usize) -> Result<i64, Error> {
+    pub(crate) fn integer(&self, index: usize) -> Result<i64, StoreError> {
         match self.column(index)? {
-            Value::Integer(value) => Ok(*value),
+            SqlValue::Integer(value) => Ok(*value),
             _ => Err(RANGE),
         }
     }
 
     /// A version or a count.
-    pub(crate) fn number(&self, index: usize) -> Result<u32, Error> {
+    pub(crate) fn number(&self, index: usize) -> Result<u32, StoreError> {
         self.integer(index)?.try_into().map_err(|_| RANGE)
     }
 
     /// Unix seconds as signed integers; a negative one is a tampered one.
-    pub(crate) fn unix_s(&self, index: usize) -> Result<u64, Error> {
+    pub(crate) fn unix_s(&self, index: usize) -> Result<u64, StoreError> {
         unix_s(self.integer(index)?)
     }
 
-    pub(crate) fn optional_unix_s(&self, index: usize) -> Result<Option<u64>, Error> {
+    pub(crate) fn optional_unix_s(&self, index: usize) -> Result<Option<u64>, StoreError> {
         match self.column(index)? {
-            Value::Null(_) => Ok(None),
+            SqlValue::Null(_) => Ok(None),
             _ => self.unix_s(index).map(Some),
         }
     }
 
-    pub(crate) fn flag(&self, index: usize) -> Result<bool, Error> {
+    pub(crate) fn flag(&self, index: usize) -> Result<bool, StoreError> {
         match self.column(index)? {
-            Value::Flag(value) => Ok(*value),
-            Value::Integer(value) => Ok(*value != 0),
+            SqlValue::Flag(value) => Ok(*value),
+            SqlValue::Integer(value) => Ok(*value != 0),
             _ => Err(RANGE),
         }
     }
 
-    pub(crate) fn text(&self, index: usize) -> Result<&str, Error> {
+    pub(crate) fn text(&self, index: usize) -> Result<&str, StoreError> {
         match self.column(index)? {
-            Value::Text(value) => Ok(value),
+            SqlValue::Text(value) => Ok(value),
             _ => Err(RANGE),
         }
     }
 
-    pub(crate) fn blob(&self, index: usize) -> Result<&[u8], Error> {
+    pub(crate) fn blob(&self, index: usize) -> Result<&[u8], StoreError> {
         match self.column(index)? {
-            Value::Blob(value) => Ok(value),
+            SqlValue::Blob(value) => Ok(value),
             _ => Err(RANGE),
         }
     }
 
-    pub(crate) fn optional_blob(&self, index: usize) -> Result<Option<&[u8]>, Error> {
+    pub(crate) fn optional_blob(&self, index: usize) -> Result<Option<&[u8]>, StoreError> {
         match self.column(index)? {
-            Value::Null(_) => Ok(None),
+            SqlValue::Null(_) => Ok(None),
             _ => self.blob(index).map(Some),
         }
     }
 
     /// Exactly `SIZE` bytes.
-    pub(crate) fn array<const SIZE: usize>(&self, index: usize) -> Result<[u8; SIZE], Error> {
+    pub(crate) fn array<const SIZE: usize>(&self, index: usize) -> Result<[u8; SIZE], StoreError> {
         self.blob(index)?.try_into().map_err(|_| RANGE)
     }
 
-    pub(crate) fn optional_array<const SIZE: usize>(&self, index: usize) -> Result<Option<[u8; SIZE]>, Error> {
+    pub(crate) fn optional_array<const SIZE: usize>(&self, index: usize) -> Result<Option<[u8; SIZE]>, StoreError> {
         self.optional_blob(index)?.map(|bytes| bytes.try_into().map_err(|_| RANGE)).transpose()
     }
 }
 
-pub(crate) fn unix_s(stored: i64) -> Result<u64, Error> {
-    u64::try_from(stored).map_err(|_| Error::Inconsistent("a date lies before 1970"))
+pub(crate) fn unix_s(stored: i64) -> Result<u64, StoreError> {
+    u64::try_from(stored).map_err(|_| StoreError::Inconsistent("a date lies before 1970"))
 }
 
 /// A transaction of a database.
 pub trait Sql {
     /// All rows of a statement.
-    fn rows(&mut self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error>;
+    fn rows(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError>;
 
     /// Runs a statement and returns the number of changed rows.
-    fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, Error>;
+    fn execute(&mut self, sql: &str, params: &[SqlValue]) -> Result<u64, StoreError>;
 
     /// Runs several statements without parameters.
-    fn batch(&mut self, sql: &str) -> Result<(), Error>;
+    fn batch(&mut self, sql: &str) -> Result<(), StoreError>;
 
     /// The first row, if there is one.
-    fn first(&mut self, sql: &str, params: &[Value]) -> Result<Option<Row>, Error> {
+    fn first(&mut self, sql: &str, params: &[SqlValue]) -> Result<Option<SqlRow>, StoreError> {
         Ok(self.rows(sql, params)?.into_iter().next())
     }
 
     /// The number that a statement counts or computes.
-    fn count(&mut self, sql: &str, params: &[Value]) -> Result<u32, Error> {
+    fn count(&mut self, sql: &str, params: &[SqlValue]) -> Result<u32, StoreError> {
         self.first(sql, params)?.ok_or(RANGE)?.number(0)
     }
 }

@@ -17,16 +17,16 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
 
-use crate::Error;
+use crate::StoreError;
 use crate::drafts::folder_of;
 use crate::files::{self, FileId};
-use crate::model::Fault;
+use crate::model::StoreFault;
 use crate::root_key::RootKeyId;
 use crate::secret_path::SecretPath;
-use crate::sql::copy::Content;
-use crate::sql::value::{RANGE, Row, Sql, Type, Value};
-use crate::sql::{Backend, OpenMode, SqlKeystore, schema as common};
-use crate::store::{Environment, Generation, Limits};
+use crate::sql::copy::StoreContent;
+use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
+use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
+use crate::store::{Environment, Generation, StoreLimits};
 use crate::wrapping::StoreId;
 
 /// Bytes of a page: SQLite's default, which `store_size_max` is counted in.
@@ -42,13 +42,13 @@ pub type SqliteKeystore = SqlKeystore<Sqlite>;
 /// One SQLite file.
 pub struct Sqlite {
     path: PathBuf,
-    inner: Mutex<Inner>,
+    inner: Mutex<SqliteInner>,
     root_key: RootKeyId,
-    limits: Limits,
+    limits: StoreLimits,
     id: StoreId,
 }
 
-struct Inner {
+struct SqliteInner {
     connection: Closing,
     /// The file at the path just before the connection was opened: a replacement in between shows as another file.
     file: FileId,
@@ -85,7 +85,12 @@ impl SqliteKeystore {
     /// # Errors
     /// [`Error::NoStore`], [`Error::NotAStore`], [`Error::NewerSchema`], [`Error::WrongRootKey`], [`Error::Owner`],
     /// [`Error::Permissions`], [`Error::Io`], [`Error::Busy`], [`Error::Full`], [`Error::Storage`].
-    pub fn open(path: &Path, mode: OpenMode, mut environment: Environment, limits: Limits) -> Result<Self, Error> {
+    pub fn open(
+        path: &Path,
+        mode: OpenMode,
+        mut environment: Environment,
+        limits: StoreLimits,
+    ) -> Result<Self, StoreError> {
         let root_key = environment.root_key.id();
         if mode == OpenMode::CreateIfMissing {
             create_if_blank(path, &limits, |sql| {
@@ -93,26 +98,26 @@ impl SqliteKeystore {
             })?;
         }
         let (file, connection, id) = open_file(path, &limits, root_key)?;
-        let inner = Mutex::new(Inner { connection, file, replacements: 0 });
+        let inner = Mutex::new(SqliteInner { connection, file, replacements: 0 });
         Ok(Self::new(Sqlite { path: path.to_owned(), inner, root_key, limits, id }, id, environment, limits))
     }
 }
 
 impl SqliteKeystore {
     /// Makes a store at `path` with the rows of another.
-    pub(crate) fn create_copy(path: &Path, content: &Content, limits: &Limits) -> Result<(), Error> {
+    pub(crate) fn create_copy(path: &Path, content: &StoreContent, limits: &StoreLimits) -> Result<(), StoreError> {
         let created = create_if_blank(path, limits, |sql| content.write(sql, &schema::TABLES))?;
-        if created { Ok(()) } else { Err(Error::NotEmpty(path.into())) }
+        if created { Ok(()) } else { Err(StoreError::NotEmpty(path.into())) }
     }
 
     /// Checks that a store can be made at `path`, in a folder that is created if it is not there.
-    pub(crate) fn prepare_new(path: &Path, limits: &Limits) -> Result<(), Error> {
+    pub(crate) fn prepare_new(path: &Path, limits: &StoreLimits) -> Result<(), StoreError> {
         let _section = ForkBarrier::enter();
         prepare_path(path, OpenMode::CreateIfMissing)?;
         let connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
         match identify(&connection, path)? {
-            schema::Content::Blank => Ok(()),
-            _ => Err(Error::NotEmpty(path.into())),
+            schema::FileContent::Blank => Ok(()),
+            _ => Err(StoreError::NotEmpty(path.into())),
         }
     }
 
@@ -121,14 +126,14 @@ impl SqliteKeystore {
         path: &Path,
         root_key: RootKeyId,
         id: StoreId,
-        limits: &Limits,
-        fill: impl FnOnce(&mut dyn Sql) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        limits: &StoreLimits,
+        fill: impl FnOnce(&mut dyn Sql) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
         let created = create_if_blank(path, limits, |sql| {
             common::create(sql, &schema::TABLES, root_key, id)?;
             fill(sql)
         })?;
-        if created { Ok(()) } else { Err(Error::NotEmpty(path.into())) }
+        if created { Ok(()) } else { Err(StoreError::NotEmpty(path.into())) }
     }
 }
 
@@ -137,7 +142,7 @@ impl Sqlite {
     /// has been replaced.
     ///
     /// A panic in another call rolled its transaction back, so the data behind a poisoned lock is consistent.
-    fn lock(&self) -> Result<(MutexGuard<'_, Inner>, ForkBarrier), Error> {
+    fn lock(&self) -> Result<(MutexGuard<'_, SqliteInner>, ForkBarrier), StoreError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let section = ForkBarrier::enter();
         if FileId::of(&metadata(&self.path)?) != inner.file {
@@ -147,10 +152,10 @@ impl Sqlite {
     }
 
     /// Opens the file that was put in the place of the one that is open, if it is a copy of the same store.
-    fn reopen(&self, inner: &mut Inner) -> Result<(), Error> {
+    fn reopen(&self, inner: &mut SqliteInner) -> Result<(), StoreError> {
         let (file, connection, id) = open_file(&self.path, &self.limits, self.root_key)?;
         if id != self.id {
-            return Err(Error::OtherStore(self.path.as_path().into()));
+            return Err(StoreError::OtherStore(self.path.as_path().into()));
         }
         (inner.file, inner.connection) = (file, connection);
         inner.replacements += 1;
@@ -158,10 +163,10 @@ impl Sqlite {
     }
 }
 
-impl Backend for Sqlite {
+impl SqlBackend for Sqlite {
     const NAME: &'static str = "SqliteKeystore";
 
-    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+    fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let (mut inner, _section) = self.lock()?;
         let transaction = inner.connection.transaction()?;
         let outcome = read(&mut Statements(&transaction))?;
@@ -169,33 +174,36 @@ impl Backend for Sqlite {
         Ok(outcome)
     }
 
-    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+    fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let (mut inner, _section) = self.lock()?;
         change(&mut inner.connection, apply)
     }
 
-    fn generation(&self) -> Result<Generation, Error> {
+    fn generation(&self) -> Result<Generation, StoreError> {
         let (inner, _section) = self.lock()?;
         let changes: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
         Ok(Generation { replacements: inner.replacements, changes: changes.cast_unsigned(), mark: 0 })
     }
 
-    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<Fault>, Error> {
+    fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
         let mut faults = Vec::new();
         for row in sql.rows(&format!("PRAGMA integrity_check({DATABASE_FAULT_COUNT_MAX})"), &[])? {
             if row.text(0)? != "ok" {
-                faults.push(Fault::Database(row.text(0)?.to_owned()));
+                faults.push(StoreFault::Database(row.text(0)?.to_owned()));
             }
         }
         for row in sql.rows("PRAGMA foreign_key_check", &[])? {
-            faults.push(Fault::missing_row(row.text(0)?, row.text(2)?));
+            faults.push(StoreFault::missing_row(row.text(0)?, row.text(2)?));
         }
         Ok(faults)
     }
 }
 
 /// Runs `apply` as one change: all of it and a new generation, or nothing.
-fn change<T>(connection: &mut Connection, apply: impl FnOnce(&mut dyn Sql) -> Result<T, Error>) -> Result<T, Error> {
+fn change<T>(
+    connection: &mut Connection,
+    apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let outcome = apply(&mut Statements(&transaction))?;
     transaction.execute("UPDATE store SET generation = generation + 1", [])?;
@@ -207,37 +215,37 @@ fn change<T>(connection: &mut Connection, apply: impl FnOnce(&mut dyn Sql) -> Re
 struct Statements<'t>(&'t Transaction<'t>);
 
 impl Sql for Statements<'_> {
-    fn rows(&mut self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error> {
+    fn rows(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
         let mut statement = self.0.prepare(sql)?;
         let count = statement.column_count();
         let mut found = statement.query(params_from_iter(params))?;
         let mut rows = Vec::new();
         while let Some(row) = found.next()? {
-            rows.push(Row((0..count).map(|index| value(row.get_ref(index)?)).collect::<Result<_, Error>>()?));
+            rows.push(SqlRow((0..count).map(|index| value(row.get_ref(index)?)).collect::<Result<_, StoreError>>()?));
         }
         Ok(rows)
     }
 
-    fn execute(&mut self, sql: &str, params: &[Value]) -> Result<u64, Error> {
+    fn execute(&mut self, sql: &str, params: &[SqlValue]) -> Result<u64, StoreError> {
         Ok(self.0.execute(sql, params_from_iter(params))? as u64)
     }
 
-    fn batch(&mut self, sql: &str) -> Result<(), Error> {
+    fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         Ok(self.0.execute_batch(sql)?)
     }
 }
 
-fn value(stored: ValueRef<'_>) -> Result<Value, Error> {
+fn value(stored: ValueRef<'_>) -> Result<SqlValue, StoreError> {
     Ok(match stored {
-        ValueRef::Null => Value::Null(Type::Blob),
-        ValueRef::Integer(integer) => Value::Integer(integer),
-        ValueRef::Text(text) => Value::Text(std::str::from_utf8(text).map_err(|_| RANGE)?.to_owned()),
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_owned()),
+        ValueRef::Null => SqlValue::Null(Type::Blob),
+        ValueRef::Integer(integer) => SqlValue::Integer(integer),
+        ValueRef::Text(text) => SqlValue::Text(std::str::from_utf8(text).map_err(|_| RANGE)?.to_owned()),
+        ValueRef::Blob(bytes) => SqlValue::Blob(bytes.to_owned()),
         ValueRef::Real(_) => return Err(RANGE),
     })
 }
 
-impl ToSql for Value {
+impl ToSql for SqlValue {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
             Self::Null(_) => ValueRef::Null,
@@ -252,18 +260,18 @@ impl ToSql for Value {
 /// Makes a store, and the folder around it, unless there is one or something else; returns whether it did.
 fn create_if_blank(
     path: &Path,
-    limits: &Limits,
-    create: impl FnOnce(&mut dyn Sql) -> Result<(), Error>,
-) -> Result<bool, Error> {
+    limits: &StoreLimits,
+    create: impl FnOnce(&mut dyn Sql) -> Result<(), StoreError>,
+) -> Result<bool, StoreError> {
     let _section = ForkBarrier::enter();
     prepare_path(path, OpenMode::CreateIfMissing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
-    if identify(&connection, path)? != schema::Content::Blank {
+    if identify(&connection, path)? != schema::FileContent::Blank {
         return Ok(false);
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have been quicker.
-    if identify(&transaction, path)? != schema::Content::Blank {
+    if identify(&transaction, path)? != schema::FileContent::Blank {
         return Ok(false);
     }
     schema::mark(&transaction)?;
@@ -273,14 +281,14 @@ fn create_if_blank(
 }
 
 /// Opens the file at `path`, brings it to this program's schema and returns the id of its store.
-fn open_file(path: &Path, limits: &Limits, root_key: RootKeyId) -> Result<(FileId, Closing, StoreId), Error> {
+fn open_file(path: &Path, limits: &StoreLimits, root_key: RootKeyId) -> Result<(FileId, Closing, StoreId), StoreError> {
     let _section = ForkBarrier::enter();
     let file = prepare_path(path, OpenMode::Existing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
     match identify(&connection, path)? {
-        schema::Content::Foreign => return Err(Error::NotAStore(path.into())),
-        schema::Content::Blank => return Err(Error::NoStore(path.into())),
-        schema::Content::Store => {}
+        schema::FileContent::Foreign => return Err(StoreError::NotAStore(path.into())),
+        schema::FileContent::Blank => return Err(StoreError::NoStore(path.into())),
+        schema::FileContent::Store => {}
     }
     let transaction = connection.transaction()?;
     let found = common::verify(&mut Statements(&transaction), root_key)?;
@@ -291,19 +299,19 @@ fn open_file(path: &Path, limits: &Limits, root_key: RootKeyId) -> Result<(FileI
     Ok((file, Closing(Some(connection)), found.id))
 }
 
-fn identify(connection: &Connection, path: &Path) -> Result<schema::Content, Error> {
+fn identify(connection: &Connection, path: &Path) -> Result<schema::FileContent, StoreError> {
     schema::identify(connection).map_err(|error| opening_error(error, path))
 }
 
 /// Creates folder and file if allowed, and refuses files that others own or can access. Returns the file's identity.
-fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
+fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, StoreError> {
     let folder = folder_of(path);
     if mode == OpenMode::CreateIfMissing {
         files::create_folder(folder)?;
     }
     let of_folder = match folder.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoStore(path.into())),
-        other => other.map_err(Error::io(folder))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(StoreError::NoStore(path.into())),
+        other => other.map_err(StoreError::io(folder))?,
     };
     files::check_private(SecretPath::StoreFolder, folder, &of_folder)?;
     if mode == OpenMode::CreateIfMissing {
@@ -311,21 +319,21 @@ fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, Error> {
     }
     let metadata = metadata(path)?;
     if !metadata.is_file() {
-        return Err(Error::NotAStore(path.into()));
+        return Err(StoreError::NotAStore(path.into()));
     }
     files::check_private(SecretPath::StoreFile, path, &metadata)?;
     Ok(FileId::of(&metadata))
 }
 
 /// The metadata of the store's file.
-fn metadata(path: &Path) -> Result<Metadata, Error> {
+fn metadata(path: &Path) -> Result<Metadata, StoreError> {
     match path.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::NoStore(path.into())),
-        other => other.map_err(Error::io(path)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(StoreError::NoStore(path.into())),
+        other => other.map_err(StoreError::io(path)),
     }
 }
 
-fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> {
+fn connect(path: &Path, limits: &StoreLimits) -> Result<Connection, rusqlite::Error> {
     // No mutex of SQLite's own: ours is around the connection. No URI: a path is a path.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -346,14 +354,14 @@ fn connect(path: &Path, limits: &Limits) -> Result<Connection, rusqlite::Error> 
 }
 
 /// Interprets SQLite's error while a file is being opened.
-fn opening_error(error: rusqlite::Error, path: &Path) -> Error {
+fn opening_error(error: rusqlite::Error, path: &Path) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => Error::NotAStore(path.into()),
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore(path.into()),
         _ => error.into(),
     }
 }
 
-impl From<rusqlite::Error> for Error {
+impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error};
         // The database is in order, but what a row holds is nothing that we would have written.
@@ -380,7 +388,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("store.db");
         prepare_path(&path, OpenMode::CreateIfMissing).expect("made");
-        let limits = Limits::default();
+        let limits = StoreLimits::default();
         let connection = connect(&path, &limits).expect("opened");
         let setting =
             |name: &str| -> i64 { connection.pragma_query_value(None, name, |row| row.get(0)).expect("known") };

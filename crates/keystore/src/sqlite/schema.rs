@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::sql::schema::Tables;
+use crate::sql::schema::TableDefinitions;
 
 /// `FSK1`, in the header of the file, where `file` and others look for it.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"FSK1");
@@ -85,11 +85,11 @@ const SECOND: &str = "
 ";
 
 /// All of them.
-pub(super) const TABLES: Tables = Tables { first: FIRST, second: SECOND };
+pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND };
 
 /// The content of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum FileContent {
     /// Nothing: new, or left by a kill before the first change.
     Blank,
     /// A store of some version.
@@ -99,13 +99,13 @@ pub(super) enum Content {
 }
 
 /// Returns the kind of the file's content. Fails with SQLite's "not a database" if it is not a database.
-pub(super) fn identify(connection: &Connection) -> Result<Content, rusqlite::Error> {
+pub(super) fn identify(connection: &Connection) -> Result<FileContent, rusqlite::Error> {
     let application_id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let object_count: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(match (application_id, object_count) {
-        (APPLICATION_ID, _) => Content::Store,
-        (0, 0) => Content::Blank,
-        _ => Content::Foreign,
+        (APPLICATION_ID, _) => FileContent::Store,
+        (0, 0) => FileContent::Blank,
+        _ => FileContent::Foreign,
     })
 }
 

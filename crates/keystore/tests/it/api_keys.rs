@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::common::{NOW, Place, Store, app, assert_sound, environment, on_both_databases};
 use leafseal_keystore::{
-    ApiKeyId, Counted, Error, Fault, Limits, NewApiKey, NewKeys, OpenMode, Operation, RoleName, Roles,
+    ApiKeyId, LimitedEntries, NewApiKey, NewKeys, OpenMode, Operation, RoleName, Roles, StoreError, StoreFault,
+    StoreLimits,
 };
 
 fn new_key(of: &str) -> NewApiKey {
@@ -52,18 +53,18 @@ fn a_key_has_its_permissions_and_stays_revoked(place: &Place) {
 
 fn unknown_apps_and_keys_are_refused_and_keys_are_bounded(place: &Place) {
     let store = with_app(place);
-    assert!(matches!(store.create_api_key(&new_key("other")), Err(Error::UnknownApp(_))));
+    assert!(matches!(store.create_api_key(&new_key("other")), Err(StoreError::UnknownApp(_))));
     let nobody = ApiKeyId::parse("0123456789abcdef").expect("an id");
     assert_eq!(store.api_key(&nobody).expect("read"), None);
-    assert!(matches!(store.revoke_api_key(&nobody), Err(Error::UnknownApiKey(id)) if id == nobody));
+    assert!(matches!(store.revoke_api_key(&nobody), Err(StoreError::UnknownApiKey(id)) if id == nobody));
     store.create_api_key(&new_key("pay")).expect("made");
     drop(store);
-    let store = place.open_with(Limits { api_key_count_max: 1, ..Limits::default() });
+    let store = place.open_with(StoreLimits { api_key_count_max: 1, ..StoreLimits::default() });
     let refused = store.create_api_key(&new_key("pay"));
-    assert!(matches!(refused, Err(Error::TooMany { what: Counted::ApiKeys, limit: 1 })));
-    let store = place.open_with(Limits { grant_entry_count_max: 0, ..Limits::default() });
+    assert!(matches!(refused, Err(StoreError::TooMany { what: LimitedEntries::ApiKeys, limit: 1 })));
+    let store = place.open_with(StoreLimits { grant_entry_count_max: 0, ..StoreLimits::default() });
     let refused = store.create_api_key(&new_key("pay"));
-    assert!(matches!(refused, Err(Error::TooMany { what: Counted::GrantEntries, limit: 0 })));
+    assert!(matches!(refused, Err(StoreError::TooMany { what: LimitedEntries::GrantEntries, limit: 0 })));
 }
 
 fn the_secret_of_tokens_is_one_for_all_who_share_the_store(place: &Place) {
@@ -74,9 +75,9 @@ fn the_secret_of_tokens_is_one_for_all_who_share_the_store(place: &Place) {
     let wrapped = place.tamper(place.as_hex("wrapped", "secret").as_str()).to_lowercase();
     assert!(!wrapped.contains(&hex::encode(secret.expose())), "it lies there encrypted");
     place.tamper(&format!("UPDATE secret SET wrapped = x'{}'", &wrapped[2..]));
-    assert!(matches!(store.token_secret(), Err(Error::Inconsistent(_))));
+    assert!(matches!(store.token_secret(), Err(StoreError::Inconsistent(_))));
     let faults = store.check().expect("checked").faults;
-    assert!(matches!(&faults[..], [Fault::Unreadable(what)] if what.contains("secrets")), "{faults:?}");
+    assert!(matches!(&faults[..], [StoreFault::Unreadable(what)] if what.contains("secrets")), "{faults:?}");
 }
 
 fn a_store_of_the_first_schema_is_brought_to_this_one(place: &Place) {
@@ -92,5 +93,5 @@ fn a_store_of_the_first_schema_is_brought_to_this_one(place: &Place) {
     assert!(stores[1].load_app(&app("pay")).expect("read").is_some(), "what was there is still there");
     assert_eq!(generation(), old + 2, "brought to this schema once, then one key");
     assert_sound(&stores[0]);
-    drop(place.try_open(OpenMode::Existing, environment(), Limits::default()).expect("opens"));
+    drop(place.try_open(OpenMode::Existing, environment(), StoreLimits::default()).expect("opens"));
 }

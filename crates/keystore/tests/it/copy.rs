@@ -6,15 +6,15 @@ use std::collections::BTreeSet;
 use crate::common::{Kind, Place, app, client, environment, grant, key};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    Apps, Copied, Error, Limits, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles, StoreAddress,
-    copy_store,
+    Apps, Copied, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles, StoreAddress, StoreError,
+    StoreLimits, copy_store,
 };
 
-fn copy(from: &Place, to: &Place) -> Result<Copied, Error> {
+fn copy(from: &Place, to: &Place) -> Result<Copied, StoreError> {
     let settings = [from, to].map(|place| (place.kind == Kind::Postgres).then(|| place.settings()));
     let from = settings[0].as_ref().map_or(StoreAddress::File(from.path()), StoreAddress::Database);
     let to = settings[1].as_ref().map_or(StoreAddress::File(to.path()), StoreAddress::Database);
-    copy_store(&from, &to, || Ok(environment()), Limits::default())
+    copy_store(&from, &to, || Ok(environment()), StoreLimits::default())
 }
 
 /// A store with something in every table, and in every column that may be empty.
@@ -71,10 +71,10 @@ fn nothing_is_overwritten_and_nothing_half_copied() {
     fill(&file);
     drop((database.open(), kept.open()));
     for to in [&database, &kept, &file] {
-        assert!(matches!(copy(&file, to), Err(Error::NotEmpty(_))));
+        assert!(matches!(copy(&file, to), Err(StoreError::NotEmpty(_))));
     }
     assert_eq!(database.open().list_apps().expect("read"), []);
-    assert!(matches!(copy(&nothing, &Place::new(Kind::Postgres)), Err(Error::NoStore(_))));
+    assert!(matches!(copy(&nothing, &Place::new(Kind::Postgres)), Err(StoreError::NoStore(_))));
 
     // A row that breaks a rule of the other database is refused with everything else.
     file.drop_checks();
@@ -82,8 +82,8 @@ fn nothing_is_overwritten_and_nothing_half_copied() {
     let empty = Place::new(Kind::Postgres);
     assert!(copy(&file, &empty).is_err());
     assert!(matches!(
-        empty.try_open(OpenMode::Existing, environment(), Limits::default()).err(),
-        Some(Error::NoStore(_))
+        empty.try_open(OpenMode::Existing, environment(), StoreLimits::default()).err(),
+        Some(StoreError::NoStore(_))
     ));
 }
 
@@ -102,8 +102,8 @@ fn an_original_that_is_changed_meanwhile_is_noticed() {
         Ok(environment())
     };
     let to = StoreAddress::Database(&settings);
-    let copied = copy_store(&StoreAddress::File(file.path()), &to, environment, Limits::default());
-    assert!(matches!(copied, Err(Error::ChangedMeanwhile(_))), "{copied:?}");
+    let copied = copy_store(&StoreAddress::File(file.path()), &to, environment, StoreLimits::default());
+    assert!(matches!(copied, Err(StoreError::ChangedMeanwhile(_))), "{copied:?}");
 }
 
 /// The list of columns that are copied is complete: a column that it lacks would have its default in the copy.

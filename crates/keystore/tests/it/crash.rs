@@ -17,8 +17,8 @@ use crate::common::{
 use leafseal_crypto::Curve;
 use leafseal_crypto::random::system_random;
 use leafseal_keystore::{
-    AppName, Error, Keystore, Limits, LocalRootKey, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
-    SqliteKeystore,
+    AppName, Keystore, LocalRootKey, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
+    SqliteKeystore, StoreError, StoreLimits,
 };
 use rand::RngExt;
 
@@ -31,8 +31,8 @@ const DONE: &str = "change done";
 /// Rounds of each kind. A round takes some 20 ms.
 const ROUND_COUNT: u32 = 40;
 
-fn limits() -> Limits {
-    Limits { version_count_max: 1_000_000, busy_timeout: Duration::from_secs(30), ..Limits::default() }
+fn limits() -> StoreLimits {
+    StoreLimits { version_count_max: 1_000_000, busy_timeout: Duration::from_secs(30), ..StoreLimits::default() }
 }
 
 /// A change of the store. Changes have a fixed order, so that their number alone determines the content of the store.
@@ -317,7 +317,7 @@ fn a_kill_while_stores_are_created_leaves_none_or_an_empty_one() {
             let path = folder.path().join(format!("{number}/store.db"));
             match SqliteKeystore::open(&path, OpenMode::Existing, environment(), limits()) {
                 Ok(_) => {}
-                Err(Error::NoStore(_)) if number == reported => {}
+                Err(StoreError::NoStore(_)) if number == reported => {}
                 Err(error) => panic!("store {number} of {reported}: {error}"),
             }
             let store = open_with(&path, limits());

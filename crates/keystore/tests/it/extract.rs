@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    AppKeys, Environment, Error, Extracted, KeyFault, KeyState, Keystore, Limits, LocalRootKey, NewApiKey, NewKeys,
-    OpenMode, Operation, Roles, SqliteKeystore, StoreAddress, extract_apps,
+    AppKeys, Environment, Extracted, KeyFault, KeyState, Keystore, LocalRootKey, NewApiKey, NewKeys, OpenMode,
+    Operation, Roles, SqliteKeystore, StoreAddress, StoreError, StoreLimits, extract_apps,
 };
 
 /// The root key of every extract. It protects nothing.
@@ -17,15 +17,15 @@ fn environment_of_extract() -> Environment {
     Environment { root_key, clock: Box::new(|| NOW + 1), rng: Box::new(rng()) }
 }
 
-fn extract(from: &Place, to: &Place, apps: &[&str]) -> Result<Extracted, Error> {
+fn extract(from: &Place, to: &Place, apps: &[&str]) -> Result<Extracted, StoreError> {
     let apps = apps.iter().map(|name| app(name)).collect();
     let settings = (from.kind == Kind::Postgres).then(|| from.settings());
     let from = settings.as_ref().map_or(StoreAddress::File(from.path()), StoreAddress::Database);
-    extract_apps(&from, environment(), to.path(), &apps, || Ok(environment_of_extract()), Limits::default())
+    extract_apps(&from, environment(), to.path(), &apps, || Ok(environment_of_extract()), StoreLimits::default())
 }
 
 fn open(extract: &Place) -> SqliteKeystore {
-    SqliteKeystore::open(extract.path(), OpenMode::Existing, environment_of_extract(), Limits::default())
+    SqliteKeystore::open(extract.path(), OpenMode::Existing, environment_of_extract(), StoreLimits::default())
         .expect("opened")
 }
 
@@ -81,10 +81,10 @@ fn nothing_of_the_original_opens_with_the_extract() {
     fill(&place);
     extract(&place, &to, &["a", "b"]).expect("extracted");
     let wrong = |place: &Place, environment| {
-        SqliteKeystore::open(place.path(), OpenMode::Existing, environment, Limits::default())
+        SqliteKeystore::open(place.path(), OpenMode::Existing, environment, StoreLimits::default())
     };
-    assert!(matches!(wrong(&to, environment()), Err(Error::WrongRootKey { .. })));
-    assert!(matches!(wrong(&place, environment_of_extract()), Err(Error::WrongRootKey { .. })));
+    assert!(matches!(wrong(&to, environment()), Err(StoreError::WrongRootKey { .. })));
+    assert!(matches!(wrong(&place, environment_of_extract()), Err(StoreError::WrongRootKey { .. })));
     let id = "SELECT hex(store_id) FROM store";
     assert_ne!(place.tamper(id), to.tamper(id));
     // No private key of the original is in the file, not even encrypted: neither those of active versions nor that of the disabled one.
@@ -100,11 +100,11 @@ fn a_version_that_was_left_out_stays_disabled() {
     extract(&place, &to, &["a"]).expect("extracted");
     let extract = open(&to);
     let refused = extract.enable_version(&app("a"), 2);
-    assert!(matches!(refused, Err(Error::DamagedKey { version: 2, fault: KeyFault::LeftOut, .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::DamagedKey { version: 2, fault: KeyFault::LeftOut, .. })), "{refused:?}");
     // Of an active version its absence is a fault.
     to.tamper("UPDATE key_version SET disabled = 0 WHERE version = 2");
     assert_eq!(extract.check().expect("checked").faults.len(), 2);
-    assert!(matches!(extract.load_app(&app("a")), Err(Error::DamagedKey { fault: KeyFault::LeftOut, .. })));
+    assert!(matches!(extract.load_app(&app("a")), Err(StoreError::DamagedKey { fault: KeyFault::LeftOut, .. })));
     // In the original, a key that is lost is one, whatever the state of its version.
     place.tamper("UPDATE key_pair SET wrapped_private_key = x'' WHERE app = 'a' AND version = 2");
     assert_eq!(place.open().check().expect("checked").faults.len(), 2);
@@ -143,14 +143,14 @@ fn what_cannot_be_extracted_leaves_no_store() {
     let original = place.open();
     original.disable_app(&app("b")).expect("disabled");
     let to = Place::new(Kind::Sqlite);
-    assert!(matches!(extract(&place, &to, &["a", "nobody"]), Err(Error::UnknownApp(_))));
-    assert!(matches!(extract(&place, &to, &["a", "b"]), Err(Error::DisabledApp(_))));
-    let nothing = SqliteKeystore::open(to.path(), OpenMode::Existing, environment_of_extract(), Limits::default());
-    assert!(matches!(nothing, Err(Error::NoStore(_))));
+    assert!(matches!(extract(&place, &to, &["a", "nobody"]), Err(StoreError::UnknownApp(_))));
+    assert!(matches!(extract(&place, &to, &["a", "b"]), Err(StoreError::DisabledApp(_))));
+    let nothing = SqliteKeystore::open(to.path(), OpenMode::Existing, environment_of_extract(), StoreLimits::default());
+    assert!(matches!(nothing, Err(StoreError::NoStore(_))));
     // Nor is one overwritten, the original least of all.
-    assert!(matches!(extract(&place, &place, &["a"]), Err(Error::NotEmpty(_))));
+    assert!(matches!(extract(&place, &place, &["a"]), Err(StoreError::NotEmpty(_))));
     extract(&place, &to, &["a"]).expect("extracted");
-    assert!(matches!(extract(&place, &to, &["a"]), Err(Error::NotEmpty(_))));
+    assert!(matches!(extract(&place, &to, &["a"]), Err(StoreError::NotEmpty(_))));
 }
 
 #[test]
@@ -173,5 +173,5 @@ fn a_later_extract_takes_the_place_of_one_that_is_open() {
     fill(&other);
     extract(&other, &next, &["a"]).expect("extracted");
     std::fs::rename(next.path(), to.path()).expect("replaced");
-    assert!(matches!(open.load_app(&app("a")), Err(Error::OtherStore(_))));
+    assert!(matches!(open.load_app(&app("a")), Err(StoreError::OtherStore(_))));
 }

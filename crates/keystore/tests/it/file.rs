@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use crate::common::client;
 use crate::common::{app, assert_file_sound as assert_sound, environment, grant, key, open, open_with, place};
 use leafseal_crypto::Curve;
-use leafseal_keystore::{Error, Keystore, Limits, NewKeys, OpenMode, SecretPath, SqliteKeystore};
+use leafseal_keystore::{Keystore, NewKeys, OpenMode, SecretPath, SqliteKeystore, StoreError, StoreLimits};
 
 #[test]
 fn a_full_store_refuses_and_stays_as_it_was() {
     let (_folder, path) = place();
-    let small = Limits { store_size_max: 128 << 10, version_count_max: u32::MAX, ..Limits::default() };
+    let small = StoreLimits { store_size_max: 128 << 10, version_count_max: u32::MAX, ..StoreLimits::default() };
     let store = open_with(&path, small);
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let (mut count, mut generation) = (1, store.generation().expect("read"));
@@ -23,7 +23,7 @@ fn a_full_store_refuses_and_stays_as_it_was() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, Error::Full), "{error}");
+    assert!(matches!(error, StoreError::Full), "{error}");
     assert_eq!(store.generation().expect("read"), generation);
     assert_eq!(store.load_app(&app("a")).expect("read").expect("there").versions.len(), count);
     assert_sound(&store);
@@ -74,13 +74,13 @@ fn another_store_is_refused_in_its_place() {
     drop(open(&other));
     put_in_place(&other, &path);
     let refusal = store.generation().expect_err("another store");
-    assert!(matches!(refusal, Error::OtherStore(_)) && refusal.to_string().contains("restart"), "{refusal}");
-    assert!(matches!(store.rotate(&app("a")), Err(Error::OtherStore(_))));
+    assert!(matches!(refusal, StoreError::OtherStore(_)) && refusal.to_string().contains("restart"), "{refusal}");
+    assert!(matches!(store.rotate(&app("a")), Err(StoreError::OtherStore(_))));
     fs::write(&other, b"no store at all, however long it may be").expect("written");
     put_in_place(&other, &path);
-    assert!(matches!(store.load_app(&app("a")), Err(Error::NotAStore(_))));
+    assert!(matches!(store.load_app(&app("a")), Err(StoreError::NotAStore(_))));
     fs::remove_file(&path).expect("removed");
-    assert!(matches!(store.list_apps(), Err(Error::NoStore(_))));
+    assert!(matches!(store.list_apps(), Err(StoreError::NoStore(_))));
     put_in_place(&backup, &path);
     assert!(store.load_app(&app("a")).expect("read").is_some(), "back again");
 }
@@ -89,14 +89,14 @@ fn another_store_is_refused_in_its_place() {
 fn a_store_is_created_only_on_request() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("deep/er/store.db");
-    let existing = || SqliteKeystore::open(&path, OpenMode::Existing, environment(), Limits::default());
-    assert!(matches!(existing(), Err(Error::NoStore(_))));
+    let existing = || SqliteKeystore::open(&path, OpenMode::Existing, environment(), StoreLimits::default());
+    assert!(matches!(existing(), Err(StoreError::NoStore(_))));
     assert!(!folder.path().join("deep").exists());
     fs::create_dir_all(path.parent().expect("folder")).expect("folder");
-    assert!(matches!(existing(), Err(Error::NoStore(_))));
+    assert!(matches!(existing(), Err(StoreError::NoStore(_))));
     fs::write(&path, b"").expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
-    assert!(matches!(existing(), Err(Error::NoStore(_))), "an empty file is what a kill leaves");
+    assert!(matches!(existing(), Err(StoreError::NoStore(_))), "an empty file is what a kill leaves");
     open(&path).create_app(&app("a"), NewKeys::generated()).expect("made");
     assert_eq!(existing().expect("opened").list_apps().expect("read").len(), 1);
 }
@@ -108,7 +108,7 @@ fn files_are_private_and_open_ones_refused() {
     drop(open(&path));
     assert_eq!(fs::metadata(&home).expect("there").mode() & 0o7777, 0o700);
     assert_eq!(fs::metadata(&path).expect("there").mode() & 0o7777, 0o600);
-    let reopen = || SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment(), Limits::default());
+    let reopen = || SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment(), StoreLimits::default());
     for (target, mode, refused) in [
         (&path, 0o640, Some(SecretPath::StoreFile)),
         (&path, 0o602, Some(SecretPath::StoreFile)),
@@ -119,7 +119,7 @@ fn files_are_private_and_open_ones_refused() {
         fs::set_permissions(target, fs::Permissions::from_mode(mode)).expect("changed");
         let found = match reopen() {
             Ok(_) => None,
-            Err(Error::Permissions { what, mode: found, .. }) => {
+            Err(StoreError::Permissions { what, mode: found, .. }) => {
                 assert_eq!(found, mode);
                 Some(what)
             }
@@ -132,36 +132,37 @@ fn files_are_private_and_open_ones_refused() {
 #[test]
 fn other_files_are_no_stores() {
     let (folder, path) = place();
-    let open = |path: &Path| SqliteKeystore::open(path, OpenMode::CreateIfMissing, environment(), Limits::default());
+    let open =
+        |path: &Path| SqliteKeystore::open(path, OpenMode::CreateIfMissing, environment(), StoreLimits::default());
     fs::write(&path, "some text that is longer than the header of a database\n".repeat(100)).expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
-    assert!(matches!(open(&path), Err(Error::NotAStore(_))));
+    assert!(matches!(open(&path), Err(StoreError::NotAStore(_))));
     let inner = folder.path().join("folder");
     fs::create_dir(&inner).expect("made");
-    assert!(matches!(open(&inner), Err(Error::NotAStore(_))));
+    assert!(matches!(open(&inner), Err(StoreError::NotAStore(_))));
     fs::remove_file(&path).expect("removed");
     let foreign = rusqlite::Connection::open(&path).expect("made");
     foreign.execute_batch("CREATE TABLE other (x)").expect("made");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("changed");
-    assert!(matches!(open(&path), Err(Error::NotAStore(_))));
+    assert!(matches!(open(&path), Err(StoreError::NotAStore(_))));
 }
 
 #[test]
 fn a_locked_store_is_waited_for_and_then_reported_busy() {
     let (_folder, path) = place();
-    let limits = Limits { busy_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits = StoreLimits { busy_timeout: Duration::from_millis(100), ..StoreLimits::default() };
     let store = open_with(&path, limits);
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let mut raw = rusqlite::Connection::open(&path).expect("opened");
     let held = raw.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).expect("held");
     let start = Instant::now();
-    assert!(matches!(store.rotate(&app("a")), Err(Error::Busy)));
+    assert!(matches!(store.rotate(&app("a")), Err(StoreError::Busy)));
     assert!(start.elapsed() >= Duration::from_millis(90), "{:?}", start.elapsed());
     assert!(store.load_app(&app("a")).expect("readers go on").is_some());
     drop(held);
     store.rotate(&app("a")).expect("free again");
     let held = raw.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive).expect("held");
-    assert!(matches!(store.generation(), Err(Error::Busy)));
+    assert!(matches!(store.generation(), Err(StoreError::Busy)));
     drop(held);
     assert_sound(&store);
 }

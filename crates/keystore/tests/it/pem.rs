@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::common::context;
 use leafseal_crypto::{Curve, PrivateKey};
 use leafseal_keystore::{
-    Error, ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem, read_private_key_pem,
+    ImportError, PEM_SIZE_MAX, StoreError, parse_private_key_pem, public_key_pem, read_private_key_pem,
 };
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn text(name: &str) -> String {
 fn parse(name: &str, curve: Curve) -> Result<PrivateKey, ImportError> {
     match read_private_key_pem(&path(name), curve, &context()) {
         Ok(key) => Ok(key),
-        Err(Error::Import(error)) => Err(error),
+        Err(StoreError::Import(error)) => Err(error),
         Err(other) => panic!("{name}: {other}"),
     }
 }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use leafseal_keystore::{Error, Limits, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
+use leafseal_keystore::{OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode, StoreError, StoreLimits};
 use leafseal_testkit::pgbouncer::{PgBouncer, PoolMode};
 use leafseal_testkit::postgres::PostgresServer;
 
@@ -56,9 +56,9 @@ fn an_attempt_that_is_given_up_closes_its_connection() {
     let url = PostgresUrl::parse(&format!("postgres://user@127.0.0.1:{port}/database")).expect("a URL");
     let connect_timeout = Duration::from_millis(50);
     let settings = PostgresSettings { sslmode: SslMode::Disable, connect_timeout, ..PostgresSettings::new(url) };
-    let opened = PostgresKeystore::open(&settings, OpenMode::Existing, environment(), Limits::default());
+    let opened = PostgresKeystore::open(&settings, OpenMode::Existing, environment(), StoreLimits::default());
     assert!(
-        matches!(&opened, Err(Error::Unreachable { reason, .. }) if reason.contains("does not respond")),
+        matches!(&opened, Err(StoreError::Unreachable { reason, .. }) if reason.contains("does not respond")),
         "{opened:?}"
     );
     closed.recv_timeout(Duration::from_secs(60)).expect("closed");

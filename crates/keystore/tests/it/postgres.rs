@@ -9,18 +9,18 @@ use std::time::{Duration, SystemTime};
 use crate::common::{Kind, Place, app, client, environment, grant, key};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    Error, Keystore, Limits, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode,
+    Keystore, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode, StoreError, StoreLimits,
 };
 use leafseal_testkit::postgres::{CERTIFICATE_ROLE, Durability, PASSWORD, PLAIN_ROLE, PostgresServer, ROLE, Validity};
 
-fn open(settings: &PostgresSettings) -> Result<PostgresKeystore, Error> {
-    PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment(), Limits::default())
+fn open(settings: &PostgresSettings) -> Result<PostgresKeystore, StoreError> {
+    PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment(), StoreLimits::default())
 }
 
 /// The reason why a server is not used, with nothing secret in it.
 fn refusal(settings: &PostgresSettings) -> String {
     match open(settings) {
-        Err(Error::Unreachable { server, reason }) => {
+        Err(StoreError::Unreachable { server, reason }) => {
             let shown = format!("{server} {reason}");
             assert!(!shown.contains(PASSWORD) && !shown.contains("wrong password"), "{shown}");
             reason
@@ -34,17 +34,17 @@ fn url(server: &PostgresServer, role: &str, host: &str, database: &str) -> Postg
 }
 
 /// Repeats a call while the server is away.
-fn patient<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+fn patient<T>(mut call: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
     loop {
         match call() {
-            Err(Error::Unreachable { .. }) => std::thread::sleep(Duration::from_millis(20)),
+            Err(StoreError::Unreachable { .. }) => std::thread::sleep(Duration::from_millis(20)),
             other => return other,
         }
     }
 }
 
 /// The same for a call that must then succeed.
-fn patiently<T>(mut call: impl FnMut() -> Result<T, Error>) -> T {
+fn patiently<T>(mut call: impl FnMut() -> Result<T, StoreError>) -> T {
     patient(&mut call).expect("it is back")
 }
 
@@ -130,13 +130,13 @@ fn logins_are_by_password_or_certificate() {
 fn other_content_of_a_database_is_left_alone() {
     let place = Place::new(Kind::Postgres);
     let (server, database) = (place.server(), place.database());
-    let open = |mode| place.try_open(mode, environment(), Limits::default()).err();
-    assert!(matches!(open(OpenMode::Existing), Some(Error::NoStore(_))));
+    let open = |mode| place.try_open(mode, environment(), StoreLimits::default()).err();
+    assert!(matches!(open(OpenMode::Existing), Some(StoreError::NoStore(_))));
     server.sql(database, &format!("CREATE SCHEMA leafseal AUTHORIZATION {ROLE}"));
-    assert!(matches!(open(OpenMode::Existing), Some(Error::NoStore(_))));
+    assert!(matches!(open(OpenMode::Existing), Some(StoreError::NoStore(_))));
     server.sql(database, "CREATE TABLE leafseal.store (x int)");
     for mode in [OpenMode::Existing, OpenMode::CreateIfMissing] {
-        assert!(matches!(open(mode), Some(Error::NotAStore(_))));
+        assert!(matches!(open(mode), Some(StoreError::NotAStore(_))));
     }
     server.sql(database, "DROP TABLE leafseal.store");
     drop(place.open());
@@ -144,14 +144,14 @@ fn other_content_of_a_database_is_left_alone() {
     let store = place.open();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     place.tamper("UPDATE store SET store_id = decode(repeat('ab', 16), 'hex')");
-    assert!(matches!(store.generation(), Err(Error::OtherStore(_))));
-    assert!(matches!(store.load_app(&app("a")), Err(Error::OtherStore(_))));
-    assert!(matches!(store.rotate(&app("a")), Err(Error::OtherStore(_))));
+    assert!(matches!(store.generation(), Err(StoreError::OtherStore(_))));
+    assert!(matches!(store.load_app(&app("a")), Err(StoreError::OtherStore(_))));
+    assert!(matches!(store.rotate(&app("a")), Err(StoreError::OtherStore(_))));
     place.tamper("DELETE FROM store");
-    assert!(matches!(store.rotate(&app("a")), Err(Error::NoStore(_))));
+    assert!(matches!(store.rotate(&app("a")), Err(StoreError::NoStore(_))));
     server.sql(database, "DROP SCHEMA leafseal CASCADE");
-    assert!(matches!(store.generation(), Err(Error::NoStore(_))));
-    assert!(matches!(store.load_app(&app("a")), Err(Error::NoStore(_))));
+    assert!(matches!(store.generation(), Err(StoreError::NoStore(_))));
+    assert!(matches!(store.load_app(&app("a")), Err(StoreError::NoStore(_))));
 }
 
 #[test]
@@ -184,11 +184,11 @@ fn a_role_that_only_reads_is_enough_for_an_engine() {
     let settings = place.server().settings(place.database());
     let settings = PostgresSettings { url: url(place.server(), &name, "localhost", place.database()), ..settings };
     let reader =
-        PostgresKeystore::open(&settings, OpenMode::Existing, environment(), Limits::default()).expect("opened");
+        PostgresKeystore::open(&settings, OpenMode::Existing, environment(), StoreLimits::default()).expect("opened");
     assert!(reader.load_app(&app("a")).expect("read").is_some());
     reader.token_secret().expect("made with the store");
     assert_eq!(reader.generation().expect("read").changes, store.generation().expect("read").changes);
-    assert!(matches!(reader.rotate(&app("a")), Err(Error::Storage(_))), "and for nothing else");
+    assert!(matches!(reader.rotate(&app("a")), Err(StoreError::Storage(_))), "and for nothing else");
 }
 
 #[test]
@@ -258,13 +258,13 @@ fn reads_whose_connection_ends_are_repeated_once_and_changes_are_not() {
 
     doom_current();
     let refused = store.rotate(&app("a"));
-    assert!(matches!(refused, Err(Error::Unreachable { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(StoreError::Unreachable { .. })), "{refused:?}");
     assert_eq!(store.load_app(&app("a")).expect("read").expect("there").versions.len(), 1, "nothing was changed");
     assert_eq!(store.rotate(&app("a")).expect("on another connection").version, 2);
 
     doom("VALUES (0)");
     let refused = store.load_app(&app("a"));
-    assert!(matches!(refused, Err(Error::Unreachable { .. })), "not repeated for ever: {refused:?}");
+    assert!(matches!(refused, Err(StoreError::Unreachable { .. })), "not repeated for ever: {refused:?}");
     place.server().sql(place.database(), "DELETE FROM public.doomed");
     assert_eq!(patiently(|| store.load_app(&app("a"))).expect("there").versions.len(), 2);
 }
@@ -272,7 +272,7 @@ fn reads_whose_connection_ends_are_repeated_once_and_changes_are_not() {
 #[test]
 fn a_lock_is_waited_for_and_then_reported_busy() {
     let place = Place::new(Kind::Postgres);
-    let limits = Limits { busy_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits = StoreLimits { busy_timeout: Duration::from_millis(100), ..StoreLimits::default() };
     let store = place.open_with(limits);
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let hold = "BEGIN; SELECT generation FROM leafseal.store FOR UPDATE; SELECT pg_sleep(60)";
@@ -284,7 +284,7 @@ fn a_lock_is_waited_for_and_then_reported_busy() {
         let holders = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' AND state = 'active'
                        AND pid <> pg_backend_pid()";
         place.server().wait_until(holders, "1");
-        assert!(matches!(store.rotate(&app("a")), Err(Error::Busy)));
+        assert!(matches!(store.rotate(&app("a")), Err(StoreError::Busy)));
         assert!(store.load_app(&app("a")).expect("readers go on").is_some());
         store.generation().expect("and the poll");
         place.server().end_connections(place.database());
@@ -311,7 +311,7 @@ fn a_full_disk_is_reported_and_changes_nothing() {
             place.database(),
             &format!("CREATE CONSTRAINT TRIGGER full_disk {timing} FOR EACH ROW EXECUTE FUNCTION fill()"),
         );
-        assert!(matches!(store.rotate(&app("a")), Err(Error::Full)), "{timing}");
+        assert!(matches!(store.rotate(&app("a")), Err(StoreError::Full)), "{timing}");
         assert_eq!(store.generation().expect("read"), before);
         place.server().sql(place.database(), "DROP TRIGGER full_disk ON leafseal.key_pair");
     }
@@ -336,7 +336,7 @@ impl Load {
                 Ok(version) => {
                     assert!(self.acknowledged.lock().expect("no panic").insert(version.version), "given twice")
                 }
-                Err(Error::Unreachable { .. } | Error::Unconfirmed(_) | Error::Busy) => self.fail(),
+                Err(StoreError::Unreachable { .. } | StoreError::Unconfirmed(_) | StoreError::Busy) => self.fail(),
                 Err(other) => panic!("{other:?}"),
             }
         }
@@ -356,7 +356,7 @@ impl Load {
                     let versions = keys.expect("there").versions.iter().map(|version| version.version).collect();
                     assert!(acknowledged.is_subset(&versions), "lost: {:?}", acknowledged.difference(&versions));
                 }
-                Err(Error::Unreachable { .. }) => self.fail(),
+                Err(StoreError::Unreachable { .. }) => self.fail(),
                 Err(other) => panic!("{other:?}"),
             }
         }
@@ -377,7 +377,7 @@ impl Load {
 
 /// Runs `disturb` while two stores rotate and two read, and then opens every version.
 pub(crate) fn under_load(settings: &PostgresSettings, disturb: impl FnOnce(&Load)) {
-    let limits = Limits { version_count_max: 1_000_000, ..Limits::default() };
+    let limits = StoreLimits { version_count_max: 1_000_000, ..StoreLimits::default() };
     let open = || PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment(), limits).expect("opened");
     let stores = [open(), open()];
     stores[0].create_app(&app("a"), NewKeys::generated()).expect("made");
@@ -459,32 +459,32 @@ fn a_change_that_no_standby_confirms_is_not_reported_as_made() {
     let server = PostgresServer::start(Durability::Fast, &[]);
     let database = server.database();
     let settings = PostgresSettings { statement_timeout: Duration::from_millis(500), ..server.settings(&database) };
-    let limits = Limits { busy_timeout: Duration::from_millis(100), ..Limits::default() };
+    let limits = StoreLimits { busy_timeout: Duration::from_millis(100), ..StoreLimits::default() };
     let store = PostgresKeystore::open(&settings, OpenMode::CreateIfMissing, environment(), limits).expect("opened");
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     server.sql("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     server.reload();
     server.wait_until("SHOW synchronous_standby_names", "nobody");
     match store.rotate(&app("a")) {
-        Err(Error::Unconfirmed(reason)) => assert!(reason.contains("in time"), "{reason}"),
+        Err(StoreError::Unconfirmed(reason)) => assert!(reason.contains("in time"), "{reason}"),
         other => panic!("{other:?}"),
     }
     // Its lock is held until a standby confirms it.
-    assert!(matches!(patient(|| store.rotate(&app("a"))), Err(Error::Busy)));
+    assert!(matches!(patient(|| store.rotate(&app("a"))), Err(StoreError::Busy)));
     let waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     server.sql("postgres", &format!("SELECT pg_cancel_backend(pid) {waiting}"));
     // Somebody who cancels the wait makes the server report success.
     let cancelled = std::thread::scope(|scope| {
         let long = PostgresSettings { statement_timeout: Duration::from_secs(300), ..settings.clone() };
         let store =
-            PostgresKeystore::open(&long, OpenMode::Existing, environment(), Limits::default()).expect("opened");
+            PostgresKeystore::open(&long, OpenMode::Existing, environment(), StoreLimits::default()).expect("opened");
         let rotation = scope.spawn(move || store.rotate(&app("a")));
         server.wait_until(&format!("SELECT count(*) {waiting}"), "1");
         server.sql("postgres", &format!("SELECT pg_cancel_backend(pid) {waiting}"));
         rotation.join().expect("no panic")
     });
     match cancelled {
-        Err(Error::Unconfirmed(reason)) => assert!(reason.contains("stopped waiting"), "{reason}"),
+        Err(StoreError::Unconfirmed(reason)) => assert!(reason.contains("stopped waiting"), "{reason}"),
         other => panic!("{other:?}"),
     }
     server.sql("postgres", "ALTER SYSTEM RESET synchronous_standby_names");
@@ -514,7 +514,7 @@ fn a_server_that_hangs_is_given_up_and_found_again() {
     let place = Place::new(Kind::Postgres);
     let settings = place.server().settings(place.database());
     let settings = PostgresSettings { statement_timeout: Duration::from_millis(200), ..settings };
-    let limits = Limits { busy_timeout: Duration::from_millis(200), ..Limits::default() };
+    let limits = StoreLimits { busy_timeout: Duration::from_millis(200), ..StoreLimits::default() };
     let store = PostgresKeystore::open(&settings, OpenMode::CreateIfMissing, environment(), limits).expect("opened");
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let of_store = format!(
@@ -530,7 +530,7 @@ fn a_server_that_hangs_is_given_up_and_found_again() {
     let refused = store.generation();
     signal("-CONT");
     assert!(
-        matches!(&refused, Err(Error::Unreachable { reason, .. }) if reason.contains("not respond")),
+        matches!(&refused, Err(StoreError::Unreachable { reason, .. }) if reason.contains("not respond")),
         "{refused:?}"
     );
     patiently(|| store.rotate(&app("a")));

@@ -10,8 +10,8 @@ use crate::common::{
 };
 use leafseal_crypto::{Curve, PrivateKey, PublicKey, Secret};
 use leafseal_keystore::{
-    Apps, Counted, Environment, Error, KeyState, Limits, LocalRootKey, NewClient, NewKeys, OpenMode, Operation,
-    RoleName, Roles, RootKey, TrimmedVersion, VersionSummary,
+    Apps, Environment, KeyState, LimitedEntries, LocalRootKey, NewClient, NewKeys, OpenMode, Operation, RoleName,
+    Roles, RootKey, StoreError, StoreLimits, TrimmedVersion, VersionSummary,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -64,13 +64,13 @@ fn an_app_lives_through_rotation_and_reopening(place: &Place) {
 fn unknown_and_doubled_names_are_refused(place: &Place) {
     let store = place.open();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    assert!(matches!(store.create_app(&app("a"), NewKeys::generated()), Err(Error::AppExists(_))));
-    assert!(matches!(store.rotate(&app("b")), Err(Error::UnknownApp(_))));
-    assert!(matches!(store.disable_app(&app("b")), Err(Error::UnknownApp(_))));
-    assert!(matches!(store.disable_version(&app("b"), 1), Err(Error::UnknownApp(_))));
-    assert!(matches!(store.enable_version(&app("a"), 2), Err(Error::UnknownVersion { version: 2, .. })));
-    assert!(matches!(store.disable_version(&app("a"), 0), Err(Error::UnknownVersion { version: 0, .. })));
-    assert!(matches!(store.disable_client(&client("c")), Err(Error::UnknownClient(_))));
+    assert!(matches!(store.create_app(&app("a"), NewKeys::generated()), Err(StoreError::AppExists(_))));
+    assert!(matches!(store.rotate(&app("b")), Err(StoreError::UnknownApp(_))));
+    assert!(matches!(store.disable_app(&app("b")), Err(StoreError::UnknownApp(_))));
+    assert!(matches!(store.disable_version(&app("b"), 1), Err(StoreError::UnknownApp(_))));
+    assert!(matches!(store.enable_version(&app("a"), 2), Err(StoreError::UnknownVersion { version: 2, .. })));
+    assert!(matches!(store.disable_version(&app("a"), 0), Err(StoreError::UnknownVersion { version: 0, .. })));
+    assert!(matches!(store.disable_client(&client("c")), Err(StoreError::UnknownClient(_))));
     assert_eq!(store.app_summary(&app("b")).expect("read"), None);
     assert!(store.load_app(&app("b")).expect("read").is_none());
     assert_eq!(store.public_keys(&app("b")).expect("read"), None);
@@ -97,7 +97,7 @@ fn a_key_is_never_in_a_store_twice(place: &Place) {
     store.create_app(&app("a"), NewKeys::generated().with(key(Curve::P256, 1))).expect("made");
     let generation = store.generation().expect("read");
     let twice = store.add_version(&app("a"), NewKeys::generated().with(key(Curve::P256, 1)));
-    assert!(matches!(twice, Err(Error::KeyInUse { curve: Curve::P256, version: 1, .. })));
+    assert!(matches!(twice, Err(StoreError::KeyInUse { curve: Curve::P256, version: 1, .. })));
     let shared = store.create_app(&app("b"), NewKeys::generated().with(key(Curve::P256, 1)));
     assert_eq!(shared.expect_err("refused").to_string(), "this r1 key is already version 1 of app a");
     assert_eq!(store.app_summary(&app("b")).expect("read"), None, "nothing of the app is left");
@@ -125,13 +125,13 @@ fn the_sdk_test_keys_import_by_their_scalars(place: &Place) {
 fn disabled_versions_and_apps_say_so(place: &Place) {
     let store = place.open();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    assert!(matches!(store.disable_version(&app("a"), 1), Err(Error::LastActiveVersion { version: 1, .. })));
+    assert!(matches!(store.disable_version(&app("a"), 1), Err(StoreError::LastActiveVersion { version: 1, .. })));
     store.rotate(&app("a")).expect("rotated");
     store.rotate(&app("a")).expect("rotated");
     store.disable_version(&app("a"), 3).expect("disabled");
     store.disable_version(&app("a"), 3).expect("disabled again");
     store.disable_version(&app("a"), 1).expect("disabled");
-    assert!(matches!(store.disable_version(&app("a"), 2), Err(Error::LastActiveVersion { version: 2, .. })));
+    assert!(matches!(store.disable_version(&app("a"), 2), Err(StoreError::LastActiveVersion { version: 2, .. })));
     let keys = store.load_app(&app("a")).expect("read").expect("there");
     assert_eq!(keys.versions.len(), 1, "disabled versions stay encrypted");
     assert_eq!(keys.active_versions().map(|version| version.version).collect::<Vec<_>>(), [2]);
@@ -178,7 +178,7 @@ fn grants_are_kept_replaced_and_disabled(place: &Place) {
     let enabled = store.client(&client("billing")).expect("read").expect("there");
     assert!(enabled.allows(Operation::Encrypt, &app("later")) && !enabled.allows(Operation::Decrypt, &app("a")));
 
-    assert!(matches!(store.put_client(&grant("other", &["a", "none"])), Err(Error::UnknownApp(_))));
+    assert!(matches!(store.put_client(&grant("other", &["a", "none"])), Err(StoreError::UnknownApp(_))));
     let nothing = store.put_client(&grant("another", &[])).expect("put");
     assert_eq!(nothing.apps, Apps::Only(BTreeSet::new()));
     let names: Vec<_> = store.list_clients().expect("read").into_iter().map(|one| one.name).collect();
@@ -187,49 +187,49 @@ fn grants_are_kept_replaced_and_disabled(place: &Place) {
 }
 
 fn bounds_hold_and_say_which(place: &Place) {
-    let limits = Limits {
+    let limits = StoreLimits {
         app_count_max: 2,
         version_count_max: 3,
         client_count_max: 1,
         grant_entry_count_max: 1,
-        ..Limits::default()
+        ..StoreLimits::default()
     };
     let store = place.open_with(limits);
-    let count = |result: Result<(), Error>| match result {
-        Err(Error::TooMany { what, limit }) => Some((what, limit)),
+    let count = |result: Result<(), StoreError>| match result {
+        Err(StoreError::TooMany { what, limit }) => Some((what, limit)),
         _ => None,
     };
     store.create_app(&app("a"), NewKeys::generated()).expect("first");
     store.create_app(&app("b"), NewKeys::generated()).expect("last");
     let past = store.create_app(&app("c"), NewKeys::generated());
-    assert_eq!(count(past.map(drop)), Some((Counted::Apps, 2)));
+    assert_eq!(count(past.map(drop)), Some((LimitedEntries::Apps, 2)));
     store.rotate(&app("a")).expect("second");
     store.rotate(&app("a")).expect("last");
-    assert_eq!(count(store.rotate(&app("a")).map(drop)), Some((Counted::Versions, 3)));
+    assert_eq!(count(store.rotate(&app("a")).map(drop)), Some((LimitedEntries::Versions, 3)));
     store.rotate(&app("b")).expect("counted apart");
     store.put_client(&grant("c", &["a"])).expect("only");
     store.put_client(&grant("c", &["b"])).expect("replaced");
-    assert_eq!(count(store.put_client(&grant("d", &[])).map(drop)), Some((Counted::Clients, 1)));
+    assert_eq!(count(store.put_client(&grant("d", &[])).map(drop)), Some((LimitedEntries::Clients, 1)));
     let past = store.put_client(&grant("c", &["a", "b"]));
-    assert_eq!(count(past.map(drop)), Some((Counted::GrantEntries, 1)));
+    assert_eq!(count(past.map(drop)), Some((LimitedEntries::GrantEntries, 1)));
     assert_sound(&store);
 }
 
 /// The way out of the bound on versions: the keys of disabled versions are deleted, and nothing else is.
 fn trimmed_versions_are_gone_and_make_room(place: &Place) {
-    let store = place.open_with(Limits { version_count_max: 3, ..Limits::default() });
+    let store = place.open_with(StoreLimits { version_count_max: 3, ..StoreLimits::default() });
     let first = store.create_app(&app("a"), NewKeys::generated().with(key(Curve::P256, 1))).expect("made");
     store.rotate(&app("a")).expect("second");
     store.rotate(&app("a")).expect("third");
     let trim = |versions: &[u32]| store.trim_versions(&app("a"), &versions.iter().copied().collect());
-    assert!(matches!(trim(&[1]), Err(Error::ActiveVersion { version: 1, .. })));
+    assert!(matches!(trim(&[1]), Err(StoreError::ActiveVersion { version: 1, .. })));
     store.disable_version(&app("a"), 1).expect("disabled");
     assert!(store.rotate(&app("a")).is_err(), "a disabled version counts");
     let wrapped = || place.tamper(&place.as_hex("wrapped_private_key", "key_pair WHERE version = 1 AND curve = 'r1'"));
     let before = wrapped();
-    assert!(matches!(trim(&[1, 2]), Err(Error::ActiveVersion { version: 2, .. })), "all or none");
-    assert!(matches!(trim(&[1, 9]), Err(Error::UnknownVersion { version: 9, .. })));
-    assert!(matches!(store.trim_versions(&app("b"), &BTreeSet::from([1])), Err(Error::UnknownApp(_))));
+    assert!(matches!(trim(&[1, 2]), Err(StoreError::ActiveVersion { version: 2, .. })), "all or none");
+    assert!(matches!(trim(&[1, 9]), Err(StoreError::UnknownVersion { version: 9, .. })));
+    assert!(matches!(store.trim_versions(&app("b"), &BTreeSet::from([1])), Err(StoreError::UnknownApp(_))));
     assert_eq!(wrapped(), before, "nothing was changed");
     trim(&[]).expect("none");
     trim(&[1]).expect("trimmed");
@@ -237,8 +237,8 @@ fn trimmed_versions_are_gone_and_make_room(place: &Place) {
         let file = hex::encode_upper(fs::read(place.path()).expect("read"));
         assert!(before.len() > 64 && !file.contains(&before), "overwritten");
     }
-    assert!(matches!(trim(&[1]), Err(Error::TrimmedVersion { version: 1, .. })));
-    assert!(matches!(store.enable_version(&app("a"), 1), Err(Error::TrimmedVersion { version: 1, .. })));
+    assert!(matches!(trim(&[1]), Err(StoreError::TrimmedVersion { version: 1, .. })));
+    assert!(matches!(store.enable_version(&app("a"), 1), Err(StoreError::TrimmedVersion { version: 1, .. })));
     store.disable_version(&app("a"), 1).expect("no change");
     assert_sound(&store);
 
@@ -300,7 +300,7 @@ fn another_root_key_is_named_and_refused(place: &Place) {
     let other = LocalRootKey::generate(&mut rng());
     let (given, right) = (other.id(), environment().root_key.id());
     let environment = Environment { root_key: Box::new(other), ..environment() };
-    let refused = place.try_open(OpenMode::CreateIfMissing, environment, Limits::default());
+    let refused = place.try_open(OpenMode::CreateIfMissing, environment, StoreLimits::default());
     assert_eq!(
         refused.err().expect("refused").to_string(),
         format!("this store was made with root key {right}, the one given is {given}")
@@ -311,8 +311,8 @@ fn a_store_of_a_newer_schema_is_refused(place: &Place) {
     drop(place.open());
     // A newer schema may have dropped what this one uses.
     place.tamper("UPDATE store SET schema_version = 3; ALTER TABLE store DROP COLUMN root_key_id");
-    let refused = place.try_open(OpenMode::Existing, environment(), Limits::default());
-    assert!(matches!(refused, Err(Error::NewerSchema { found: 3, supported: 2 })));
+    let refused = place.try_open(OpenMode::Existing, environment(), StoreLimits::default());
+    assert!(matches!(refused, Err(StoreError::NewerSchema { found: 3, supported: 2 })));
 }
 
 fn threads_share_a_store(place: &Place) {

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use crate::common::{Kind, Place, Store, app, assert_sound, context, environment, key, on_both_databases};
 use leafseal_crypto::Curve;
-use leafseal_keystore::{AppKeys, Error, Fault, KeyFault, Keystore, Limits, NewKeys, OpenMode, SqliteKeystore};
+use leafseal_keystore::{
+    AppKeys, KeyFault, Keystore, NewKeys, OpenMode, SqliteKeystore, StoreError, StoreFault, StoreLimits,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -59,7 +61,7 @@ fn key_faults(store: &Store) -> Vec<(String, u32, Curve, KeyFault)> {
     faults
         .into_iter()
         .map(|fault| match fault {
-            Fault::Key { app, version, curve, fault } => (app.to_string(), version, curve, fault),
+            StoreFault::Key { app, version, curve, fault } => (app.to_string(), version, curve, fault),
             other => panic!("{other}"),
         })
         .collect()
@@ -68,7 +70,7 @@ fn key_faults(store: &Store) -> Vec<(String, u32, Curve, KeyFault)> {
 /// Asserts that app a does not load for the sake of an r1 key, with the reason `expected`.
 fn assert_damaged(store: &Store, expected: KeyFault) {
     match store.load_app(&app("a")) {
-        Err(Error::DamagedKey { app: found, curve: Curve::P256, fault, .. }) => {
+        Err(StoreError::DamagedKey { app: found, curve: Curve::P256, fault, .. }) => {
             assert_eq!((found, fault), (app("a"), expected));
         }
         other => panic!("{other:?}"),
@@ -129,7 +131,7 @@ fn a_public_key_that_was_slipped_in_is_never_handed_out(place: &Place) {
     for public in [off_curve.as_slice(), &[], &[0], &original.0[..64]] {
         set_pair(place, ROW, public, &original.1);
         assert_damaged(&store, KeyFault::PublicKey);
-        assert!(matches!(store.list_apps(), Err(Error::DamagedKey { .. })));
+        assert!(matches!(store.list_apps(), Err(StoreError::DamagedKey { .. })));
     }
     set_pair(place, ROW, &original.0, &original.1);
     assert_sound(&store);
@@ -145,9 +147,9 @@ fn missing_rows_are_found(place: &Place) {
     place.tamper(
         "DELETE FROM key_pair WHERE app = 'a' AND version = 1; DELETE FROM key_version WHERE app = 'a' AND version = 1",
     );
-    assert_eq!(store.check().expect("checked").faults, [Fault::Versions(app("a"))]);
+    assert_eq!(store.check().expect("checked").faults, [StoreFault::Versions(app("a"))]);
     place.tamper("DELETE FROM app WHERE name = 'b'");
-    assert!(matches!(store.check().expect("checked").faults[..], [Fault::Database(_), ..]));
+    assert!(matches!(store.check().expect("checked").faults[..], [StoreFault::Database(_), ..]));
 }
 
 fn rows_that_break_a_rule_are_refused(place: &Place) {
@@ -168,8 +170,8 @@ fn rows_that_break_a_rule_are_refused(place: &Place) {
     }
     drop(filled(place));
     place.tamper("DELETE FROM store");
-    let refused = place.try_open(OpenMode::Existing, environment(), Limits::default());
-    assert!(matches!(refused, Err(Error::Inconsistent(_))));
+    let refused = place.try_open(OpenMode::Existing, environment(), StoreLimits::default());
+    assert!(matches!(refused, Err(StoreError::Inconsistent(_))));
 }
 
 fn damage_to_a_disabled_version_harms_no_other_but_is_found(place: &Place) {
@@ -195,14 +197,14 @@ fn damage_to_a_disabled_version_harms_no_other_but_is_found(place: &Place) {
             Ok(fault) => assert_eq!(key_faults(&store), [("a".to_owned(), 1, Curve::P256, fault)]),
             Err(what) => assert_eq!(
                 store.check().expect("checked").faults,
-                [Fault::Unreadable(format!("the versions of app a cannot be read: {what}"))]
+                [StoreFault::Unreadable(format!("the versions of app a cannot be read: {what}"))]
             ),
         }
         match (store.enable_version(&app("a"), 1).expect_err(sql), expected) {
-            (Error::DamagedKey { version, curve, fault, .. }, Ok(expected)) => {
+            (StoreError::DamagedKey { version, curve, fault, .. }, Ok(expected)) => {
                 assert_eq!((version, curve, fault), (1, Curve::P256, expected));
             }
-            (Error::Inconsistent(what), Err(expected)) => assert_eq!(what, expected),
+            (StoreError::Inconsistent(what), Err(expected)) => assert_eq!(what, expected),
             (other, _) => panic!("{sql}: {other}"),
         }
         assert_eq!(store.public_keys(&app("a")).expect(sql).expect("there").version, 2, "as it was");
@@ -242,9 +244,9 @@ fn a_check_continues_after_an_unreadable_row(place: &Place) {
         place.tamper(sql);
         place.tamper("UPDATE key_pair SET wrapped_private_key = x'00' WHERE app = 'b' AND version = 1");
         let faults = place.open().check().expect("checked").faults;
-        let expected = Fault::Unreadable(format!("{unreadable} cannot be read: {what}"));
+        let expected = StoreFault::Unreadable(format!("{unreadable} cannot be read: {what}"));
         assert!(faults.contains(&expected), "{sql}: {faults:?}");
-        let of_b = faults.iter().filter(|fault| matches!(fault, Fault::Key { version: 1, .. })).count();
+        let of_b = faults.iter().filter(|fault| matches!(fault, StoreFault::Key { version: 1, .. })).count();
         // Without the apps there are no keys to check.
         assert_eq!(of_b, if unreadable == "the apps" { 0 } else { 2 }, "{sql}: {faults:?}");
     }
@@ -262,7 +264,7 @@ fn assert_only_right_keys(keys: &AppKeys, first: u32) {
 
 /// Opens the file as it is and reads everything: errors are fine, wrong keys and panics are not.
 fn look(path: &Path) {
-    let Ok(store) = SqliteKeystore::open(path, OpenMode::Existing, environment(), Limits::default()) else {
+    let Ok(store) = SqliteKeystore::open(path, OpenMode::Existing, environment(), StoreLimits::default()) else {
         return;
     };
     for (name, first) in [("a", 1), ("b", 3)] {

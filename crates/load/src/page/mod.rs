@@ -7,9 +7,9 @@ mod words;
 
 use crate::report::duration;
 use crate::result::{LoadResult, Percentiles, ResultSeries, samples_min};
-use numbers::{Place, count, failures, micros, number, quotient};
+use numbers::{NumberPath, count, failures, micros, number, quotient};
 use plots::{Mark, Palette, Plot, plots, short};
-use svg::{Frame, draw};
+use svg::{PlotArea, draw};
 
 /// Width and height of a drawing in pixels: alone or beside another on a wide screen or paper, and on a narrow screen.
 const ALONE: (u32, u32) = (1200, 460);
@@ -18,7 +18,7 @@ const NARROW: (u32, u32) = (420, 340);
 
 /// A result with its name.
 #[derive(Clone, Debug)]
-pub struct Named {
+pub struct NamedResult {
     /// Its name.
     pub name: String,
     /// Its result.
@@ -26,7 +26,7 @@ pub struct Named {
 }
 
 /// Renders the page; without results it is empty.
-pub fn page(title: &str, results: &[Named]) -> String {
+pub fn page(title: &str, results: &[NamedResult]) -> String {
     let all: Vec<&LoadResult> = results.iter().map(|named| &named.result).collect();
     let palette = Palette::new(&all);
     let mut body = format!("<h1>{}</h1>\n", escaped(title));
@@ -68,7 +68,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// The program, the machine and the settings of a run.
-fn about(index: usize, named: &Named) -> String {
+fn about(index: usize, named: &NamedResult) -> String {
     let result = &named.result;
     let head = &result.head;
     let commit = head.program.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
@@ -80,8 +80,8 @@ fn about(index: usize, named: &Named) -> String {
     };
     let cut =
         if result.ended == "finished" { "" } else { " The run was interrupted; these are the results until then." };
-    let whole = |path: &str, value: u64| count(&Place::here(path), value);
-    let seconds = number(&Place::here("elapsed_s"), result.elapsed_s, &result.elapsed_s.round().to_string());
+    let whole = |path: &str, value: u64| count(&NumberPath::here(path), value);
+    let seconds = number(&NumberPath::here("elapsed_s"), result.elapsed_s, &result.elapsed_s.round().to_string());
     let run = format!(
         "{}, seed {}, {seconds} seconds, {} requests. leafseal {} on {}, {} cores, Linux {}.{}",
         escaped(&result.scenario),
@@ -97,11 +97,11 @@ fn about(index: usize, named: &Named) -> String {
 }
 
 /// The most important figures: throughput, failures, and the latency of each kind of request.
-fn headline(index: usize, named: &Named) -> String {
+fn headline(index: usize, named: &NamedResult) -> String {
     let LoadResult { totals, series, .. } = &named.result;
     let failed: u64 = totals.errors.values().sum();
     let ended = totals.ok + failed;
-    let at = |path: &str| Place::here(path);
+    let at = |path: &str| NumberPath::here(path);
     let mut tiles = vec![(
         number(&at("totals.fields_per_s"), totals.fields_per_s, &short(totals.fields_per_s)),
         "fields per second".to_owned(),
@@ -125,7 +125,7 @@ fn headline(index: usize, named: &Named) -> String {
 }
 
 /// Sentences that compare the first result with another.
-fn comparison(results: &[Named], other: usize) -> String {
+fn comparison(results: &[NamedResult], other: usize) -> String {
     let (before, after) = (&results[0], &results[other]);
     let sentences = words::compared((0, &before.result), (other, &after.result));
     if sentences.is_empty() {
@@ -136,7 +136,7 @@ fn comparison(results: &[Named], other: usize) -> String {
     format!("<section class=\"words\"><h2>{}</h2>\n<ul>\n{items}</ul></section>\n", escaped(&heading))
 }
 
-fn figure(plot: &Plot, results: &[Named]) -> String {
+fn figure(plot: &Plot, results: &[NamedResult]) -> String {
     let legend: String = plot
         .legend
         .iter()
@@ -187,23 +187,27 @@ fn figure(plot: &Plot, results: &[Named]) -> String {
 /// Whether there is nothing to draw: an empty grid would look like a measurement.
 fn is_empty(layers: &[svg::Layer]) -> bool {
     let has_time = |layer: &svg::Layer| {
-        layer.points.iter().any(|(x, y)| x.is_finite() && (y.is_finite() || matches!(layer.form, svg::Form::Below(_))))
+        layer
+            .points
+            .iter()
+            .any(|(x, y)| x.is_finite() && (y.is_finite() || matches!(layer.form, svg::PointStyle::Below(_))))
     };
     !layers.iter().any(has_time)
 }
 
 fn drawing(plot: &Plot, layers: &[svg::Layer], size: (u32, u32)) -> String {
-    let image = draw(&Frame { x: plot.x, y: plot.y, rows: plot.rows, layers, size });
+    let image = draw(&PlotArea { x: plot.x, y: plot.y, rows: plot.rows, layers, size });
     image.replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", escaped(plot.title)), 1)
 }
 
 /// The tables of a result.
-fn figures(index: usize, named: &Named, palette: &Palette) -> String {
+fn figures(index: usize, named: &NamedResult, palette: &Palette) -> String {
     let result = &named.result;
     let totals = &result.totals;
     let users = totals.users;
-    let whole = |path: &str, value: u64| count(&Place::here(format!("totals.{path}")), value);
-    let per_second = |path: &str, value: f64, text: &str| number(&Place::here(format!("totals.{path}")), value, text);
+    let whole = |path: &str, value: u64| count(&NumberPath::here(format!("totals.{path}")), value);
+    let per_second =
+        |path: &str, value: f64, text: &str| number(&NumberPath::here(format!("totals.{path}")), value, text);
     let mut out =
         format!("<section data-result=\"{index}\">\n<h2>{}</h2>\n", escaped(&format!("Figures of {}", named.name)));
     let cells = [
@@ -249,7 +253,7 @@ fn left_out(place: usize, series: &ResultSeries) -> String {
         ("failures", "failures", series.failures.due_us.len() as u64, "errors", failures(series)),
     ];
     for (what, list, plotted, whole, of) in all.into_iter().filter(|(_, _, plotted, _, of)| plotted < of) {
-        let at = |rest: &str| Place::here(format!("series.{place}.{rest}"));
+        let at = |rest: &str| NumberPath::here(format!("series.{place}.{rest}"));
         let [plotted_count, of] = [count(&at(&format!("{list}.due_us.length")), plotted), count(&at(whole), of)];
         let why = if plotted == 0 { "the result does not record them individually" } else { "a sample by the seed" };
         let name = escaped(&series.name);
@@ -260,10 +264,10 @@ fn left_out(place: usize, series: &ResultSeries) -> String {
 
 fn error_counts(path: &str, errors: &std::collections::BTreeMap<String, u64>) -> String {
     if errors.is_empty() {
-        return count(&Place::here(path), 0);
+        return count(&NumberPath::here(path), 0);
     }
     let one = |(code, &value): (&String, &u64)| {
-        format!("{} {}", count(&Place::here(format!("{path}.{code}")), value), escaped(code))
+        format!("{} {}", count(&NumberPath::here(format!("{path}.{code}")), value), escaped(code))
     };
     errors.iter().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -278,8 +282,9 @@ fn name_of(series: &ResultSeries, colour: usize) -> String {
 /// Cells of the percentiles in `field`, computed from `samples` samples.
 fn latencies(field: &str, latencies: &Percentiles, samples: u64) -> [String; 5] {
     let &Percentiles { p50, p90, p99, p99_9, max } = latencies;
-    [("p50", 0.5, p50), ("p90", 0.9, p90), ("p99", 0.99, p99), ("p99_9", 0.999, p99_9), ("max", 0.0, max)]
-        .map(|(name, share, value)| carried(share, samples, || micros(&Place::here(format!("{field}.{name}")), value)))
+    [("p50", 0.5, p50), ("p90", 0.9, p90), ("p99", 0.99, p99), ("p99_9", 0.999, p99_9), ("max", 0.0, max)].map(
+        |(name, share, value)| carried(share, samples, || micros(&NumberPath::here(format!("{field}.{name}")), value)),
+    )
 }
 
 /// A percentile's cell, if there are enough samples for it.
@@ -292,7 +297,7 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     let path = |rest: &str| format!("series.{place}.{rest}");
     let mut cells = vec![
         name_of(series, colour),
-        count(&Place::here(path("ok")), series.ok),
+        count(&NumberPath::here(path("ok")), series.ok),
         error_counts(&path("errors"), &series.errors),
     ];
     if series.ok == 0 {
@@ -302,7 +307,7 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     cells.extend(latencies(&path("latency_us"), &series.latency_us, series.ok));
     let speeds = series.fields_per_s;
     let speed = |(name, share, value): (&str, f64, f64)| {
-        let cell = || number(&Place::here(path(&format!("fields_per_s.{name}"))), value, &short(value));
+        let cell = || number(&NumberPath::here(path(&format!("fields_per_s.{name}"))), value, &short(value));
         carried(share, series.ok, cell)
     };
     cells.extend([("p50", 0.5, speeds.p50), ("p10", 0.9, speeds.p10), ("p1", 0.99, speeds.p1)].map(speed));
@@ -312,7 +317,7 @@ fn row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
 /// The number of failed requests of a series, and how long callers waited for them.
 fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String> {
     let path = |rest: &str| format!("series.{place}.{rest}");
-    let mut cells = vec![name_of(series, colour), count(&Place::here(path("errors")), failures(series))];
+    let mut cells = vec![name_of(series, colour), count(&NumberPath::here(path("errors")), failures(series))];
     if series.failures.of == 0 {
         // Older results lack the durations.
         cells.extend(std::iter::repeat_n(NONE.to_owned(), 5));
@@ -325,10 +330,11 @@ fn failed_row(place: usize, series: &ResultSeries, colour: usize) -> Vec<String>
 /// CPU time, if known.
 fn cpu(result: &LoadResult) -> String {
     let nanoseconds = |path: &str, value: Option<f64>| {
-        let reported = |value| format!(", {} per field", number(&Place::here(path), value, &format!("{value:.0} ns")));
+        let reported =
+            |value| format!(", {} per field", number(&NumberPath::here(path), value, &format!("{value:.0} ns")));
         value.map(reported).unwrap_or_default()
     };
-    let seconds = |path: &str, value: f64| number(&Place::here(path), value, &duration(value));
+    let seconds = |path: &str, value: f64| number(&NumberPath::here(path), value, &duration(value));
     let mut parts = Vec::new();
     if let Some(load) = result.cpu.load_s {
         let per_field = nanoseconds("cpu.load_per_field_ns", result.cpu.load_per_field_ns);
@@ -372,9 +378,9 @@ mod tests {
 
     #[test]
     fn failed_requests_are_crossed_counted_and_timed() {
-        let without = page("t", &[Named { name: "n".to_owned(), result: example() }]);
+        let without = page("t", &[NamedResult { name: "n".to_owned(), result: example() }]);
         assert!(!without.contains("class=\"failures\"") && !without.contains("without a good answer"), "none failed");
-        let with = page("t", &[Named { name: "n".to_owned(), result: of(2, &[1_000_000, 2_000_000]) }]);
+        let with = page("t", &[NamedResult { name: "n".to_owned(), result: of(2, &[1_000_000, 2_000_000]) }]);
         assert_eq!(with.matches("class=\"failures\"").count(), 2, "on a wide and on a narrow screen");
         for cell in [
             "<i class=\"cross\">×</i>",
@@ -388,7 +394,8 @@ mod tests {
 
     #[test]
     fn requests_that_are_not_plotted_are_stated() {
-        let reported = |errors, kept: &[u64]| page("t", &[Named { name: "n".to_owned(), result: of(errors, kept) }]);
+        let reported =
+            |errors, kept: &[u64]| page("t", &[NamedResult { name: "n".to_owned(), result: of(errors, kept) }]);
         let text = |errors, kept, why: &str| {
             format!(
                 "\">{kept}</data> of <data data-path=\"series.0.errors\" value=\"{errors}\">{errors}</data> failures are plotted: {why}."

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::result::{IntervalRow, LoadResult, ResultSeries, ServerRow, samples_min};
 
-use super::svg::{Axis, COLOURS, Form, Layer};
+use super::svg::{Axis, COLOURS, Layer, PointStyle};
 
 /// A plot with a panel for each result.
 #[derive(Clone, Debug)]
@@ -174,13 +174,13 @@ fn answered(series: &ResultSeries, colour: usize) -> Layer {
     let pairs = series.requests.due_us.iter().zip(&series.requests.latency_us);
     let points = pairs.filter(|&(_, &latency)| latency > 0.0);
     let points = points.map(|(&due, &latency)| (due as f64 / 1e6, series.fields as f64 * 1e6 / latency)).collect();
-    Layer { colour, form: Form::Points, points }
+    Layer { colour, form: PointStyle::Points, points }
 }
 
 /// The due times of failed requests.
 fn failed(series: &ResultSeries, colour: usize, row: usize) -> Layer {
     let points = series.failures.due_us.iter().map(|&due| (due as f64 / 1e6, f64::NAN)).collect();
-    Layer { colour, form: Form::Below(row), points }
+    Layer { colour, form: PointStyle::Below(row), points }
 }
 
 /// Returns the quantile of a histogram at `share`, in microseconds.
@@ -206,7 +206,7 @@ fn latency(results: &[&LoadResult], palette: &Palette) -> Plot {
         let both = result.series.iter().enumerate().flat_map(|(index, series)| {
             let colour = palette.colour(series);
             let layer = |form, share| Layer { colour, form, points: line(index, share) };
-            [layer(Form::Line, TAIL), layer(Form::Thin, 0.5)]
+            [layer(PointStyle::Line, TAIL), layer(PointStyle::Thin, 0.5)]
         });
         both.collect()
     };
@@ -240,7 +240,7 @@ fn distribution(results: &[&LoadResult], palette: &Palette) -> Plot {
             // The reciprocal of the share of slower requests: a decade of it is a further nine.
             (total as f64 / (total - before) as f64, micros / 1e6)
         });
-        Layer { colour: palette.colour(series), form: Form::Line, points: points.collect() }
+        Layer { colour: palette.colour(series), form: PointStyle::Line, points: points.collect() }
     };
     let panels: Vec<Vec<Layer>> = results.iter().map(|result| result.series.iter().map(layer).collect()).collect();
     let most = panels.iter().flatten().flat_map(|layer| &layer.points).map(|(x, _)| *x).fold(10.0, f64::max);
@@ -272,7 +272,7 @@ fn over_time(result: &LoadResult, of: impl Fn(&IntervalRow) -> f64) -> Vec<(f64,
 
 fn throughput(results: &[&LoadResult]) -> Plot {
     let layers = |result: &&LoadResult| {
-        vec![Layer { colour: 0, form: Form::Line, points: over_time(result, |row| row.fields as f64) }]
+        vec![Layer { colour: 0, form: PointStyle::Line, points: over_time(result, |row| row.fields as f64) }]
     };
     let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
     Plot {
@@ -293,7 +293,7 @@ fn errors(results: &[&LoadResult]) -> Option<Plot> {
         return None;
     }
     let layers = |result: &&LoadResult| {
-        vec![Layer { colour: 5, form: Form::Line, points: over_time(result, |row| row.errors as f64) }]
+        vec![Layer { colour: 5, form: PointStyle::Line, points: over_time(result, |row| row.errors as f64) }]
     };
     let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
     Some(Plot {
@@ -314,7 +314,7 @@ fn seen(result: &LoadResult, of: impl Fn(&ServerRow) -> Option<f64>) -> Vec<(f64
 }
 
 /// A layer, if it has any points.
-fn if_any(colour: usize, form: Form, points: Vec<(f64, f64)>) -> Option<Layer> {
+fn if_any(colour: usize, form: PointStyle, points: Vec<(f64, f64)>) -> Option<Layer> {
     points.iter().any(|(_, y)| y.is_finite()).then_some(Layer { colour, form, points })
 }
 
@@ -325,7 +325,11 @@ fn server(results: &[&LoadResult]) -> Option<Plot> {
         let total = seen(result, |row| row.cores.map(|cores| cores.network + cores.workers + cores.other));
         let network = seen(result, |row| row.cores.map(|cores| cores.network));
         let busy = seen(result, |row| row.workers_busy);
-        let all = [if_any(4, Form::Line, total), if_any(2, Form::Thin, network), if_any(0, Form::Line, busy)];
+        let all = [
+            if_any(4, PointStyle::Line, total),
+            if_any(2, PointStyle::Thin, network),
+            if_any(0, PointStyle::Line, busy),
+        ];
         all.into_iter().flatten().collect()
     };
     let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
@@ -363,7 +367,8 @@ fn queue(results: &[&LoadResult]) -> Option<Plot> {
         let wait = |at: fn(&crate::result::QueueWait) -> Option<f64>| {
             seen(result, |row| row.queue_wait_us.as_ref().filter(|wait| wait.count > 0).and_then(at).map(|us| us / 1e6))
         };
-        let all = [if_any(5, Form::Line, wait(|wait| wait.p99)), if_any(1, Form::Thin, wait(|wait| wait.p50))];
+        let all =
+            [if_any(5, PointStyle::Line, wait(|wait| wait.p99)), if_any(1, PointStyle::Thin, wait(|wait| wait.p50))];
         all.into_iter().flatten().collect()
     };
     let panels: Vec<Vec<Layer>> = results.iter().map(layers).collect();
@@ -427,7 +432,7 @@ fn percentile(times: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{IntervalLatencies, Intervals, Requests};
+    use crate::result::{IntervalLatencies, Intervals, RecordedRequests};
 
     #[test]
     fn numbers_at_axes_are_short() {
@@ -444,7 +449,7 @@ mod tests {
     fn result(ok: [usize; 2], failed: [usize; 2]) -> LoadResult {
         let mut result = crate::page::tests::example();
         let one = |place: usize, fields: usize| {
-            let requests = |count: usize| Requests {
+            let requests = |count: usize| RecordedRequests {
                 of: count as u64,
                 due_us: (0..count as u64).map(|index| index * 1_000_000).collect(),
                 latency_us: vec![1000.0; count],
@@ -464,15 +469,15 @@ mod tests {
         let both = &plots(&[&good, &bad])[0];
         assert_eq!(both.rows.0, 2, "of the same height in both panels");
         assert!(both.legend.iter().any(|(mark, _)| *mark == Mark::Cross) && both.about.contains("cross"));
-        let large = Layer { colour: 5, form: Form::Points, points: vec![(0.0, 2e6), (1.0, 2e6), (2.0, 2e6)] };
+        let large = Layer { colour: 5, form: PointStyle::Points, points: vec![(0.0, 2e6), (1.0, 2e6), (2.0, 2e6)] };
         assert_eq!(both.panels[0][0], large);
         let seen =
             |layer: &Layer| (layer.colour, layer.form, layer.points.iter().map(|(x, _)| *x).collect::<Vec<f64>>());
         let expected = [
-            (5, Form::Points, vec![0.0]),
-            (5, Form::Below(1), vec![0.0, 1.0]),
-            (0, Form::Points, vec![]),
-            (0, Form::Below(0), vec![0.0, 1.0, 2.0, 3.0]),
+            (5, PointStyle::Points, vec![0.0]),
+            (5, PointStyle::Below(1), vec![0.0, 1.0]),
+            (0, PointStyle::Points, vec![]),
+            (0, PointStyle::Below(0), vec![0.0, 1.0, 2.0, 3.0]),
         ];
         assert_eq!(both.panels[1].iter().map(seen).collect::<Vec<_>>(), expected);
     }

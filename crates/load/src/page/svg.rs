@@ -58,14 +58,14 @@ pub(super) struct Layer {
     /// Index of its colour.
     pub colour: usize,
     /// How it is drawn.
-    pub form: Form,
+    pub form: PointStyle,
     /// Its points; NaN breaks a line.
     pub points: Vec<(f64, f64)>,
 }
 
 /// How points are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum PointStyle {
     /// Separate dots.
     Points,
     /// A line through them.
@@ -79,7 +79,7 @@ pub(super) enum Form {
 
 /// The drawing area of axes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame<'a> {
+pub(super) struct PlotArea<'a> {
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
@@ -92,7 +92,7 @@ pub(super) struct Frame<'a> {
     pub size: (u32, u32),
 }
 
-impl Frame<'_> {
+impl PlotArea<'_> {
     /// Height of all rows with their margins, in pixels.
     fn strip(&self) -> u32 {
         if self.rows.0 > 0 { (self.rows.0 as u32 + 1) * ROW } else { 0 }
@@ -108,7 +108,7 @@ impl Frame<'_> {
 }
 
 /// Draws a plot.
-pub(super) fn draw(frame: &Frame<'_>) -> String {
+pub(super) fn draw(frame: &PlotArea<'_>) -> String {
     let mut out = String::new();
     {
         let root = SVGBackend::with_string(&mut out, frame.size).into_drawing_area();
@@ -172,14 +172,14 @@ impl Ranged for Logarithmic {
 
 impl ValueFormatter<f64> for Logarithmic {}
 
-fn paint<X, Y>(root: &DrawingArea<SVGBackend<'_>, Shift>, xs: X, ys: Y, frame: &Frame<'_>)
+fn paint<X, Y>(root: &DrawingArea<SVGBackend<'_>, Shift>, xs: X, ys: Y, frame: &PlotArea<'_>)
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
-    let Frame { x, y, rows: (rows, name), layers, size: (width, height) } = *frame;
+    let PlotArea { x, y, rows: (rows, name), layers, size: (width, height) } = *frame;
     let mut builder = ChartBuilder::on(root);
     builder.margin(MARGIN).margin_right(RIGHT).x_label_area_size(BELOW).y_label_area_size(LEFT);
     let mut chart = builder.build_cartesian_2d(xs, ys).expect(IN_MEMORY);
@@ -210,8 +210,11 @@ where
     layers.iter().for_each(|layer| paint_layer(&mut chart, layer, frame));
 }
 
-fn paint_layer<X, Y>(chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>, layer: &Layer, frame: &Frame<'_>)
-where
+fn paint_layer<X, Y>(
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
+    layer: &Layer,
+    frame: &PlotArea<'_>,
+) where
     X: Ranged<ValueType = f64>,
     Y: Ranged<ValueType = f64>,
 {
@@ -219,19 +222,19 @@ where
     let (left, low) = (frame.x.min, frame.y.min);
     let is_inside = |&&(a, b): &&(f64, f64)| a.is_finite() && b.is_finite() && a >= left && b >= low;
     match layer.form {
-        Form::Points => {
+        PointStyle::Points => {
             let points = layer.points.iter().filter(is_inside);
             let dots = points.map(|&point| Circle::new(point, POINT, colour.filled()));
             chart.draw_series(dots).expect(IN_MEMORY);
         }
-        Form::Below(row) => {
+        PointStyle::Below(row) => {
             let height = frame.below((row as u32 + 1) * ROW);
             let times = layer.points.iter().map(|(a, _)| *a).filter(|a| a.is_finite() && *a >= left);
             let crosses = times.map(|time| Circle::new((time, height), CROSS, colour.filled()));
             chart.draw_series(crosses).expect(IN_MEMORY);
         }
-        Form::Line | Form::Thin => {
-            let style = colour.stroke_width(if layer.form == Form::Line { 2 } else { 1 });
+        PointStyle::Line | PointStyle::Thin => {
+            let style = colour.stroke_width(if layer.form == PointStyle::Line { 2 } else { 1 });
             for piece in layer.points.split(|(a, b)| !a.is_finite() || !b.is_finite()) {
                 let inside: Vec<(f64, f64)> = piece.iter().filter(is_inside).copied().collect();
                 if let [only] = inside[..] {
@@ -318,14 +321,14 @@ mod tests {
         marks.split('M').map(place).collect()
     }
 
-    fn frame(x: Axis, y: Axis, layers: &[Layer]) -> Frame<'_> {
-        Frame { x, y, rows: (0, ""), layers, size: (400, 300) }
+    fn frame(x: Axis, y: Axis, layers: &[Layer]) -> PlotArea<'_> {
+        PlotArea { x, y, rows: (0, ""), layers, size: (400, 300) }
     }
 
     #[test]
     fn no_label_is_written_twice() {
         let one_decade = Axis { min: 10.0, max: 100.0, ..AXIS };
-        let large = Frame { size: (1240, 600), ..frame(one_decade, Axis { label: "y", ..one_decade }, &[]) };
+        let large = PlotArea { size: (1240, 600), ..frame(one_decade, Axis { label: "y", ..one_decade }, &[]) };
         let svg = draw(&large);
         let texts: Vec<&str> =
             svg.split("<text ").skip(1).map(|text| text.split_once("</text>").expect("it ends").0).collect();
@@ -345,7 +348,7 @@ mod tests {
             assert_eq!(Logarithmic(min..max).ticks(most), expected, "{min} to {max}, {most} at most");
         }
         let axis = Axis { max: 1e4, ..AXIS };
-        let svg = draw(&Frame { size: (1200, 460), ..frame(axis, axis, &[]) });
+        let svg = draw(&PlotArea { size: (1200, 460), ..frame(axis, axis, &[]) });
         let gridlines = svg.lines().filter(|line| line.starts_with("<line") && line.contains("var(--grid)")).count();
         let labels = svg.split("<text ").skip(1).filter(|text| {
             text.split_once('\n').is_some_and(|(_, text)| text.starts_with(|c: char| c.is_ascii_digit()))
@@ -358,12 +361,12 @@ mod tests {
         let layers = [
             Layer {
                 colour: 0,
-                form: Form::Points,
+                form: PointStyle::Points,
                 points: vec![(10.0, 10.0), (10.0, 10.0), (100.0, 20.0), (f64::NAN, 1.0)],
             },
             Layer {
                 colour: 7,
-                form: Form::Line,
+                form: PointStyle::Line,
                 points: vec![(1.0, 1.0), (10.0, 10.0), (f64::NAN, 0.0), (100.0, 100.0)],
             },
         ];
@@ -384,7 +387,7 @@ mod tests {
     fn points_lie_where_the_axes_say() {
         let (width, height) = (f64::from(400 - LEFT - MARGIN - RIGHT), f64::from(300 - BELOW - 2 * MARGIN));
         let points = vec![(1.0, 1.0), (10.0, 100.0), (250.0, 31.0), (1000.0, 1000.0)];
-        let layers = [Layer { colour: 2, form: Form::Points, points: points.clone() }];
+        let layers = [Layer { colour: 2, form: PointStyle::Points, points: points.clone() }];
         for (x_is_log, y_is_log) in [(false, false), (false, true), (true, false), (true, true)] {
             let share = |value: f64, is_log: bool| if is_log { value.log10() / 3.0 } else { (value - 1.0) / 999.0 };
             let svg = draw(&frame(Axis { is_log: x_is_log, ..AXIS }, Axis { is_log: y_is_log, ..AXIS }, &layers));
@@ -403,13 +406,13 @@ mod tests {
     fn points_without_a_value_are_crosses_below_the_axis() {
         let times = vec![(10.0, f64::NAN), (500.0, 7.0)];
         let layers = [
-            Layer { colour: 0, form: Form::Points, points: vec![(10.0, 1.0)] },
-            Layer { colour: 0, form: Form::Below(0), points: times.clone() },
-            Layer { colour: 5, form: Form::Below(1), points: times },
+            Layer { colour: 0, form: PointStyle::Points, points: vec![(10.0, 1.0)] },
+            Layer { colour: 0, form: PointStyle::Below(0), points: times.clone() },
+            Layer { colour: 5, form: PointStyle::Below(1), points: times },
         ];
         for is_log in [true, false] {
             let y = Axis { is_log, ..AXIS };
-            let svg = draw(&Frame { rows: (2, "failed"), ..frame(AXIS, y, &layers) });
+            let svg = draw(&PlotArea { rows: (2, "failed"), ..frame(AXIS, y, &layers) });
             assert!(svg.contains("\nfailed\n"), "{svg}");
             let ([(_, low)], bottom) =
                 (places(&svg, "points", 0)[..].try_into().expect("a point"), 300 - BELOW - MARGIN);

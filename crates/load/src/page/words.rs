@@ -3,7 +3,7 @@
 use crate::result::{LoadResult, ResultSeries, samples_min};
 
 use super::escaped;
-use super::numbers::{Place, count, failures, micros, number, quotient};
+use super::numbers::{NumberPath, count, failures, micros, number, quotient};
 use super::plots::short;
 
 /// Ratios in this range count as equal.
@@ -22,30 +22,30 @@ struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    fn at(&self, path: impl Into<String>) -> Place {
-        Place { result: Some(self.index), path: path.into() }
+    fn at(&self, path: impl Into<String>) -> NumberPath {
+        NumberPath { result: Some(self.index), path: path.into() }
     }
 
     /// The series of this result with the same requests.
-    fn part(self, like: &ResultSeries) -> Option<Part<'a>> {
+    fn part(self, like: &ResultSeries) -> Option<SeriesPart<'a>> {
         let key = |series: &ResultSeries| (series.name.clone(), series.operation.clone(), series.fields);
         let place = self.result.series.iter().position(|series| key(series) == key(like))?;
-        Some(Part { side: self, place, series: &self.result.series[place] })
+        Some(SeriesPart { side: self, place, series: &self.result.series[place] })
     }
 }
 
 /// A series of one side.
 #[derive(Clone, Copy, Debug)]
-struct Part<'a> {
+struct SeriesPart<'a> {
     side: Side<'a>,
     /// Its index among the series.
     place: usize,
     series: &'a ResultSeries,
 }
 
-impl Part<'_> {
+impl SeriesPart<'_> {
     /// The JSON paths of fields of the series.
-    fn at(&self, fields: &[&str]) -> Place {
+    fn at(&self, fields: &[&str]) -> NumberPath {
         let paths: Vec<String> = fields.iter().map(|field| format!("series.{}.{field}", self.place)).collect();
         self.side.at(paths.join(" "))
     }
@@ -144,7 +144,7 @@ fn skipped(sides: [Side<'_>; 2]) -> Option<String> {
     Some(format!("Users skipped at the limit on concurrent users: {}.", counts.join(", ")))
 }
 
-fn compared_series(parts: [Part<'_>; 2]) -> Option<String> {
+fn compared_series(parts: [SeriesPart<'_>; 2]) -> Option<String> {
     let [one, other] = parts;
     if parts.iter().any(|part| part.ended() == 0) {
         return None;
@@ -169,7 +169,7 @@ fn compared_series(parts: [Part<'_>; 2]) -> Option<String> {
             ratio_of(parts)
         ),
         rare => {
-            let text = |part: Part<'_>, is_rare, time| {
+            let text = |part: SeriesPart<'_>, is_rare, time| {
                 let what = if is_rare { "the slowest of" } else { "p99 of" };
                 format!("{what} {}: {time} {}", part.ok(), part.side.when)
             };
@@ -184,16 +184,17 @@ fn compared_series(parts: [Part<'_>; 2]) -> Option<String> {
 }
 
 /// The ratio of the two latencies.
-fn ratio_of(parts: [Part<'_>; 2]) -> String {
-    let latency = |part: Part<'_>| (part.at(&[part.latency().0]), part.latency().1);
+fn ratio_of(parts: [SeriesPart<'_>; 2]) -> String {
+    let latency = |part: SeriesPart<'_>| (part.at(&[part.latency().0]), part.latency().1);
     ratio_html(parts.map(latency), "as long", "shorter")
 }
 
 /// The share of requests that the latencies omit, if it rose.
-fn rise(parts: [Part<'_>; 2]) -> String {
+fn rise(parts: [SeriesPart<'_>; 2]) -> String {
     let [one, other] = parts;
     // Compared as whole numbers, so that rounding cannot look like a rise.
-    let weighted = |part: Part<'_>, by: Part<'_>| u128::from(failures(part.series)) * u128::from(by.ended());
+    let weighted =
+        |part: SeriesPart<'_>, by: SeriesPart<'_>| u128::from(failures(part.series)) * u128::from(by.ended());
     if weighted(other, one) <= weighted(one, other) {
         return String::new();
     }
@@ -213,7 +214,7 @@ fn throughput(sides: [Side<'_>; 2]) -> Option<String> {
 }
 
 /// The ratio of the second number to the first, with their JSON paths.
-fn ratio_html([(before, was), (after, is)]: [(Place, f64); 2], more: &str, less: &str) -> String {
+fn ratio_html([(before, was), (after, is)]: [(NumberPath, f64); 2], more: &str, less: &str) -> String {
     let words = ratio(was, is, more, less);
     if was > 0.0 { quotient(&after, &before, is / was, &words) } else { words }
 }

@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 
 use super::{Provenance, duration, micros, tenths, thousandths};
-use crate::arrivals::Process;
-use crate::table::{Figures, Loop, Plan, Row};
+use crate::arrivals::ArrivalProcess;
+use crate::table::{Loop, RowFigures, TablePlan, TableRow};
 
 /// The table as JSON.
-pub fn table_json(plan: &Plan, rows: &[Row], provenance: &Provenance) -> Value {
+pub fn table_json(plan: &TablePlan, rows: &[TableRow], provenance: &Provenance) -> Value {
     let mut report = provenance.json("table");
     let (model, rate) = match plan.model {
         Loop::Closed => ("closed", None),
-        Loop::Open { rate, process: Process::Even } => ("open, even", Some(rate)),
-        Loop::Open { rate, process: Process::Poisson } => ("open, poisson", Some(rate)),
+        Loop::Open { rate, process: ArrivalProcess::Even } => ("open, even", Some(rate)),
+        Loop::Open { rate, process: ArrivalProcess::Poisson } => ("open, poisson", Some(rate)),
     };
     report["settings"] = json!({
         "field_size": plan.field_size,
@@ -28,7 +28,7 @@ pub fn table_json(plan: &Plan, rows: &[Row], provenance: &Provenance) -> Value {
     report
 }
 
-fn row_json(row: &Row) -> Value {
+fn row_json(row: &TableRow) -> Value {
     let figures = row.figures();
     let [p50, p90, p99] = figures.percentiles.map(micros);
     json!({
@@ -58,7 +58,7 @@ fn row_json(row: &Row) -> Value {
 }
 
 /// The table for a terminal.
-pub fn table_text(plan: &Plan, rows: &[Row], provenance: &Provenance) -> String {
+pub fn table_text(plan: &TablePlan, rows: &[TableRow], provenance: &Provenance) -> String {
     let mut out = provenance.text();
     let model = match plan.model {
         Loop::Closed => format!("{} connections with {} requests in flight each", plan.connections, plan.in_flight),
@@ -88,8 +88,8 @@ const HEADS: [&str; 2] = [
     "fields operation    keying   fields/s requests/s       p50       p90       p99       max   a request    a field  net work   ±",
 ];
 
-fn row_text(row: &Row) -> String {
-    let Figures { fields_per_s, requests_per_s, percentiles, max, cpu, spread, load_per_request: _ } = row.figures();
+fn row_text(row: &TableRow) -> String {
+    let RowFigures { fields_per_s, requests_per_s, percentiles, max, cpu, spread, load_per_request: _ } = row.figures();
     let [p50, p90, p99] = percentiles.map(duration);
     let (operation, curve, keying) = (row.operation.as_str(), row.content.curve.as_str(), row.content.keying.as_str());
     let cpu = cpu.map_or_else(

@@ -2,11 +2,11 @@
 
 use super::*;
 
-impl Requests {
-    pub(super) fn new(sample: &Sample) -> Self {
+impl RecordedRequests {
+    pub(super) fn new(sample: &ReservoirSample) -> Self {
         let of = sample.seen();
         let kept = sample.clone().into_sorted();
-        Requests {
+        RecordedRequests {
             of,
             due_us: kept.iter().map(|request| request.due_us).collect(),
             latency_us: kept.iter().map(|request| rounded(request.latency_ns as f64 / 1000.0, 10.0)).collect(),
@@ -63,16 +63,16 @@ pub(super) fn micros(time: Duration) -> f64 {
 }
 
 /// The time that rates cover.
-pub(super) fn measured(script: &Script, outcome: &Outcome) -> Duration {
+pub(super) fn measured(script: &Script, outcome: &RunOutcome) -> Duration {
     let end: Duration = script.phases.iter().map(|phase| phase.duration).sum();
     match outcome.ended {
-        Ended::Finished => outcome.record.last_answer.max(end),
-        Ended::Interrupted => outcome.elapsed.min(outcome.record.last_answer.max(end)),
+        RunEnd::Finished => outcome.record.last_answer.max(end),
+        RunEnd::Interrupted => outcome.elapsed.min(outcome.record.last_answer.max(end)),
     }
 }
 
 pub(super) fn phases(script: &Script) -> Vec<ResultPhase> {
-    let row = |(phase, stretch): (&crate::scenario::Phase, crate::run::Stretch)| {
+    let row = |(phase, stretch): (&crate::scenario::ScenarioPhase, crate::run::TimedPhase)| {
         let (rates, connections) = match phase.load {
             PhaseLoad::Open { from, to, .. } => (Some((from, to)), None),
             PhaseLoad::Closed { connections } => (None, Some(connections)),
@@ -90,7 +90,7 @@ pub(super) fn phases(script: &Script) -> Vec<ResultPhase> {
     script.phases.iter().zip(stretches(&script.phases)).map(row).collect()
 }
 
-pub(super) fn scenarios(script: &Script, outcome: &Outcome) -> Vec<ResultScenario> {
+pub(super) fn scenarios(script: &Script, outcome: &RunOutcome) -> Vec<ResultScenario> {
     let all = script.scenarios.iter().zip(&outcome.record.users);
     let row = |(scenario, &users): (&crate::scenario::Scenario, &UserCounts)| ResultScenario {
         name: scenario.name.clone(),
@@ -100,7 +100,7 @@ pub(super) fn scenarios(script: &Script, outcome: &Outcome) -> Vec<ResultScenari
     all.map(row).collect()
 }
 
-pub(super) fn series(script: &Script, outcome: &Outcome) -> Vec<ResultSeries> {
+pub(super) fn series(script: &Script, outcome: &RunOutcome) -> Vec<ResultSeries> {
     let all = &outcome.record.series;
     let row = |series: &crate::run::Series| {
         let (scenario, kind) = (&script.scenarios[series.id.scenario], &script.kinds[series.id.kind]);
@@ -125,15 +125,15 @@ pub(super) fn series(script: &Script, outcome: &Outcome) -> Vec<ResultSeries> {
             latency_us,
             fields_per_s: Speeds { p50: speed(latency_us.p50), p10: speed(latency_us.p90), p1: speed(latency_us.p99) },
             histogram: series.latencies.recorded().map(|(time, count)| (micros(time), count)).collect(),
-            requests: Requests::new(&series.sample),
+            requests: RecordedRequests::new(&series.sample),
             failure_latency_us: (&series.failure_latencies).into(),
-            failures: Requests::new(&series.failure_sample),
+            failures: RecordedRequests::new(&series.failure_sample),
         }
     };
     all.iter().map(row).collect()
 }
 
-pub(super) fn intervals(outcome: &Outcome) -> Intervals {
+pub(super) fn intervals(outcome: &RunOutcome) -> Intervals {
     let record = &outcome.record;
     let row = |interval: &crate::run::Interval| IntervalRow {
         due: interval.due,

@@ -1,6 +1,6 @@
 //! Runs a scenario: users arrive, send requests and pause as it specifies, and every request is measured.
 //!
-//! Everything runs on one thread: the connections, each with its users ([`users`]) and a timer, and one [`Record`]. Before the first
+//! Everything runs on one thread: the connections, each with its users ([`users`]) and a timer, and one [`RunRecord`]. Before the first
 //! phase each request is encoded and sent once, so that a wrong key or a missing permission is detected before anything is measured.
 
 mod record;
@@ -19,33 +19,33 @@ use leafseal_client::{ClientError, EncryptOptions};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::accounting::{Cpu, Process as SystemProcess};
-use crate::arrivals::Process;
-use crate::driver::{Stream, answer_size, ask};
+use crate::accounting::{Cpu, ProcessAccount as SystemProcess};
+use crate::arrivals::ArrivalProcess;
+use crate::driver::{LoadStream, answer_size, ask};
 use crate::error::LoadError;
 use crate::latencies::Latencies;
 use crate::material;
-use crate::scenario::{Kind, PhaseLoad, Script};
-pub use record::{Interval, Record, Series, SeriesId, Users as UserCounts};
-pub use sample::{Request, Sample};
-pub use schedule::{Arrival, Draw, Schedule, Stretch, stretches};
-use server::Watcher;
-pub use server::{Observed, ServerPoint};
+use crate::scenario::{PhaseLoad, RequestKind, Script};
+pub use record::{Interval, RunRecord, Series, SeriesId, Users as UserCounts};
+pub use sample::{FinishedRequest, ReservoirSample};
+pub use schedule::{Draw, Schedule, TimedPhase, UserArrival, stretches};
+use server::EngineWatcher;
+pub use server::{ObservedEngine, ServerPoint};
 pub use users::CANCELLED;
-use users::{Source, Users};
+use users::{UserSource, Users};
 
 /// Interval of live figures.
 const TICK: Duration = Duration::from_millis(250);
 
 /// How a script is run.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RunSettings {
     /// The seed of arrivals, draws, values and samples.
     pub seed: u64,
     /// The environment with which the script was read, for the result.
     pub environment: Option<String>,
     /// Overrides how the intervals between arrivals vary.
-    pub process: Option<Process>,
+    pub process: Option<ArrivalProcess>,
     /// Maximum requests recorded individually in the result; above that, a seeded random sample.
     pub requests_max: usize,
     /// Maximum number of concurrent users in total; users above that are skipped and counted.
@@ -54,9 +54,9 @@ pub struct Settings {
     pub answer_timeout: Duration,
 }
 
-impl Default for Settings {
+impl Default for RunSettings {
     fn default() -> Self {
-        Settings {
+        RunSettings {
             seed: 1,
             environment: None,
             process: None,
@@ -70,7 +70,7 @@ impl Default for Settings {
 /// Opens connections to the tested server.
 pub trait Connect: 'static {
     /// The transport of connections.
-    type Stream: Stream;
+    type Stream: LoadStream;
 
     /// Opens a connection.
     fn connect(&self) -> impl Future<Output = Result<RawConnection<Self::Stream>, ClientError>>;
@@ -86,7 +86,7 @@ impl Connect for RawConnector {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     /// All phases are over, and all requests are answered or timed out.
     Finished,
     /// It was stopped.
@@ -95,15 +95,15 @@ pub enum Ended {
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The recorded measurements.
-    pub record: Record,
+    pub record: RunRecord,
     /// Its start.
     pub began: SystemTime,
     /// Duration until the last answer, or until the wait for missing answers timed out.
     pub elapsed: Duration,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: RunEnd,
     /// Requests in flight when it was stopped.
     pub unfinished: u64,
     /// CPU time of this process, if the system reports it.
@@ -116,7 +116,7 @@ pub struct Outcome {
 
 /// The state of a run.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct RunSnapshot {
     /// Time since the start.
     pub elapsed: Duration,
     /// The current phase; `None` after the last one.
@@ -134,7 +134,7 @@ pub struct Snapshot {
 }
 
 /// An encoded request of one kind.
-struct Prepared {
+struct PreparedRequest {
     request: EncodedRequest,
     /// Bytes of an answer without its id.
     answer_size: usize,
@@ -142,8 +142,8 @@ struct Prepared {
     values: Vec<String>,
 }
 
-impl Prepared {
-    fn check(&self, answer: &[u8], kind: &Kind) -> Result<(), LoadError> {
+impl PreparedRequest {
+    fn check(&self, answer: &[u8], kind: &RequestKind) -> Result<(), LoadError> {
         if kind.decrypt {
             material::check(answer, &self.values)
         } else {
@@ -153,10 +153,10 @@ impl Prepared {
 }
 
 /// The state that all connections of a run share.
-struct Shared {
+struct SharedRun {
     script: Script,
-    prepared: Vec<Prepared>,
-    record: RefCell<Record>,
+    prepared: Vec<PreparedRequest>,
+    record: RefCell<RunRecord>,
     /// The index of each series in the record.
     places: HashMap<SeriesId, usize>,
     began: Cell<Instant>,
@@ -167,7 +167,7 @@ struct Shared {
     users_max: Vec<usize>,
 }
 
-impl Shared {
+impl SharedRun {
     fn now(&self) -> Duration {
         self.began.get().elapsed()
     }
@@ -185,23 +185,23 @@ impl Shared {
 /// requests are counted.
 pub async fn run<C: Connect>(
     script: Script,
-    settings: &Settings,
+    settings: &RunSettings,
     connect: C,
-    observed: &Observed,
+    observed: &ObservedEngine,
     stop: watch::Receiver<bool>,
-    progress: impl FnMut(&Snapshot),
-) -> Result<Outcome, LoadError> {
+    progress: impl FnMut(&RunSnapshot),
+) -> Result<RunOutcome, LoadError> {
     LocalSet::new().run_until(run_here(script, settings, Rc::new(connect), observed, stop, progress)).await
 }
 
 async fn run_here<C: Connect>(
     script: Script,
-    settings: &Settings,
+    settings: &RunSettings,
     connect: Rc<C>,
-    observed: &Observed,
+    observed: &ObservedEngine,
     mut stop: watch::Receiver<bool>,
-    mut progress: impl FnMut(&Snapshot),
-) -> Result<Outcome, LoadError> {
+    mut progress: impl FnMut(&RunSnapshot),
+) -> Result<RunOutcome, LoadError> {
     let mut first = connect.connect().await?;
     let mut prepared = Vec::new();
     for kind in &script.kinds {
@@ -209,8 +209,8 @@ async fn run_here<C: Connect>(
     }
     let stretches = stretches(&script.phases);
     let end = stretches.last().map_or(Duration::ZERO, |stretch| stretch.end);
-    let record = Record::new(&script, end, settings.requests_max, settings.seed);
-    let shared = Rc::new(Shared {
+    let record = RunRecord::new(&script, end, settings.requests_max, settings.seed);
+    let shared = Rc::new(SharedRun {
         places: record.series.iter().enumerate().map(|(place, series)| (series.id, place)).collect(),
         record: RefCell::new(record),
         prepared,
@@ -232,7 +232,7 @@ async fn run_here<C: Connect>(
     }
     let cpu = |process: &SystemProcess| process.cpu().ok();
     let own = SystemProcess::new(std::process::id());
-    let mut watcher = Watcher::new(observed).await?;
+    let mut watcher = EngineWatcher::new(observed).await?;
     let own_before = cpu(&own);
     let (began, began_at) = (SystemTime::now(), Instant::now());
     shared.began.set(began_at);
@@ -247,12 +247,12 @@ async fn run_here<C: Connect>(
     let elapsed = shared.now();
     let load_cpu = cpu(&own).zip(own_before).map(|(after, before)| after.since(&before).total());
     let (server, server_cpu) = watcher.finish(began_at, interval).await;
-    let ended = if *stop.borrow_and_update() { Ended::Interrupted } else { Ended::Finished };
+    let ended = if *stop.borrow_and_update() { RunEnd::Interrupted } else { RunEnd::Finished };
     let record = shared.record.borrow().clone();
-    Ok(Outcome { record, began, elapsed, ended, unfinished, load_cpu, server, server_cpu })
+    Ok(RunOutcome { record, began, elapsed, ended, unfinished, load_cpu, server, server_cpu })
 }
 
-fn users_max(load: PhaseLoad, settings: &Settings) -> usize {
+fn users_max(load: PhaseLoad, settings: &RunSettings) -> usize {
     match load {
         PhaseLoad::Open { users_max: Some(max), .. } => max.min(settings.users_max),
         PhaseLoad::Open { .. } | PhaseLoad::Closed { .. } | PhaseLoad::Pause => settings.users_max,
@@ -260,7 +260,7 @@ fn users_max(load: PhaseLoad, settings: &Settings) -> usize {
 }
 
 /// The sources of each connection: those of open phases first, then those of closed ones.
-fn sources(script: &Script, settings: &Settings, stretches: &[Stretch]) -> Vec<Source> {
+fn sources(script: &Script, settings: &RunSettings, stretches: &[TimedPhase]) -> Vec<UserSource> {
     let is_open = stretches.iter().any(|stretch| matches!(stretch.load, PhaseLoad::Open { .. }));
     let has_open = is_open || script.scenarios.iter().any(|scenario| scenario.every.is_some());
     let closed = stretches.iter().map(|stretch| match stretch.load {
@@ -274,10 +274,10 @@ fn sources(script: &Script, settings: &Settings, stretches: &[Stretch]) -> Vec<S
         false => usize::from(closed == 0),
     };
     let schedule = Schedule::new(&script.phases, &script.scenarios, settings.process, settings.seed);
-    let mut sources: Vec<Source> = (0..open).map(|place| Source::open(schedule.clone(), place, open)).collect();
+    let mut sources: Vec<UserSource> = (0..open).map(|place| UserSource::open(schedule.clone(), place, open)).collect();
     sources.extend((0..closed).map(|place| {
         let seed = settings.seed.wrapping_add(1 + place as u64);
-        Source::closed(stretches, place, Draw::new(&script.scenarios, seed))
+        UserSource::closed(stretches, place, Draw::new(&script.scenarios, seed))
     }));
     sources
 }
@@ -292,13 +292,13 @@ async fn joined(drivers: &mut JoinSet<Result<u64, LoadError>>) -> Result<u64, Lo
 }
 
 /// Calls `progress` with the state at each tick, forever.
-async fn report_progress(shared: &Shared, stretches: &[Stretch], progress: &mut impl FnMut(&Snapshot)) {
+async fn report_progress(shared: &SharedRun, stretches: &[TimedPhase], progress: &mut impl FnMut(&RunSnapshot)) {
     loop {
         tokio::time::sleep(TICK).await;
         let elapsed = shared.now();
         let snapshot = {
             let mut record = shared.record.borrow_mut();
-            Snapshot {
+            RunSnapshot {
                 elapsed,
                 phase: stretches.iter().position(|stretch| elapsed < stretch.end),
                 sent: record.sent,
@@ -313,17 +313,21 @@ async fn report_progress(shared: &Shared, stretches: &[Stretch], progress: &mut 
 }
 
 /// Encodes the requests of a kind and sends one to learn the expected answer.
-async fn prepare<S: Stream>(connection: &mut RawConnection<S>, kind: &Kind, seed: u64) -> Result<Prepared, LoadError> {
+async fn prepare<S: LoadStream>(
+    connection: &mut RawConnection<S>,
+    kind: &RequestKind,
+    seed: u64,
+) -> Result<PreparedRequest, LoadError> {
     let values = material::values_of(kind.fields, kind.field_size, seed);
     let options = EncryptOptions { curve: kind.curve, keying: kind.keying, ..EncryptOptions::new(&kind.app) };
     let request = material::to_encrypt(&options, &values);
     let (answer, _) = ask(connection, &request).await?;
     if !kind.decrypt {
         material::check_envelopes(&answer, kind.fields)?;
-        return Ok(Prepared { request, answer_size: answer_size(&answer, 0), values: Vec::new() });
+        return Ok(PreparedRequest { request, answer_size: answer_size(&answer, 0), values: Vec::new() });
     }
     let request = material::to_decrypt(&kind.app, &answer)?;
     let (answer, _) = ask(connection, &request).await?;
     material::check(&answer, &values)?;
-    Ok(Prepared { request, answer_size: answer_size(&answer, 0), values })
+    Ok(PreparedRequest { request, answer_size: answer_size(&answer, 0), values })
 }

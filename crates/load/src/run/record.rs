@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::sample::{Request, Sample};
+use super::sample::{FinishedRequest, ReservoirSample};
 use crate::latencies::Latencies;
-use crate::scenario::{Script, Step};
+use crate::scenario::{FlowStep, Script};
 
 /// The shortest interval for which figures are kept.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ pub(super) fn series(script: &Script) -> Vec<SeriesId> {
     let mut all = Vec::new();
     for (scenario, of) in script.scenarios.iter().enumerate() {
         for step in of.flow.steps() {
-            if let Step::Send(kind) = *step
+            if let FlowStep::Send(kind) = *step
                 && !all.contains(&SeriesId { scenario, kind })
             {
                 all.push(SeriesId { scenario, kind });
@@ -58,11 +58,11 @@ pub struct Series {
     /// Other results of requests, by code.
     pub errors: BTreeMap<String, u64>,
     /// A sample of the successful requests.
-    pub sample: Sample,
+    pub sample: ReservoirSample,
     /// Time from due to end of requests that failed, were cancelled or timed out.
     pub failure_latencies: Latencies,
     /// A sample of these requests. Together with `sample` it stays within the quota of the series.
-    pub failure_sample: Sample,
+    pub failure_sample: ReservoirSample,
 }
 
 impl Series {
@@ -72,14 +72,14 @@ impl Series {
             id,
             latencies: Latencies::default(),
             errors: BTreeMap::new(),
-            sample: Sample::new(quota, seed),
+            sample: ReservoirSample::new(quota, seed),
             failure_latencies: Latencies::default(),
-            failure_sample: Sample::new(quota.div_ceil(FAILURES_SHARE), seed ^ FAILURES_SALT),
+            failure_sample: ReservoirSample::new(quota.div_ceil(FAILURES_SHARE), seed ^ FAILURES_SALT),
         }
     }
 
     /// Records a failed request. Its slot is taken from the quota of successful ones.
-    fn keep_failure(&mut self, request: Request) {
+    fn keep_failure(&mut self, request: FinishedRequest) {
         let before = self.failure_sample.kept();
         self.failure_sample.add(request);
         if self.failure_sample.kept() > before {
@@ -118,7 +118,7 @@ pub struct Users {
 
 /// All measurements.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct RunRecord {
     /// By series.
     pub series: Vec<Series>,
     /// By time.
@@ -138,7 +138,7 @@ pub struct Record {
     fields: Vec<usize>,
 }
 
-impl Record {
+impl RunRecord {
     /// Creates the record of a script that takes `duration`, with up to `requests_max` requests recorded individually.
     pub fn new(script: &Script, duration: Duration, requests_max: usize, seed: u64) -> Self {
         let ids = series(script);
@@ -147,7 +147,7 @@ impl Record {
         let one = |(index, id): (usize, SeriesId)| Series::new(id, quota, seed.wrapping_add(index as u64));
         let count = (CELLS_MAX / ids.len().max(1)).clamp(1, INTERVALS_MAX);
         let whole = Duration::from_secs((duration / u32::try_from(count).unwrap_or(1)).as_secs_f64().ceil() as u64);
-        Record {
+        RunRecord {
             series: ids.into_iter().enumerate().map(one).collect(),
             intervals: Vec::new(),
             interval: whole.max(INTERVAL_MIN),
@@ -222,8 +222,8 @@ impl Record {
 }
 
 /// Returns the latency of a request that was due at `due` and ended at `now`, and its individual record.
-fn ended(due: Duration, now: Duration) -> (Duration, Request) {
+fn ended(due: Duration, now: Duration) -> (Duration, FinishedRequest) {
     let latency = now.saturating_sub(due);
     let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-    (latency, Request { due_us: u64::try_from(due.as_micros()).unwrap_or(u64::MAX), latency_ns })
+    (latency, FinishedRequest { due_us: u64::try_from(due.as_micros()).unwrap_or(u64::MAX), latency_ns })
 }

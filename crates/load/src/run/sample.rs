@@ -5,7 +5,7 @@ use rand::{RngExt, SeedableRng};
 
 /// A finished request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct FinishedRequest {
     /// Its due time, in microseconds from the start.
     pub due_us: u64,
     /// Its latency from then, in nanoseconds.
@@ -14,21 +14,21 @@ pub struct Request {
 
 /// A reservoir sample (Vitter's algorithm R): each request has the same probability of being kept.
 #[derive(Clone, Debug)]
-pub struct Sample {
-    kept: Vec<Request>,
+pub struct ReservoirSample {
+    kept: Vec<FinishedRequest>,
     max: usize,
     seen: u64,
     random: Xoshiro256PlusPlus,
 }
 
-impl Sample {
+impl ReservoirSample {
     /// Creates a sample of at most `max` requests.
     pub fn new(max: usize, seed: u64) -> Self {
-        Sample { kept: Vec::new(), max, seen: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+        ReservoirSample { kept: Vec::new(), max, seen: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
     /// Offers a request to the sample.
-    pub fn add(&mut self, request: Request) {
+    pub fn add(&mut self, request: FinishedRequest) {
         self.seen += 1;
         if self.kept.len() < self.max {
             self.kept.push(request);
@@ -59,7 +59,7 @@ impl Sample {
     }
 
     /// Returns the sample in the order in which requests were due.
-    pub fn into_sorted(mut self) -> Vec<Request> {
+    pub fn into_sorted(mut self) -> Vec<FinishedRequest> {
         self.kept.sort_by_key(|request| (request.due_us, request.latency_ns));
         self.kept
     }
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
 
     fn sample(max: usize, count: u64, seed: u64) -> Vec<u64> {
-        let mut sample = Sample::new(max, seed);
-        (0..count).for_each(|due_us| sample.add(Request { due_us, latency_ns: 1 }));
+        let mut sample = ReservoirSample::new(max, seed);
+        (0..count).for_each(|due_us| sample.add(FinishedRequest { due_us, latency_ns: 1 }));
         assert_eq!(sample.seen(), count);
         sample.into_sorted().iter().map(|request| request.due_us).collect()
     }
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn a_reduced_sample_is_uniform() {
-        let mut sample = Sample::new(2000, 3);
+        let mut sample = ReservoirSample::new(2000, 3);
         for due_us in 0..100_000 {
-            sample.add(Request { due_us, latency_ns: 1 });
+            sample.add(FinishedRequest { due_us, latency_ns: 1 });
             if due_us % 100 == 99 {
                 sample.shrink();
             }
@@ -99,9 +99,9 @@ mod tests {
         let kept = sample.into_sorted();
         let early = kept.iter().filter(|request| request.due_us < 50_000).count();
         assert!(early.abs_diff(500) < 90, "{early} of the first half");
-        let mut none = Sample::new(0, 1);
+        let mut none = ReservoirSample::new(0, 1);
         none.shrink();
-        none.add(Request { due_us: 1, latency_ns: 1 });
+        none.add(FinishedRequest { due_us: 1, latency_ns: 1 });
         assert_eq!((none.kept(), none.seen()), (0, 1));
     }
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::arrivals::{Arrivals, Process};
-use crate::scenario::{Phase, PhaseLoad, Scenario};
+use crate::arrivals::{ArrivalProcess, Arrivals};
+use crate::scenario::{PhaseLoad, Scenario, ScenarioPhase};
 
 /// Separates the random stream that draws scenarios from those of arrival times.
 const SCENARIO_SALT: u64 = 0x5ce9_a110_5eed_0001;
 
 /// The arrival of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct UserArrival {
     /// Its time from the start of the run.
     pub due: Duration,
     /// The index of its phase.
@@ -50,7 +50,7 @@ impl Draw {
 
 /// A phase on the time axis.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct TimedPhase {
     /// Its start.
     pub begin: Duration,
     /// Its end.
@@ -60,11 +60,11 @@ pub struct Stretch {
 }
 
 /// Places the phases on the time axis, one after another.
-pub fn stretches(phases: &[Phase]) -> Vec<Stretch> {
+pub fn stretches(phases: &[ScenarioPhase]) -> Vec<TimedPhase> {
     let mut begin = Duration::ZERO;
-    let stretch = |phase: &Phase| {
+    let stretch = |phase: &ScenarioPhase| {
         let end = begin + phase.duration;
-        Stretch { begin: std::mem::replace(&mut begin, end), end, load: phase.load }
+        TimedPhase { begin: std::mem::replace(&mut begin, end), end, load: phase.load }
     };
     phases.iter().map(stretch).collect()
 }
@@ -72,29 +72,29 @@ pub fn stretches(phases: &[Phase]) -> Vec<Stretch> {
 /// The arrivals of all open phases.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    stretches: Vec<Stretch>,
+    stretches: Vec<TimedPhase>,
     seed: u64,
     /// Overrides the script's process.
-    process: Option<Process>,
+    process: Option<ArrivalProcess>,
     draw: Draw,
     phase: usize,
     arrivals: Option<Arrivals>,
     /// The next arrival of the phases, once computed.
-    next: Option<Arrival>,
+    next: Option<UserArrival>,
     /// Scenarios with users at fixed intervals: the next arrival, the interval, and the scenario's index.
     clocks: Vec<(Duration, Duration, usize)>,
 }
 
 impl Schedule {
     /// `process`, if set, overrides the script.
-    pub fn new(phases: &[Phase], scenarios: &[Scenario], process: Option<Process>, seed: u64) -> Self {
+    pub fn new(phases: &[ScenarioPhase], scenarios: &[Scenario], process: Option<ArrivalProcess>, seed: u64) -> Self {
         let draw = Draw::new(scenarios, seed);
         let clock = |(index, scenario): (usize, &Scenario)| scenario.every.map(|every| (every, every, index));
         let clocks = scenarios.iter().enumerate().filter_map(clock).collect();
         Schedule { stretches: stretches(phases), seed, process, draw, phase: 0, arrivals: None, next: None, clocks }
     }
 
-    fn arrivals(&self, stretch: &Stretch) -> Option<Arrivals> {
+    fn arrivals(&self, stretch: &TimedPhase) -> Option<Arrivals> {
         let PhaseLoad::Open { from, to, process, .. } = stretch.load else { return None };
         let process = self.process.unwrap_or(process);
         let seed = self.seed.wrapping_add(self.phase as u64);
@@ -103,9 +103,9 @@ impl Schedule {
 }
 
 impl Iterator for Schedule {
-    type Item = Arrival;
+    type Item = UserArrival;
 
-    fn next(&mut self) -> Option<Arrival> {
+    fn next(&mut self) -> Option<UserArrival> {
         self.next = self.next.or_else(|| self.next_of_phases());
         let limit = self.next.map(|arrival| arrival.due);
         match self.next_by_the_clock(limit) {
@@ -117,7 +117,7 @@ impl Iterator for Schedule {
 
 impl Schedule {
     /// Returns the next arrival at a fixed interval, if it is not after `limit`.
-    fn next_by_the_clock(&mut self, limit: Option<Duration>) -> Option<Arrival> {
+    fn next_by_the_clock(&mut self, limit: Option<Duration>) -> Option<UserArrival> {
         let (due, every, scenario) = self.clocks.iter_mut().min()?;
         let moment = *due;
         let phase = self.stretches.iter().position(|stretch| moment < stretch.end)?;
@@ -125,10 +125,10 @@ impl Schedule {
             return None;
         }
         *due += *every;
-        Some(Arrival { due: moment, phase, scenario: *scenario })
+        Some(UserArrival { due: moment, phase, scenario: *scenario })
     }
 
-    fn next_of_phases(&mut self) -> Option<Arrival> {
+    fn next_of_phases(&mut self) -> Option<UserArrival> {
         loop {
             let stretch = self.stretches.get(self.phase)?;
             if self.arrivals.is_none() {
@@ -136,7 +136,7 @@ impl Schedule {
             }
             let due = self.arrivals.as_mut().and_then(Iterator::next).map(|time| stretch.begin + time);
             match due.filter(|&due| due < stretch.end) {
-                Some(due) => return Some(Arrival { due, phase: self.phase, scenario: self.draw.draw() }),
+                Some(due) => return Some(UserArrival { due, phase: self.phase, scenario: self.draw.draw() }),
                 None => {
                     self.arrivals = None;
                     self.phase += 1;
@@ -149,28 +149,28 @@ impl Schedule {
 /// The arrivals of one of several connections, which take turns. Each connection iterates over the whole schedule and skips the arrivals
 /// of the others.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct ArrivalTurns {
     schedule: Schedule,
     /// Its next arrival.
-    next: Option<Arrival>,
+    next: Option<UserArrival>,
     /// Number of arrivals of other connections between two of its own.
     others: usize,
 }
 
-impl Turns {
+impl ArrivalTurns {
     /// The arrivals of connection `place`, counted from 0, of `places`.
     pub(super) fn new(mut schedule: Schedule, place: usize, places: usize) -> Self {
         let next = schedule.nth(place);
-        Turns { schedule, next, others: places - 1 }
+        ArrivalTurns { schedule, next, others: places - 1 }
     }
 
     /// Returns the next arrival without advancing.
-    pub(super) fn peek(&self) -> Option<Arrival> {
+    pub(super) fn peek(&self) -> Option<UserArrival> {
         self.next
     }
 
     /// Returns the next arrival and advances, if it is due.
-    pub(super) fn take_due(&mut self, now: Duration) -> Option<Arrival> {
+    pub(super) fn take_due(&mut self, now: Duration) -> Option<UserArrival> {
         let arrival = self.next.filter(|arrival| arrival.due <= now)?;
         self.next = self.schedule.nth(self.others);
         Some(arrival)
@@ -182,11 +182,11 @@ mod tests {
     use super::*;
     use crate::scenario::Script;
 
-    fn schedule(phases: &str, process: Option<Process>, seed: u64) -> Vec<Arrival> {
+    fn schedule(phases: &str, process: Option<ArrivalProcess>, seed: u64) -> Vec<UserArrival> {
         of_phases(phases, process, seed).collect()
     }
 
-    fn of_phases(phases: &str, process: Option<Process>, seed: u64) -> Schedule {
+    fn of_phases(phases: &str, process: Option<ArrivalProcess>, seed: u64) -> Schedule {
         let text = format!(
             "config: {{ target: h, e3: {{ key: k, cert: c }}, phases: {phases} }}\nscenarios:\n\
              - {{ engine: e3, weight: 80, flow: [ {{ think: 1 }} ] }}\n- {{ engine: e3, weight: 0, flow: [ {{ think: 1 }} ] }}\n\
@@ -212,7 +212,7 @@ mod tests {
         for seed in 0..20 {
             assert_eq!(schedule("[{duration: 90, arrivalRate: 2}]", None, seed).len(), 180);
         }
-        let all = schedule("[{duration: 100, arrivalRate: 1000}]", Some(Process::Poisson), 3);
+        let all = schedule("[{duration: 100, arrivalRate: 1000}]", Some(ArrivalProcess::Poisson), 3);
         let of = |scenario| all.iter().filter(|arrival| arrival.scenario == scenario).count() as f64 / all.len() as f64;
         // The standard error of about 100,000 draws is 0.0013.
         assert!((of(0) - 0.8).abs() < 0.006 && of(1) == 0.0, "{} {}", of(0), of(1));
@@ -239,9 +239,10 @@ mod tests {
     #[test]
     fn connections_take_the_arrivals_in_turn() {
         let whole = of_phases("[{duration: 10, arrivalRate: 5, rampTo: 20, mode: poisson}]", None, 7);
-        let expected: Vec<Arrival> = whole.clone().collect();
+        let expected: Vec<UserArrival> = whole.clone().collect();
         for places in 1..5 {
-            let mut turns: Vec<Turns> = (0..places).map(|place| Turns::new(whole.clone(), place, places)).collect();
+            let mut turns: Vec<ArrivalTurns> =
+                (0..places).map(|place| ArrivalTurns::new(whole.clone(), place, places)).collect();
             for (index, arrival) in expected.iter().enumerate() {
                 let turn = &mut turns[index % places];
                 assert_eq!(turn.take_due(arrival.due - Duration::from_nanos(1)), None);

@@ -3,17 +3,17 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::accounting::{Cpu, Process};
+use crate::accounting::{Cpu, ProcessAccount};
 use crate::error::LoadError;
 use crate::metrics::{self, Buckets};
 
 /// The observable sources of an engine.
 #[derive(Clone, Debug, Default)]
-pub struct Observed {
+pub struct ObservedEngine {
     /// The addresses of its operator port; the first one that responds is used. Empty if unknown.
     pub metrics: Vec<SocketAddr>,
     /// Its process, if it runs on this machine. CPU time is then read from the process and not from the metrics.
-    pub process: Option<Process>,
+    pub process: Option<ProcessAccount>,
 }
 
 /// The figures of an interval.
@@ -33,19 +33,19 @@ pub struct ServerPoint {
 
 /// Cumulative figures at a moment.
 #[derive(Clone, Debug, Default)]
-struct Reading {
+struct EngineReading {
     busy: Option<f64>,
     waits: Option<Buckets>,
     cpu: Option<Cpu>,
 }
 
-impl Observed {
+impl ObservedEngine {
     fn is_any(&self) -> bool {
         !self.metrics.is_empty() || self.process.is_some()
     }
 
-    async fn read(&self) -> Result<Reading, LoadError> {
-        let mut reading = Reading::default();
+    async fn read(&self) -> Result<EngineReading, LoadError> {
+        let mut reading = EngineReading::default();
         if !self.metrics.is_empty() {
             let text = metrics::fetch(&self.metrics).await?;
             reading.busy = metrics::number(&text, metrics::WORKERS_BUSY);
@@ -60,7 +60,7 @@ impl Observed {
     }
 
     /// Takes the first reading and verifies that the sources belong to an engine, which has answered requests by then.
-    async fn first_reading(&self) -> Result<Reading, LoadError> {
+    async fn first_reading(&self) -> Result<EngineReading, LoadError> {
         if let Some(process) = &self.process {
             let cpu = process.cpu().map_err(|error| LoadError::NoEngine(format!("{process}: {}", plain(&error))))?;
             if cpu.workers.is_zero() {
@@ -87,22 +87,22 @@ fn plain(error: &std::io::Error) -> String {
 
 /// Collects the readings of a run.
 #[derive(Debug)]
-pub(super) struct Watcher<'a> {
-    observed: &'a Observed,
-    first: Reading,
+pub(super) struct EngineWatcher<'a> {
+    observed: &'a ObservedEngine,
+    first: EngineReading,
     /// The last reading and its time.
-    last: (Duration, Reading),
+    last: (Duration, EngineReading),
     points: Vec<ServerPoint>,
 }
 
-impl<'a> Watcher<'a> {
+impl<'a> EngineWatcher<'a> {
     /// Takes the first reading, just before the start.
     ///
     /// # Errors
     /// Fails if a source is missing or does not belong to an engine.
-    pub(super) async fn new(observed: &'a Observed) -> Result<Self, LoadError> {
+    pub(super) async fn new(observed: &'a ObservedEngine) -> Result<Self, LoadError> {
         let first = observed.first_reading().await?;
-        Ok(Watcher { observed, last: (Duration::ZERO, first.clone()), first, points: Vec::new() })
+        Ok(EngineWatcher { observed, last: (Duration::ZERO, first.clone()), first, points: Vec::new() })
     }
 
     /// Takes a reading in each period, forever.
@@ -131,13 +131,13 @@ impl<'a> Watcher<'a> {
         (self.points, cpu)
     }
 
-    fn record(&mut self, now: Duration, reading: Reading) {
+    fn record(&mut self, now: Duration, reading: EngineReading) {
         self.points.push(between(&self.last, (now, &reading)));
         self.last = (now, reading);
     }
 }
 
-fn between((then, before): &(Duration, Reading), (now, reading): (Duration, &Reading)) -> ServerPoint {
+fn between((then, before): &(Duration, EngineReading), (now, reading): (Duration, &EngineReading)) -> ServerPoint {
     let length = now.saturating_sub(*then);
     ServerPoint {
         at: now,
@@ -155,9 +155,9 @@ fn between((then, before): &(Duration, Reading), (now, reading): (Duration, &Rea
 mod tests {
     use super::*;
 
-    fn reading(busy: f64, workers_ms: u64) -> Reading {
+    fn reading(busy: f64, workers_ms: u64) -> EngineReading {
         let workers = Duration::from_millis(workers_ms);
-        Reading { busy: Some(busy), waits: None, cpu: Some(Cpu { workers, ..Cpu::default() }) }
+        EngineReading { busy: Some(busy), waits: None, cpu: Some(Cpu { workers, ..Cpu::default() }) }
     }
 
     #[test]
@@ -176,8 +176,8 @@ mod tests {
     /// process have threads named like an engine's.
     #[tokio::test]
     async fn a_process_that_is_not_there_is_refused() {
-        let observed = Observed { metrics: Vec::new(), process: Some(Process::new(u32::MAX)) };
-        match Watcher::new(&observed).await {
+        let observed = ObservedEngine { metrics: Vec::new(), process: Some(ProcessAccount::new(u32::MAX)) };
+        match EngineWatcher::new(&observed).await {
             Err(error @ LoadError::NoEngine(_)) => {
                 assert_eq!(error.to_string(), format!("process {}: there is none", u32::MAX));
             }

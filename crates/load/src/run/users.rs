@@ -10,11 +10,11 @@ use leafseal_client::raw::{Message, RawConnection};
 use slab::Slab;
 use tokio::sync::watch;
 
-use super::schedule::{Draw, Schedule, Stretch, Turns};
-use super::{Connect, Shared};
+use super::schedule::{ArrivalTurns, Draw, Schedule, TimedPhase};
+use super::{Connect, SharedRun};
 use crate::driver::answer_size;
 use crate::error::LoadError;
-use crate::scenario::{Cursor, Next, PhaseLoad};
+use crate::scenario::{FlowPosition, NextAction, PhaseLoad};
 use crate::timer::Timer;
 
 /// One answer in this many is checked value by value; for the others only the size is checked.
@@ -38,38 +38,38 @@ pub(super) mod code {
 }
 
 /// The source of a connection's users.
-pub(super) enum Source {
+pub(super) enum UserSource {
     /// The schedule that all connections of open phases share.
-    Open(Box<Turns>),
+    Open(Box<ArrivalTurns>),
     /// One user at a time, restarted until each phase is over.
-    Closed { stretches: VecDeque<Stretch>, draw: Draw },
+    Closed { stretches: VecDeque<TimedPhase>, draw: Draw },
 }
 
-impl Source {
+impl UserSource {
     /// The arrivals of connection `place` of `places`.
     pub(super) fn open(schedule: Schedule, place: usize, places: usize) -> Self {
-        Source::Open(Box::new(Turns::new(schedule, place, places)))
+        UserSource::Open(Box::new(ArrivalTurns::new(schedule, place, places)))
     }
 
     /// The closed phases that have a connection with index `place`.
-    pub(super) fn closed(stretches: &[Stretch], place: usize, draw: Draw) -> Self {
-        let is_here = |stretch: &&Stretch| match stretch.load {
+    pub(super) fn closed(stretches: &[TimedPhase], place: usize, draw: Draw) -> Self {
+        let is_here = |stretch: &&TimedPhase| match stretch.load {
             PhaseLoad::Closed { connections } => place < connections,
             PhaseLoad::Open { .. } | PhaseLoad::Pause => false,
         };
-        Source::Closed { stretches: stretches.iter().filter(is_here).cloned().collect(), draw }
+        UserSource::Closed { stretches: stretches.iter().filter(is_here).cloned().collect(), draw }
     }
 }
 
 /// An active user.
 struct User {
     scenario: usize,
-    cursor: Cursor,
+    cursor: FlowPosition,
 }
 
 /// A request in flight.
 #[derive(Clone, Copy)]
-struct InFlight {
+struct RequestInFlight {
     user: usize,
     series: usize,
     kind: usize,
@@ -80,7 +80,7 @@ struct InFlight {
 
 /// A scheduled task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Task {
+enum UserTask {
     /// A user continues.
     Go(usize),
     /// A request is cancelled if it is still in flight: its id and number.
@@ -90,7 +90,7 @@ enum Task {
 }
 
 /// The event that the connection waited for.
-enum Event<T> {
+enum ConnectionEvent<T> {
     Frame(T),
     /// A frame of the connection that the engine is closing.
     DrainingFrame(T),
@@ -100,14 +100,14 @@ enum Event<T> {
 
 /// One connection with its users.
 pub(super) struct Users<C: Connect> {
-    shared: Rc<Shared>,
+    shared: Rc<SharedRun>,
     connect: Rc<C>,
     connection: Option<RawConnection<C::Stream>>,
     /// The previous connection, which the engine is closing, until the requests on it are answered.
     draining: Option<Draining<C::Stream>>,
     /// No connection attempt is made before this.
     retry_at: Duration,
-    state: State,
+    state: UserState,
     timer: Timer,
     stop: watch::Receiver<bool>,
 }
@@ -120,34 +120,34 @@ struct Draining<S> {
 }
 
 /// Everything but the connection.
-struct State {
-    shared: Rc<Shared>,
-    source: Source,
+struct UserState {
+    shared: Rc<SharedRun>,
+    source: UserSource,
     users: Slab<User>,
-    requests: Slab<InFlight>,
-    tasks: BinaryHeap<Reverse<(Duration, Task)>>,
+    requests: Slab<RequestInFlight>,
+    tasks: BinaryHeap<Reverse<(Duration, UserTask)>>,
     /// Number of requests sent.
     number: u64,
     answers: u64,
 }
 
 /// An answer whose frame has been checked.
-struct Judged {
-    request: InFlight,
+struct CheckedAnswer {
+    request: RequestInFlight,
     /// The code if the request failed.
     outcome: Result<(), String>,
 }
 
 impl<C: Connect> Users<C> {
     pub(super) fn new(
-        shared: Rc<Shared>,
+        shared: Rc<SharedRun>,
         connect: Rc<C>,
         connection: RawConnection<C::Stream>,
-        source: Source,
+        source: UserSource,
         stop: watch::Receiver<bool>,
     ) -> Result<Self, LoadError> {
         let timer = Timer::new().map_err(|error| LoadError::system("a timer", error))?;
-        let mut state = State {
+        let mut state = UserState {
             shared: Rc::clone(&shared),
             source,
             users: Slab::new(),
@@ -208,16 +208,16 @@ impl<C: Connect> Users<C> {
         let (connection, draining) =
             (self.connection.as_mut(), self.draining.as_mut().map(|draining| &mut draining.connection));
         let event = tokio::select! {
-            frame = next_frame(connection) => Event::Frame(frame),
-            frame = next_frame(draining) => Event::DrainingFrame(frame),
+            frame = next_frame(connection) => ConnectionEvent::Frame(frame),
+            frame = next_frame(draining) => ConnectionEvent::DrainingFrame(frame),
             waited = self.timer.wait_until(moment) => {
                 waited.map_err(|error| LoadError::system("a timer", error))?;
-                Event::Time
+                ConnectionEvent::Time
             }
-            () = stopped(&mut self.stop) => Event::Stop,
+            () = stopped(&mut self.stop) => ConnectionEvent::Stop,
         };
         match event {
-            Event::Frame(Ok(frame)) => {
+            ConnectionEvent::Frame(Ok(frame)) => {
                 let now = self.shared.now();
                 let judged = self.state.judge(frame, now)?;
                 match judged {
@@ -226,16 +226,16 @@ impl<C: Connect> Users<C> {
                     None => self.lose(),
                 }
             }
-            Event::DrainingFrame(Ok(frame)) => {
+            ConnectionEvent::DrainingFrame(Ok(frame)) => {
                 let now = self.shared.now();
                 match self.state.judge(frame, now)? {
                     Some(judged) => self.state.settle(&judged, now, &mut self.connection),
                     None => self.lose_draining(),
                 }
             }
-            Event::Frame(Err(_)) => self.lose(),
-            Event::DrainingFrame(Err(_)) => self.lose_draining(),
-            Event::Time | Event::Stop => {}
+            ConnectionEvent::Frame(Err(_)) => self.lose(),
+            ConnectionEvent::DrainingFrame(Err(_)) => self.lose_draining(),
+            ConnectionEvent::Time | ConnectionEvent::Stop => {}
         }
         if self.draining.as_ref().is_some_and(|draining| !self.state.has_any(|number| number <= draining.last)) {
             self.draining = None;
@@ -285,8 +285,8 @@ impl<C: Connect> Users<C> {
         {
             state.tasks.pop();
             match task {
-                Task::Go(user) => state.advance(user, due, now, connection),
-                Task::Cancel(id, number) => {
+                UserTask::Go(user) => state.advance(user, due, now, connection),
+                UserTask::Cancel(id, number) => {
                     let is_in_flight = state.requests.get(id).is_some_and(|request| request.number == number);
                     let of_it = match draining {
                         Some(draining) if number <= draining.last => Some(&mut draining.connection),
@@ -297,10 +297,10 @@ impl<C: Connect> Users<C> {
                     }
                 }
                 // Without a connection it would fail repeatedly.
-                Task::Begin if connection.is_none() => state.tasks.push(Reverse((now.max(*retry_at), task))),
-                Task::Begin => state.begin_closed(due, now, connection),
+                UserTask::Begin if connection.is_none() => state.tasks.push(Reverse((now.max(*retry_at), task))),
+                UserTask::Begin => state.begin_closed(due, now, connection),
             }
-            if connection.is_none() && task == Task::Begin {
+            if connection.is_none() && task == UserTask::Begin {
                 break;
             }
         }
@@ -308,7 +308,9 @@ impl<C: Connect> Users<C> {
 }
 
 /// Returns the next message of a connection; pending forever without one.
-async fn next_frame<S: crate::driver::Stream>(connection: Option<&mut RawConnection<S>>) -> Result<&[u8], ClientError> {
+async fn next_frame<S: crate::driver::LoadStream>(
+    connection: Option<&mut RawConnection<S>>,
+) -> Result<&[u8], ClientError> {
     match connection {
         Some(connection) => connection.next().await,
         None => std::future::pending().await,
@@ -327,10 +329,10 @@ fn id_on_the_wire(id: usize) -> u32 {
     u32::try_from(id).expect("far fewer requests are under way")
 }
 
-impl State {
+impl UserState {
     /// Returns the next user of an open phase, if it is due: its due time and scenario.
     fn arrival(&mut self, now: Duration) -> Option<(Duration, usize)> {
-        let Source::Open(turns) = &mut self.source else { return None };
+        let UserSource::Open(turns) = &mut self.source else { return None };
         loop {
             let arrival = turns.take_due(now)?;
             let users_max = self.shared.users_max[arrival.phase];
@@ -345,8 +347,8 @@ impl State {
     /// Returns the time of the next arrival or task.
     fn next_moment(&self) -> Option<Duration> {
         let arrival = match &self.source {
-            Source::Open(turns) => turns.peek().map(|arrival| arrival.due),
-            Source::Closed { .. } => None,
+            UserSource::Open(turns) => turns.peek().map(|arrival| arrival.due),
+            UserSource::Closed { .. } => None,
         };
         let task = self.tasks.peek().map(|Reverse((due, _))| *due);
         [arrival, task].into_iter().flatten().min()
@@ -354,22 +356,22 @@ impl State {
 
     /// Schedules the next user of the current or next closed phase.
     fn await_stretch(&mut self, now: Duration) {
-        let Source::Closed { stretches, .. } = &mut self.source else { return };
+        let UserSource::Closed { stretches, .. } = &mut self.source else { return };
         while stretches.front().is_some_and(|stretch| stretch.end <= now) {
             stretches.pop_front();
         }
         if let Some(stretch) = stretches.front() {
-            self.tasks.push(Reverse((stretch.begin.max(now), Task::Begin)));
+            self.tasks.push(Reverse((stretch.begin.max(now), UserTask::Begin)));
         }
     }
 
-    fn begin_closed<S: crate::driver::Stream>(
+    fn begin_closed<S: crate::driver::LoadStream>(
         &mut self,
         due: Duration,
         now: Duration,
         connection: &mut Option<RawConnection<S>>,
     ) {
-        let Source::Closed { stretches, draw } = &mut self.source else { return };
+        let UserSource::Closed { stretches, draw } = &mut self.source else { return };
         if stretches.front().is_some_and(|stretch| now < stretch.end) {
             let scenario = draw.draw();
             self.begin(scenario, due, now, connection);
@@ -378,7 +380,7 @@ impl State {
         }
     }
 
-    fn begin<S: crate::driver::Stream>(
+    fn begin<S: crate::driver::LoadStream>(
         &mut self,
         scenario: usize,
         due: Duration,
@@ -390,12 +392,12 @@ impl State {
             record.users[scenario].created += 1;
             record.present += 1;
         }
-        let user = self.users.insert(User { scenario, cursor: Cursor::default() });
+        let user = self.users.insert(User { scenario, cursor: FlowPosition::default() });
         self.advance(user, due, now, connection);
     }
 
     /// Executes the next step of a user, which is due at `due`.
-    fn advance<S: crate::driver::Stream>(
+    fn advance<S: crate::driver::LoadStream>(
         &mut self,
         user: usize,
         due: Duration,
@@ -405,9 +407,9 @@ impl State {
         let shared = Rc::clone(&self.shared);
         let User { scenario, cursor } = &mut self.users[user];
         match cursor.advance(&shared.script.scenarios[*scenario].flow) {
-            Next::Think(time) => self.tasks.push(Reverse((due + time, Task::Go(user)))),
-            Next::Done => self.leave(user, true, now),
-            Next::Send(kind) => {
+            NextAction::Think(time) => self.tasks.push(Reverse((due + time, UserTask::Go(user)))),
+            NextAction::Done => self.leave(user, true, now),
+            NextAction::Send(kind) => {
                 let series = shared.series_of(*scenario, kind);
                 shared.record.borrow_mut().sent(due);
                 let Some(connection) = connection else {
@@ -415,10 +417,10 @@ impl State {
                     return self.leave(user, false, now);
                 };
                 self.number += 1;
-                let id = self.requests.insert(InFlight { user, series, kind, due, number: self.number });
+                let id = self.requests.insert(RequestInFlight { user, series, kind, due, number: self.number });
                 connection.send(id_on_the_wire(id), &shared.prepared[kind].request);
                 if let Some(time) = shared.script.kinds[kind].cancel_after {
-                    self.tasks.push(Reverse((now + time, Task::Cancel(id, self.number))));
+                    self.tasks.push(Reverse((now + time, UserTask::Cancel(id, self.number))));
                 }
             }
         }
@@ -433,14 +435,14 @@ impl State {
             let users = &mut record.users[scenario];
             *(if is_done { &mut users.completed } else { &mut users.failed }) += 1;
         }
-        if matches!(self.source, Source::Closed { .. }) {
+        if matches!(self.source, UserSource::Closed { .. }) {
             self.await_stretch(now);
         }
     }
 
     /// Matches a frame to its request and checks it. Returns `None` if it is not an answer but announces that the engine will close
     /// the connection.
-    fn judge(&mut self, frame: &[u8], now: Duration) -> Result<Option<Judged>, LoadError> {
+    fn judge(&mut self, frame: &[u8], now: Duration) -> Result<Option<CheckedAnswer>, LoadError> {
         let (id, outcome) = match Message::parse(frame) {
             Ok(Message::Response { id, result: Ok(_) }) => (id, Ok(())),
             Ok(Message::Response { id, result: Err(error) }) => {
@@ -469,17 +471,17 @@ impl State {
             Ok(()) => record.answered(request.series, request.due, now),
             Err(code) => record.failed(request.series, code, request.due, now),
         }
-        Ok(Some(Judged { request, outcome }))
+        Ok(Some(CheckedAnswer { request, outcome }))
     }
 
     /// Continues or ends the user of an answered request.
-    fn settle<S: crate::driver::Stream>(
+    fn settle<S: crate::driver::LoadStream>(
         &mut self,
-        judged: &Judged,
+        judged: &CheckedAnswer,
         now: Duration,
         connection: &mut Option<RawConnection<S>>,
     ) {
-        let Judged { request, outcome } = judged;
+        let CheckedAnswer { request, outcome } = judged;
         let is_asked_for = self.shared.script.kinds[request.kind].cancel_after.is_some();
         match outcome {
             Err(code) if !(is_asked_for && code == CANCELLED) => self.leave(request.user, false, now),
@@ -496,7 +498,7 @@ impl State {
     fn fail(&mut self, code: &str, now: Duration, such: impl Fn(u64) -> bool) {
         let ids: Vec<usize> =
             self.requests.iter().filter(|(_, request)| such(request.number)).map(|(id, _)| id).collect();
-        let requests: Vec<InFlight> = ids.into_iter().map(|id| self.requests.remove(id)).collect();
+        let requests: Vec<RequestInFlight> = ids.into_iter().map(|id| self.requests.remove(id)).collect();
         for request in requests {
             self.shared.record.borrow_mut().failed(request.series, code, request.due, now);
             self.leave(request.user, false, now);

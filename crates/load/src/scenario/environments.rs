@@ -1,7 +1,7 @@
 //! `config.environments`: named changes of `config`, one of which a run may choose. As in Artillery, maps and lists are merged; an unknown
 //! name, of which Artillery only warns, is refused, because the run would have another target.
 
-use super::yaml::{Content, Node, Problem, short};
+use super::yaml::{NodeContent, YamlNode, YamlProblem, short};
 
 /// The key in `config`.
 pub(super) const KEY: &str = "environments";
@@ -10,18 +10,18 @@ pub(super) const KEY: &str = "environments";
 ///
 /// # Errors
 /// The file does not have it.
-pub(super) fn choose(root: &mut Node, name: &str) -> Result<(), Problem> {
+pub(super) fn choose(root: &mut YamlNode, name: &str) -> Result<(), YamlProblem> {
     let place = root.place;
     let Some(config) = child(root, "config") else {
         // The missing key is reported when the file is read.
         return Ok(());
     };
     let environments = child(config, KEY).map_or_else(Vec::new, |environments| match &environments.content {
-        Content::Map(pairs) => pairs.clone(),
-        Content::Scalar(..) | Content::List(_) => Vec::new(),
+        NodeContent::Map(pairs) => pairs.clone(),
+        NodeContent::Scalar(..) | NodeContent::List(_) => Vec::new(),
     });
     match environments.iter().find(|(key, _)| key.text() == Some(name)) {
-        Some((key, changes)) if changes.is_nothing() => Err(Problem::new(
+        Some((key, changes)) if changes.is_nothing() => Err(YamlProblem::new(
             key.place,
             format_args!("the environment `{}` is empty: write `{{}}` if it changes nothing", short(name)),
         )),
@@ -29,11 +29,11 @@ pub(super) fn choose(root: &mut Node, name: &str) -> Result<(), Problem> {
             config.overlay(changes);
             Ok(())
         }
-        None => Err(Problem::new(place, unknown(name, &environments))),
+        None => Err(YamlProblem::new(place, unknown(name, &environments))),
     }
 }
 
-fn unknown(name: &str, environments: &[(Node, Node)]) -> String {
+fn unknown(name: &str, environments: &[(YamlNode, YamlNode)]) -> String {
     let names: Vec<String> = environments.iter().filter_map(|(key, _)| key.text().map(short)).collect();
     match names.is_empty() {
         true => format!("the environment `{}` was chosen, but the file has no config.{KEY}", short(name)),
@@ -42,9 +42,9 @@ fn unknown(name: &str, environments: &[(Node, Node)]) -> String {
 }
 
 /// The value of a key of a map.
-fn child<'n>(node: &'n mut Node, name: &str) -> Option<&'n mut Node> {
+fn child<'n>(node: &'n mut YamlNode, name: &str) -> Option<&'n mut YamlNode> {
     match &mut node.content {
-        Content::Map(pairs) => pairs.iter_mut().find(|(key, _)| key.text() == Some(name)).map(|(_, value)| value),
-        Content::Scalar(..) | Content::List(_) => None,
+        NodeContent::Map(pairs) => pairs.iter_mut().find(|(key, _)| key.text() == Some(name)).map(|(_, value)| value),
+        NodeContent::Scalar(..) | NodeContent::List(_) => None,
     }
 }

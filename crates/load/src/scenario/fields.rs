@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use leafseal_config::parse_duration;
 
-use super::yaml::{Content, Node, Place, Problem, short};
+use super::yaml::{NodeContent, YamlNode, YamlPosition, YamlProblem, short};
 
 /// The start of keys of the file that are ignored: a place for what anchors name.
 const EXTENSION: &str = "x-";
 
 /// The problems found so far.
 #[derive(Debug, Default)]
-pub(super) struct Problems(Vec<Problem>);
+pub(super) struct Problems(Vec<YamlProblem>);
 
 impl Problems {
-    pub(super) fn add(&mut self, place: Place, message: impl fmt::Display) {
-        self.0.push(Problem::new(place, message));
+    pub(super) fn add(&mut self, place: YamlPosition, message: impl fmt::Display) {
+        self.0.push(YamlProblem::new(place, message));
     }
 
     /// Returns all problems, in the order of the file.
-    pub(super) fn sorted(mut self) -> Vec<Problem> {
+    pub(super) fn sorted(mut self) -> Vec<YamlProblem> {
         self.0.sort_by_key(|problem| problem.place);
         self.0
     }
@@ -33,13 +33,13 @@ impl Problems {
 
 /// A node and its path, such as `config.phases[0]`.
 #[derive(Clone, Debug)]
-pub(super) struct Value<'a> {
-    pub(super) node: &'a Node,
+pub(super) struct PathValue<'a> {
+    pub(super) node: &'a YamlNode,
     pub(super) path: String,
 }
 
-impl<'a> Value<'a> {
-    pub(super) fn place(&self) -> Place {
+impl<'a> PathValue<'a> {
+    pub(super) fn place(&self) -> YamlPosition {
         self.node.place
     }
 
@@ -47,9 +47,9 @@ impl<'a> Value<'a> {
     fn refuse(&self, expected: impl fmt::Display, problems: &mut Problems) {
         let found = match &self.node.content {
             _ if self.node.is_nothing() => "found nothing".to_owned(),
-            Content::Scalar(text, _) => format!("found `{}`", short(text)),
-            Content::List(_) => "found a list".to_owned(),
-            Content::Map(_) => "found a map".to_owned(),
+            NodeContent::Scalar(text, _) => format!("found `{}`", short(text)),
+            NodeContent::List(_) => "found a list".to_owned(),
+            NodeContent::Map(_) => "found a map".to_owned(),
         };
         let path = if self.path.is_empty() { "the file" } else { &self.path };
         problems.add(self.node.place, format_args!("{path}: must be {expected}, {found}"));
@@ -57,38 +57,38 @@ impl<'a> Value<'a> {
 
     fn scalar(&self) -> Option<&'a str> {
         match &self.node.content {
-            Content::Scalar(text, _) if !self.node.is_nothing() => Some(text.trim()),
+            NodeContent::Scalar(text, _) if !self.node.is_nothing() => Some(text.trim()),
             _ => None,
         }
     }
 
     /// The values of a map with any keys, without empty ones.
-    pub(super) fn entries(&self, problems: &mut Problems) -> Vec<Value<'a>> {
-        let Content::Map(pairs) = &self.node.content else {
+    pub(super) fn entries(&self, problems: &mut Problems) -> Vec<PathValue<'a>> {
+        let NodeContent::Map(pairs) = &self.node.content else {
             self.refuse("a map", problems);
             return Vec::new();
         };
         pairs
             .iter()
             .filter(|(_, node)| !node.is_nothing())
-            .map(|(key, node)| Value { node, path: self.path_of(&short(key.text().unwrap_or_default())) })
+            .map(|(key, node)| PathValue { node, path: self.path_of(&short(key.text().unwrap_or_default())) })
             .collect()
     }
 
     /// A map that may contain only `keys`.
-    pub(super) fn map(&self, keys: &[&str], problems: &mut Problems) -> Option<Fields<'a>> {
-        let Content::Map(pairs) = &self.node.content else {
+    pub(super) fn map(&self, keys: &[&str], problems: &mut Problems) -> Option<MapFields<'a>> {
+        let NodeContent::Map(pairs) = &self.node.content else {
             self.refuse("a map", problems);
             return None;
         };
         let mut values = Vec::new();
         for (key, node) in pairs {
-            let Content::Scalar(name, _) = &key.content else { continue };
+            let NodeContent::Scalar(name, _) = &key.content else { continue };
             if self.path.is_empty() && name.starts_with(EXTENSION) {
                 continue;
             }
             if keys.contains(&name.as_str()) {
-                values.push((name.as_str(), Value { node, path: self.path_of(name) }));
+                values.push((name.as_str(), PathValue { node, path: self.path_of(name) }));
             } else {
                 let known = keys.join(", ");
                 problems.add(
@@ -97,7 +97,7 @@ impl<'a> Value<'a> {
                 );
             }
         }
-        Some(Fields { place: self.node.place, path: self.path.clone(), values })
+        Some(MapFields { place: self.node.place, path: self.path.clone(), values })
     }
 
     fn path_of(&self, name: &str) -> String {
@@ -105,8 +105,8 @@ impl<'a> Value<'a> {
     }
 
     /// A list whose length is in `count`.
-    pub(super) fn list(&self, count: RangeInclusive<usize>, problems: &mut Problems) -> Option<Vec<Value<'a>>> {
-        let Content::List(nodes) = &self.node.content else {
+    pub(super) fn list(&self, count: RangeInclusive<usize>, problems: &mut Problems) -> Option<Vec<PathValue<'a>>> {
+        let NodeContent::List(nodes) = &self.node.content else {
             self.refuse("a list", problems);
             return None;
         };
@@ -118,7 +118,7 @@ impl<'a> Value<'a> {
             );
             return None;
         }
-        let item = |(index, node)| Value { node, path: format!("{}[{index}]", self.path) };
+        let item = |(index, node)| PathValue { node, path: format!("{}[{index}]", self.path) };
         Some(nodes.iter().enumerate().map(item).collect())
     }
 
@@ -197,21 +197,21 @@ impl<'a> Value<'a> {
 
 /// The values of a map.
 #[derive(Debug)]
-pub(super) struct Fields<'a> {
-    pub(super) place: Place,
+pub(super) struct MapFields<'a> {
+    pub(super) place: YamlPosition,
     pub(super) path: String,
-    values: Vec<(&'a str, Value<'a>)>,
+    values: Vec<(&'a str, PathValue<'a>)>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> MapFields<'a> {
     /// Returns the value of an optional key; an empty value counts as missing.
-    pub(super) fn get(&self, key: &str) -> Option<&Value<'a>> {
+    pub(super) fn get(&self, key: &str) -> Option<&PathValue<'a>> {
         let found = self.values.iter().find(|(name, _)| *name == key).map(|(_, value)| value);
         found.filter(|value| !value.node.is_nothing())
     }
 
     /// Returns the value of a required key.
-    pub(super) fn required(&self, key: &str, problems: &mut Problems) -> Option<&Value<'a>> {
+    pub(super) fn required(&self, key: &str, problems: &mut Problems) -> Option<&PathValue<'a>> {
         let value = self.get(key);
         if value.is_none() {
             let path = if self.path.is_empty() { "the file" } else { &self.path };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum FlowStep {
     /// Sends a request of this kind and waits for its answer.
     Send(usize),
     /// Pauses.
@@ -17,18 +17,18 @@ pub enum Step {
 
 /// Steps of a scenario; every `Begin` has its `End`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
-    steps: Vec<Step>,
+pub struct UserFlow {
+    steps: Vec<FlowStep>,
 }
 
-impl Flow {
+impl UserFlow {
     /// Appends a step.
-    pub(super) fn push(&mut self, step: Step) {
+    pub(super) fn push(&mut self, step: FlowStep) {
         self.steps.push(step);
     }
 
     /// The steps.
-    pub fn steps(&self) -> &[Step] {
+    pub fn steps(&self) -> &[FlowStep] {
         &self.steps
     }
 
@@ -38,13 +38,13 @@ impl Flow {
         let mut times = Vec::new();
         for step in &self.steps {
             match step {
-                Step::Send(_) => *counts.last_mut().expect("one for each open loop") += 1,
-                Step::Think(_) => {}
-                Step::Begin(count) => {
+                FlowStep::Send(_) => *counts.last_mut().expect("one for each open loop") += 1,
+                FlowStep::Think(_) => {}
+                FlowStep::Begin(count) => {
                     times.push(u64::from(*count));
                     counts.push(0);
                 }
-                Step::End => {
+                FlowStep::End => {
                     let inside = counts.pop().expect("a loop that has begun");
                     let inside = inside.saturating_mul(times.pop().expect("a loop that has begun"));
                     let outside = counts.last_mut().expect("one for each open loop");
@@ -58,7 +58,7 @@ impl Flow {
 
 /// The position of a user in its flow.
 #[derive(Clone, Debug, Default)]
-pub struct Cursor {
+pub struct FlowPosition {
     next: usize,
     /// The active loops: position of the first step, and remaining iterations.
     loops: Vec<(usize, u32)>,
@@ -66,7 +66,7 @@ pub struct Cursor {
 
 /// The next action of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextAction {
     /// A request of this kind.
     Send(usize),
     /// A pause.
@@ -75,17 +75,17 @@ pub enum Next {
     Done,
 }
 
-impl Cursor {
+impl FlowPosition {
     /// Returns the next action and advances.
-    pub fn advance(&mut self, flow: &Flow) -> Next {
+    pub fn advance(&mut self, flow: &UserFlow) -> NextAction {
         loop {
-            let Some(step) = flow.steps.get(self.next) else { return Next::Done };
+            let Some(step) = flow.steps.get(self.next) else { return NextAction::Done };
             self.next += 1;
             match *step {
-                Step::Send(kind) => return Next::Send(kind),
-                Step::Think(time) => return Next::Think(time),
-                Step::Begin(count) => self.loops.push((self.next, count - 1)),
-                Step::End => {
+                FlowStep::Send(kind) => return NextAction::Send(kind),
+                FlowStep::Think(time) => return NextAction::Think(time),
+                FlowStep::Begin(count) => self.loops.push((self.next, count - 1)),
+                FlowStep::End => {
                     let (begin, again) = self.loops.last_mut().expect("a loop that has begun");
                     if *again == 0 {
                         self.loops.pop();
@@ -107,29 +107,29 @@ mod tests {
     fn loops_in_loops_run_as_often_as_they_say() {
         let think = Duration::from_secs(1);
         let steps = vec![
-            Step::Send(0),
-            Step::Begin(2),
-            Step::Send(1),
-            Step::Begin(3),
-            Step::Send(2),
-            Step::End,
-            Step::Think(think),
-            Step::End,
-            Step::Send(3),
+            FlowStep::Send(0),
+            FlowStep::Begin(2),
+            FlowStep::Send(1),
+            FlowStep::Begin(3),
+            FlowStep::Send(2),
+            FlowStep::End,
+            FlowStep::Think(think),
+            FlowStep::End,
+            FlowStep::Send(3),
         ];
-        let flow = Flow { steps };
-        let mut cursor = Cursor::default();
+        let flow = UserFlow { steps };
+        let mut cursor = FlowPosition::default();
         let mut run = Vec::new();
         loop {
             match cursor.advance(&flow) {
-                Next::Done => break,
+                NextAction::Done => break,
                 next => run.push(next),
             }
         }
-        let [zero, one, two, three] = [0, 1, 2, 3].map(Next::Send);
-        let pause = Next::Think(think);
+        let [zero, one, two, three] = [0, 1, 2, 3].map(NextAction::Send);
+        let pause = NextAction::Think(think);
         assert_eq!(run, [zero, one, two, two, two, pause, one, two, two, two, pause, three]);
         assert_eq!(flow.requests(), 10);
-        assert_eq!(cursor.advance(&flow), Next::Done, "done stays done");
+        assert_eq!(cursor.advance(&flow), NextAction::Done, "done stays done");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::{Cursor, KINDS_MAX, Next, PhaseLoad, Script, Step};
+use super::{FlowPosition, FlowStep, KINDS_MAX, NextAction, PhaseLoad, Script};
 
 /// Maximum steps of a flow that are executed: a file may specify years of them.
 const STEPS_MAX: usize = 10_000;
@@ -56,21 +56,23 @@ fn check_script(script: &Script) {
         let mut depth = 0;
         for step in scenario.flow.steps() {
             match step {
-                Step::Send(kind) => assert!(*kind < script.kinds.len()),
-                Step::Think(time) => assert!(*time > Duration::ZERO),
-                Step::Begin(count) => {
+                FlowStep::Send(kind) => assert!(*kind < script.kinds.len()),
+                FlowStep::Think(time) => assert!(*time > Duration::ZERO),
+                FlowStep::Begin(count) => {
                     assert!(*count > 0);
                     depth += 1;
                 }
-                Step::End => depth -= 1,
+                FlowStep::End => depth -= 1,
             }
             assert!(depth >= 0);
         }
         assert_eq!(depth, 0, "every loop ends");
-        let mut cursor = Cursor::default();
-        let run: Vec<Next> =
-            (0..STEPS_MAX).map(|_| cursor.advance(&scenario.flow)).take_while(|next| *next != Next::Done).collect();
-        let sent = run.iter().filter(|next| matches!(next, Next::Send(_))).count() as u64;
+        let mut cursor = FlowPosition::default();
+        let run: Vec<NextAction> = (0..STEPS_MAX)
+            .map(|_| cursor.advance(&scenario.flow))
+            .take_while(|next| *next != NextAction::Done)
+            .collect();
+        let sent = run.iter().filter(|next| matches!(next, NextAction::Send(_))).count() as u64;
         let requests = scenario.flow.requests();
         assert!(if run.len() < STEPS_MAX { sent == requests } else { sent <= requests }, "as many as foretold");
     }

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use leafseal_client::{Curve, Keying};
 
-use crate::arrivals::Process;
-pub use flow::{Cursor, Flow, Next, Step};
-pub use yaml::{Place, Problem, TEXT_SIZE_MAX};
+use crate::arrivals::ArrivalProcess;
+pub use flow::{FlowPosition, FlowStep, NextAction, UserFlow};
+pub use yaml::{TEXT_SIZE_MAX, YamlPosition, YamlProblem};
 
 /// Maximum kinds of requests in a file.
 pub const KINDS_MAX: usize = 256;
@@ -22,13 +22,13 @@ pub const KINDS_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     /// The engine's address and credentials.
-    pub target: Target,
+    pub target: LoadTarget,
     /// The phases, in order; at least one.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<ScenarioPhase>,
     /// The scenarios; at least one has a weight above 0.
     pub scenarios: Vec<Scenario>,
     /// The distinct kinds of requests; [`Step::Send`] refers to them by index.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<RequestKind>,
 }
 
 impl Script {
@@ -36,7 +36,7 @@ impl Script {
     ///
     /// # Errors
     /// All problems of the file, in its order; only one if it is not valid YAML.
-    pub fn read(text: &str) -> Result<Self, Vec<Problem>> {
+    pub fn read(text: &str) -> Result<Self, Vec<YamlProblem>> {
         Self::read_for(text, None)
     }
 
@@ -44,7 +44,7 @@ impl Script {
     ///
     /// # Errors
     /// All problems of the file, in its order; only one if it is not valid YAML or does not have the environment.
-    pub fn read_for(text: &str, environment: Option<&str>) -> Result<Self, Vec<Problem>> {
+    pub fn read_for(text: &str, environment: Option<&str>) -> Result<Self, Vec<YamlProblem>> {
         let one = |problem| vec![problem];
         let mut root = yaml::read(text).map_err(one)?;
         if let Some(name) = environment {
@@ -56,7 +56,7 @@ impl Script {
 
 /// The engine's address and credentials.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub struct LoadTarget {
     /// Host name or IP address.
     pub host: String,
     /// Port.
@@ -66,7 +66,7 @@ pub struct Target {
     /// Its private key.
     pub key: Pem,
     /// The authority of the engine's certificate.
-    pub authority: Authority,
+    pub authority: TargetAuthority,
     /// The name in the engine's certificate; defaults to the host.
     pub server_name: Option<String>,
     /// Connections that the users of open phases share, at least 1.
@@ -77,7 +77,7 @@ pub struct Target {
 #[derive(Clone, PartialEq)]
 pub struct Pem {
     /// The position of the value.
-    pub place: Place,
+    pub place: YamlPosition,
     /// Its source.
     pub source: PemSource,
 }
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Pem {
 
 /// The authority of the engine's certificate.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Authority {
+pub enum TargetAuthority {
     /// This one.
     Given(Pem),
     /// `ca.pem` in the folder of the client's certificate.
@@ -112,7 +112,7 @@ pub enum Authority {
 
 /// A phase of the run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Phase {
+pub struct ScenarioPhase {
     /// Its name, if it has one.
     pub name: Option<String>,
     /// Its duration.
@@ -131,7 +131,7 @@ pub enum PhaseLoad {
         /// Arrivals per second at the end.
         to: f64,
         /// Distribution of the intervals between them; defaults to the file's setting for all phases, or even.
-        process: Process,
+        process: ArrivalProcess,
         /// Maximum concurrent users.
         users_max: Option<usize>,
     },
@@ -154,12 +154,12 @@ pub struct Scenario {
     /// Interval at which additional users arrive, independently of the phases.
     pub every: Option<Duration>,
     /// Its steps.
-    pub flow: Flow,
+    pub flow: UserFlow,
 }
 
 /// A kind of request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct RequestKind {
     /// Values in it.
     pub fields: usize,
     /// Bytes of each.

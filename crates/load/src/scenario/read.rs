@@ -6,11 +6,13 @@ use std::time::Duration;
 use leafseal_client::{Curve, Keying};
 
 use super::environments;
-use super::fields::{Fields, Problems, Value};
-use super::flow::{Flow, Step};
-use super::yaml::{Node, Problem};
-use super::{Authority, KINDS_MAX, Kind, Pem, PemSource, Phase, PhaseLoad, Scenario, Script, Target};
-use crate::arrivals::Process;
+use super::fields::{MapFields, PathValue, Problems};
+use super::flow::{FlowStep, UserFlow};
+use super::yaml::{YamlNode, YamlProblem};
+use super::{
+    KINDS_MAX, LoadTarget, Pem, PemSource, PhaseLoad, RequestKind, Scenario, ScenarioPhase, Script, TargetAuthority,
+};
+use crate::arrivals::ArrivalProcess;
 
 /// The only supported value of `engine`.
 const ENGINE: &str = "e3";
@@ -41,12 +43,12 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 const EVERY_MIN: Duration = Duration::from_millis(1);
 /// Minimum of durations that must not be zero.
 const TICK: Duration = Duration::from_nanos(1);
-const MODES: [(&str, Process); 2] = [("uniform", Process::Even), ("poisson", Process::Poisson)];
+const MODES: [(&str, ArrivalProcess); 2] = [("uniform", ArrivalProcess::Even), ("poisson", ArrivalProcess::Poisson)];
 
 /// Reads the whole file.
-pub(super) fn script(root: &Node) -> Result<Script, Vec<Problem>> {
-    let mut reader = Reader::default();
-    let script = reader.script(&Value { node: root, path: String::new() });
+pub(super) fn script(root: &YamlNode) -> Result<Script, Vec<YamlProblem>> {
+    let mut reader = ScenarioReader::default();
+    let script = reader.script(&PathValue { node: root, path: String::new() });
     match script {
         Some(script) if reader.problems.is_empty() => Ok(script),
         _ => Err(reader.problems.sorted()),
@@ -54,15 +56,15 @@ pub(super) fn script(root: &Node) -> Result<Script, Vec<Problem>> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct ScenarioReader {
     problems: Problems,
-    kinds: Vec<Kind>,
+    kinds: Vec<RequestKind>,
     /// The app of requests that do not set one.
     app: String,
 }
 
-impl Reader {
-    fn script(&mut self, root: &Value<'_>) -> Option<Script> {
+impl ScenarioReader {
+    fn script(&mut self, root: &PathValue<'_>) -> Option<Script> {
         let fields = root.map(&["config", "scenarios"], &mut self.problems)?;
         let config = fields.required("config", &mut self.problems).cloned().and_then(|config| self.config(&config));
         let list = fields.required("scenarios", &mut self.problems).cloned();
@@ -71,7 +73,7 @@ impl Reader {
         Some(Script { target, phases, scenarios: scenarios?, kinds: std::mem::take(&mut self.kinds) })
     }
 
-    fn config(&mut self, config: &Value<'_>) -> Option<(Target, Vec<Phase>)> {
+    fn config(&mut self, config: &PathValue<'_>) -> Option<(LoadTarget, Vec<ScenarioPhase>)> {
         let problems = &mut self.problems;
         APP.clone_into(&mut self.app);
         let fields = config.map(&CONFIG_KEYS, problems)?;
@@ -79,7 +81,7 @@ impl Reader {
             // Their values are read where they are chosen: an environment has only what differs.
             environment.map(&CONFIG_KEYS[..ENVIRONMENT_KEYS], problems);
         }
-        let mode = fields.get("mode").and_then(|mode| mode.word(&MODES, problems)).unwrap_or(Process::Even);
+        let mode = fields.get("mode").and_then(|mode| mode.word(&MODES, problems)).unwrap_or(ArrivalProcess::Even);
         if let Some(engines) = fields.get("engines").and_then(|engines| engines.map(&[ENGINE], problems))
             && let Some(e3) = engines.get(ENGINE)
         {
@@ -93,7 +95,7 @@ impl Reader {
         Some((target?, phases?))
     }
 
-    fn target(&mut self, host: Option<&Value<'_>>, e3: &Value<'_>) -> Option<Target> {
+    fn target(&mut self, host: Option<&PathValue<'_>>, e3: &PathValue<'_>) -> Option<LoadTarget> {
         let problems = &mut self.problems;
         let keys = ["port", "key", "cert", "ca", "rpc", "app", "connections", "serverName", "warmUp"];
         let fields = e3.map(&keys, problems)?;
@@ -112,19 +114,19 @@ impl Reader {
         let key = fields.required("key", problems).and_then(|value| pem(value, problems));
         let certificate = fields.required("cert", problems).and_then(|value| pem(value, problems));
         let authority = match fields.get("ca") {
-            Some(value) => pem(value, problems).map(Authority::Given),
+            Some(value) => pem(value, problems).map(TargetAuthority::Given),
             None => match &certificate {
                 Some(Pem { source: PemSource::Text(_), .. }) => {
                     problems.add(fields.place, "config.e3: the key `ca` is required because `cert` is PEM text");
                     None
                 }
-                _ => Some(Authority::BesideCertificate),
+                _ => Some(TargetAuthority::BesideCertificate),
             },
         };
         let port = port.and_then(|port| u16::try_from(port).ok());
         let (host, port) = address(host?, port, problems)?;
         let connections = connections.unwrap_or(CONNECTIONS);
-        Some(Target {
+        Some(LoadTarget {
             host,
             port,
             certificate: certificate?,
@@ -135,13 +137,14 @@ impl Reader {
         })
     }
 
-    fn phases(&mut self, list: &Value<'_>, mode: Process) -> Option<Vec<Phase>> {
+    fn phases(&mut self, list: &PathValue<'_>, mode: ArrivalProcess) -> Option<Vec<ScenarioPhase>> {
         let items = list.list(1..=PHASES_MAX, &mut self.problems)?;
-        let phases: Vec<Option<Phase>> = items.iter().map(|item| phase(item, mode, &mut self.problems)).collect();
+        let phases: Vec<Option<ScenarioPhase>> =
+            items.iter().map(|item| phase(item, mode, &mut self.problems)).collect();
         phases.into_iter().collect()
     }
 
-    fn scenarios(&mut self, list: &Value<'_>) -> Option<Vec<Scenario>> {
+    fn scenarios(&mut self, list: &PathValue<'_>) -> Option<Vec<Scenario>> {
         let items = list.list(1..=SCENARIOS_MAX, &mut self.problems)?;
         let read: Vec<Option<Scenario>> =
             items.iter().enumerate().map(|(index, item)| self.scenario(item, index)).collect();
@@ -158,7 +161,7 @@ impl Reader {
         Some(scenarios)
     }
 
-    fn scenario(&mut self, item: &Value<'_>, index: usize) -> Option<Scenario> {
+    fn scenario(&mut self, item: &PathValue<'_>, index: usize) -> Option<Scenario> {
         let problems = &mut self.problems;
         let fields = item.map(&["name", "engine", "weight", "every", "flow"], problems)?;
         let name = fields.get("name").and_then(|name| name.text(problems));
@@ -170,13 +173,13 @@ impl Reader {
         let unsaid = u64::from(every.is_none());
         let weight = fields.get("weight").map_or(Some(unsaid), |weight| weight.whole(0..=1_000_000, problems));
         let steps = fields.required("flow", problems)?.clone();
-        let mut flow = Flow::default();
+        let mut flow = UserFlow::default();
         self.steps(&steps, &mut flow, 0)?;
         Some(Scenario { name, weight: u32::try_from(weight?).ok()?, every, flow })
     }
 
     /// Appends the steps of a list; `None` if one of them is invalid.
-    fn steps(&mut self, list: &Value<'_>, flow: &mut Flow, depth: usize) -> Option<()> {
+    fn steps(&mut self, list: &PathValue<'_>, flow: &mut UserFlow, depth: usize) -> Option<()> {
         let items = list.list(1..=STEPS_MAX, &mut self.problems)?;
         let mut is_good = true;
         for item in &items {
@@ -189,7 +192,7 @@ impl Reader {
         is_good.then_some(())
     }
 
-    fn step(&mut self, item: &Value<'_>, flow: &mut Flow, depth: usize) -> Option<()> {
+    fn step(&mut self, item: &PathValue<'_>, flow: &mut UserFlow, depth: usize) -> Option<()> {
         let problems = &mut self.problems;
         let fields = item.map(&["send", "think", "loop", "count"], problems)?;
         let forms = ["send", "think", "loop"].iter().filter(|form| fields.has(form)).count();
@@ -203,17 +206,17 @@ impl Reader {
             return None;
         }
         if let Some(time) = fields.get("think") {
-            flow.push(Step::Think(time.time(TICK..=DAY, problems)?));
+            flow.push(FlowStep::Think(time.time(TICK..=DAY, problems)?));
         } else if let Some(send) = fields.get("send") {
             let kind = self.send(send)?;
-            flow.push(Step::Send(self.index(kind, send)?));
+            flow.push(FlowStep::Send(self.index(kind, send)?));
         } else {
             self.repeated(&fields, flow, depth)?;
         }
         Some(())
     }
 
-    fn repeated(&mut self, fields: &Fields<'_>, flow: &mut Flow, depth: usize) -> Option<()> {
+    fn repeated(&mut self, fields: &MapFields<'_>, flow: &mut UserFlow, depth: usize) -> Option<()> {
         let list = fields.get("loop").expect("it was looked for");
         let count = fields.required("count", &mut self.problems);
         let count = count.and_then(|count| count.whole(1..=u64::from(COUNT_MAX), &mut self.problems));
@@ -222,13 +225,13 @@ impl Reader {
             self.problems.add(list.place(), message);
             return None;
         }
-        flow.push(Step::Begin(count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1)));
+        flow.push(FlowStep::Begin(count.and_then(|count| u32::try_from(count).ok()).unwrap_or(1)));
         let steps = self.steps(list, flow, depth + 1);
-        flow.push(Step::End);
+        flow.push(FlowStep::End);
         count.and(steps)
     }
 
-    fn send(&mut self, send: &Value<'_>) -> Option<Kind> {
+    fn send(&mut self, send: &PathValue<'_>) -> Option<RequestKind> {
         let problems = &mut self.problems;
         let keys = ["numEncrypts", "fieldSize", "curve", "keying", "decrypt", "cancelAfter", "app"];
         let fields = send.map(&keys, problems)?;
@@ -241,7 +244,7 @@ impl Reader {
         let decrypt = fields.get("decrypt").and_then(|decrypt| decrypt.boolean(problems)).unwrap_or(false);
         let cancel_after = fields.get("cancelAfter").and_then(|time| time.time(TICK..=DAY, problems));
         let app = fields.get("app").and_then(|app| app_name(app, problems)).unwrap_or_else(|| self.app.clone());
-        let kind = Kind { fields: count?, field_size: size?, curve, keying, decrypt, cancel_after, app };
+        let kind = RequestKind { fields: count?, field_size: size?, curve, keying, decrypt, cancel_after, app };
         if kind.fields.saturating_mul(kind.field_size) > VALUES_SIZE_MAX {
             let message = format!("{}: numEncrypts times fieldSize must be at most {VALUES_SIZE_MAX} bytes", send.path);
             problems.add(send.place(), message);
@@ -251,7 +254,7 @@ impl Reader {
     }
 
     /// Returns the index of a kind, and adds it if it is new.
-    fn index(&mut self, kind: Kind, send: &Value<'_>) -> Option<usize> {
+    fn index(&mut self, kind: RequestKind, send: &PathValue<'_>) -> Option<usize> {
         if let Some(index) = self.kinds.iter().position(|known| *known == kind) {
             return Some(index);
         }
@@ -267,11 +270,11 @@ impl Reader {
     }
 }
 
-fn app_name(value: &Value<'_>, problems: &mut Problems) -> Option<String> {
+fn app_name(value: &PathValue<'_>, problems: &mut Problems) -> Option<String> {
     value.text(problems).map(str::to_owned)
 }
 
-fn pem(value: &Value<'_>, problems: &mut Problems) -> Option<Pem> {
+fn pem(value: &PathValue<'_>, problems: &mut Problems) -> Option<Pem> {
     let text = value.text(problems)?;
     let source = if text.starts_with("-----BEGIN") {
         PemSource::Text(format!("{text}\n"))
@@ -282,7 +285,7 @@ fn pem(value: &Value<'_>, problems: &mut Problems) -> Option<Pem> {
 }
 
 /// Combines the target with the separate port, if there is one.
-fn address(target: &Value<'_>, port: Option<u16>, problems: &mut Problems) -> Option<(String, u16)> {
+fn address(target: &PathValue<'_>, port: Option<u16>, problems: &mut Problems) -> Option<(String, u16)> {
     let text = target.text(problems)?;
     let split = split_address(text);
     let own_port = split.and_then(|(_, own)| own).map(str::parse::<u16>);
@@ -322,7 +325,7 @@ fn split_address(text: &str) -> Option<(&str, Option<&str>)> {
 const PHASE_KEYS: [&str; 9] =
     ["name", "duration", "arrivalRate", "rampTo", "arrivalCount", "pause", "connections", "maxVusers", "mode"];
 
-fn phase(item: &Value<'_>, mode: Process, problems: &mut Problems) -> Option<Phase> {
+fn phase(item: &PathValue<'_>, mode: ArrivalProcess, problems: &mut Problems) -> Option<ScenarioPhase> {
     let fields = item.map(&PHASE_KEYS, problems)?;
     let name = fields.get("name").and_then(|name| name.text(problems)).map(str::to_owned);
     let forms: Vec<&str> =
@@ -345,7 +348,11 @@ fn phase(item: &Value<'_>, mode: Process, problems: &mut Problems) -> Option<Pha
         }
     }
     if let Some(pause) = fields.get("pause") {
-        return Some(Phase { name, duration: pause.time(Duration::ZERO..=WEEK, problems)?, load: PhaseLoad::Pause });
+        return Some(ScenarioPhase {
+            name,
+            duration: pause.time(Duration::ZERO..=WEEK, problems)?,
+            load: PhaseLoad::Pause,
+        });
     }
     let duration = fields.required("duration", problems).and_then(|time| time.time(TICK..=WEEK, problems));
     let users_max = fields.get("maxVusers").and_then(|count| count.count(1..=COUNT_MAX, problems));
@@ -362,10 +369,10 @@ fn phase(item: &Value<'_>, mode: Process, problems: &mut Problems) -> Option<Pha
             PhaseLoad::Open { from, to, process, users_max }
         }
     };
-    Some(Phase { name, duration: duration?, load })
+    Some(ScenarioPhase { name, duration: duration?, load })
 }
 
-fn rates(fields: &Fields<'_>, problems: &mut Problems) -> Option<(f64, f64)> {
+fn rates(fields: &MapFields<'_>, problems: &mut Problems) -> Option<(f64, f64)> {
     const RATES: RangeInclusive<f64> = 0.0..=RATE_MAX;
     let first = fields.get("arrivalRate")?;
     let from = first.number(RATES, problems)?;

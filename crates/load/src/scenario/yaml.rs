@@ -20,20 +20,20 @@ const MERGED_MAX: usize = 100;
 
 /// A position in a file, counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct YamlPosition {
     /// Line.
     pub line: usize,
     /// Column, in characters.
     pub column: usize,
 }
 
-impl Place {
+impl YamlPosition {
     fn of(marker: Marker) -> Self {
-        Place { line: marker.line(), column: marker.col() + 1 }
+        YamlPosition { line: marker.line(), column: marker.col() + 1 }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for YamlPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -42,64 +42,64 @@ impl fmt::Display for Place {
 /// A problem in a file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {message}")]
-pub struct Problem {
+pub struct YamlProblem {
     /// Its position.
-    pub place: Place,
+    pub place: YamlPosition,
     /// The error and the expected input, in one line.
     pub message: String,
 }
 
-impl Problem {
+impl YamlProblem {
     /// Creates a problem. The message is kept to one line even if it quotes the file.
-    pub(crate) fn new(place: Place, message: impl fmt::Display) -> Self {
+    pub(crate) fn new(place: YamlPosition, message: impl fmt::Display) -> Self {
         let message = message.to_string().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Problem { place, message }
+        YamlProblem { place, message }
     }
 }
 
 /// A node of the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     /// Its start.
-    pub place: Place,
+    pub place: YamlPosition,
     /// Its content.
-    pub content: Content,
+    pub content: NodeContent,
 }
 
 /// The content of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub(super) enum NodeContent {
     /// Text, and whether it is unquoted, so that it may be a number, a boolean or null.
     Scalar(String, bool),
     /// A list.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A map in the order of the file, without duplicate keys.
-    Map(Vec<(Node, Node)>),
+    Map(Vec<(YamlNode, YamlNode)>),
 }
 
-impl Node {
-    fn nothing(place: Place) -> Self {
-        Node { place, content: Content::Scalar(String::new(), true) }
+impl YamlNode {
+    fn nothing(place: YamlPosition) -> Self {
+        YamlNode { place, content: NodeContent::Scalar(String::new(), true) }
     }
 
     /// Whether it is empty: `null`, `~`, or missing.
     pub(super) fn is_nothing(&self) -> bool {
-        matches!(&self.content, Content::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
+        matches!(&self.content, NodeContent::Scalar(text, true) if matches!(text.as_str(), "" | "~" | "null" | "Null" | "NULL"))
     }
 
     /// The text of a scalar.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.content {
-            Content::Scalar(text, _) => Some(text),
-            Content::List(_) | Content::Map(_) => None,
+            NodeContent::Scalar(text, _) => Some(text),
+            NodeContent::List(_) | NodeContent::Map(_) => None,
         }
     }
 
     /// Replaces what `changes` has, as Artillery does with an environment: maps are merged key by key, lists item by item, and everything
     /// else is replaced.
-    pub(super) fn overlay(&mut self, changes: &Node) {
+    pub(super) fn overlay(&mut self, changes: &YamlNode) {
         match (&mut self.content, &changes.content) {
-            (Content::Map(pairs), Content::Map(changes)) => {
+            (NodeContent::Map(pairs), NodeContent::Map(changes)) => {
                 let own: HashMap<String, usize> =
                     pairs.iter().map(|(key, _)| key.text().unwrap_or_default().to_owned()).zip(0..).collect();
                 for (key, value) in changes {
@@ -109,7 +109,7 @@ impl Node {
                     }
                 }
             }
-            (Content::List(items), Content::List(changes)) => {
+            (NodeContent::List(items), NodeContent::List(changes)) => {
                 let (replaced, added) = changes.split_at(items.len().min(changes.len()));
                 items.iter_mut().zip(replaced).for_each(|(item, change)| item.overlay(change));
                 items.extend_from_slice(added);
@@ -120,9 +120,9 @@ impl Node {
 
     fn count(&self) -> usize {
         1 + match &self.content {
-            Content::Scalar(..) => 0,
-            Content::List(nodes) => nodes.iter().map(Node::count).sum(),
-            Content::Map(pairs) => pairs.iter().map(|(key, value)| key.count() + value.count()).sum(),
+            NodeContent::Scalar(..) => 0,
+            NodeContent::List(nodes) => nodes.iter().map(YamlNode::count).sum(),
+            NodeContent::Map(pairs) => pairs.iter().map(|(key, value)| key.count() + value.count()).sum(),
         }
     }
 }
@@ -131,58 +131,60 @@ impl Node {
 ///
 /// # Errors
 /// Fails if the text is not YAML, has several documents or a duplicate key, or exceeds a limit.
-pub(super) fn read(text: &str) -> Result<Node, Problem> {
+pub(super) fn read(text: &str) -> Result<YamlNode, YamlProblem> {
     if text.len() > TEXT_SIZE_MAX {
         let message = format!("a scenario file must be at most {TEXT_SIZE_MAX} bytes");
-        return Err(Problem::new(Place { line: 1, column: 1 }, message));
+        return Err(YamlProblem::new(YamlPosition { line: 1, column: 1 }, message));
     }
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
-        let (event, span) = event
-            .map_err(|error| Problem::new(Place::of(*error.marker()), format_args!("not YAML: {}", error.info())))?;
-        builder.take(event, Place::of(span.start))?;
+        let (event, span) = event.map_err(|error| {
+            YamlProblem::new(YamlPosition::of(*error.marker()), format_args!("not YAML: {}", error.info()))
+        })?;
+        builder.take(event, YamlPosition::of(span.start))?;
     }
-    Ok(builder.root.unwrap_or_else(|| Node::nothing(Place { line: 1, column: 1 })))
+    Ok(builder.root.unwrap_or_else(|| YamlNode::nothing(YamlPosition { line: 1, column: 1 })))
 }
 
 /// An unfinished list or map; a map's keys and values alternate.
-struct Open {
-    place: Place,
+struct OpenNode {
+    place: YamlPosition,
     anchor: usize,
     is_map: bool,
-    nodes: Vec<Node>,
+    nodes: Vec<YamlNode>,
 }
 
 #[derive(Default)]
 struct Builder {
-    open: Vec<Open>,
-    anchors: HashMap<usize, (Node, usize)>,
-    root: Option<Node>,
+    open: Vec<OpenNode>,
+    anchors: HashMap<usize, (YamlNode, usize)>,
+    root: Option<YamlNode>,
     nodes: usize,
 }
 
 impl Builder {
-    fn take(&mut self, event: Event<'_>, place: Place) -> Result<(), Problem> {
+    fn take(&mut self, event: Event<'_>, place: YamlPosition) -> Result<(), YamlProblem> {
         match event {
             Event::Scalar(text, style, anchor, _) => {
-                let content = Content::Scalar(text.into_owned(), style == ScalarStyle::Plain);
-                self.add(Node { place, content }, anchor)
+                let content = NodeContent::Scalar(text.into_owned(), style == ScalarStyle::Plain);
+                self.add(YamlNode { place, content }, anchor)
             }
             Event::SequenceStart(anchor, _) => self.begin(place, anchor, false),
             Event::MappingStart(anchor, _) => self.begin(place, anchor, true),
             Event::SequenceEnd | Event::MappingEnd => {
                 let open = self.open.pop().expect("the parser closes what it has opened");
-                let content = if open.is_map { Content::Map(pairs(open.nodes)?) } else { Content::List(open.nodes) };
-                self.add(Node { place: open.place, content }, open.anchor)
+                let content =
+                    if open.is_map { NodeContent::Map(pairs(open.nodes)?) } else { NodeContent::List(open.nodes) };
+                self.add(YamlNode { place: open.place, content }, open.anchor)
             }
             Event::Alias(anchor) => {
                 let Some((node, count)) = self.anchors.get(&anchor) else {
-                    return Err(Problem::new(place, "an alias of one of its own ancestors"));
+                    return Err(YamlProblem::new(place, "an alias of one of its own ancestors"));
                 };
                 let (node, count) = (node.clone(), *count);
                 // Counts its children; the node itself is counted when it is added.
                 self.count(count - 1, place)?;
-                self.add(Node { place, ..node }, 0)
+                self.add(YamlNode { place, ..node }, 0)
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
                 Ok(())
@@ -190,15 +192,18 @@ impl Builder {
         }
     }
 
-    fn begin(&mut self, place: Place, anchor: usize, is_map: bool) -> Result<(), Problem> {
+    fn begin(&mut self, place: YamlPosition, anchor: usize, is_map: bool) -> Result<(), YamlProblem> {
         if self.open.len() == DEPTH_MAX {
-            return Err(Problem::new(place, format_args!("lists and maps must be nested at most {DEPTH_MAX} deep")));
+            return Err(YamlProblem::new(
+                place,
+                format_args!("lists and maps must be nested at most {DEPTH_MAX} deep"),
+            ));
         }
-        self.open.push(Open { place, anchor, is_map, nodes: Vec::new() });
+        self.open.push(OpenNode { place, anchor, is_map, nodes: Vec::new() });
         Ok(())
     }
 
-    fn add(&mut self, node: Node, anchor: usize) -> Result<(), Problem> {
+    fn add(&mut self, node: YamlNode, anchor: usize) -> Result<(), YamlProblem> {
         self.count(1, node.place)?;
         if anchor > 0 {
             self.anchors.insert(anchor, (node.clone(), node.count()));
@@ -206,17 +211,17 @@ impl Builder {
         match self.open.last_mut() {
             Some(open) => open.nodes.push(node),
             None if self.root.is_some() => {
-                return Err(Problem::new(node.place, "a scenario file must have exactly one document"));
+                return Err(YamlProblem::new(node.place, "a scenario file must have exactly one document"));
             }
             None => self.root = Some(node),
         }
         Ok(())
     }
 
-    fn count(&mut self, count: usize, place: Place) -> Result<(), Problem> {
+    fn count(&mut self, count: usize, place: YamlPosition) -> Result<(), YamlProblem> {
         self.nodes += count;
         if self.nodes > NODES_MAX {
-            return Err(Problem::new(
+            return Err(YamlProblem::new(
                 place,
                 format_args!("a scenario file must have at most {NODES_MAX} values, aliases expanded"),
             ));
@@ -227,20 +232,20 @@ impl Builder {
 
 /// Pairs keys with values. Refuses duplicate keys, which are ambiguous. Keys of merged maps come last, and only those that the map does not
 /// have itself; of several merged maps the first has precedence.
-fn pairs(nodes: Vec<Node>) -> Result<Vec<(Node, Node)>, Problem> {
-    let mut pairs: Vec<(Node, Node)> = Vec::with_capacity(nodes.len() / 2);
+fn pairs(nodes: Vec<YamlNode>) -> Result<Vec<(YamlNode, YamlNode)>, YamlProblem> {
+    let mut pairs: Vec<(YamlNode, YamlNode)> = Vec::with_capacity(nodes.len() / 2);
     let (mut seen, mut merged) = (HashSet::new(), Vec::new());
     let mut nodes = nodes.into_iter();
     while let (Some(key), Some(value)) = (nodes.next(), nodes.next()) {
-        let Content::Scalar(name, is_plain) = &key.content else {
-            return Err(Problem::new(key.place, "a key must be text"));
+        let NodeContent::Scalar(name, is_plain) = &key.content else {
+            return Err(YamlProblem::new(key.place, "a key must be text"));
         };
         if *is_plain && name == MERGE_KEY {
             merge(value, &mut merged)?;
             continue;
         }
         if !seen.insert(name.clone()) {
-            return Err(Problem::new(key.place, format_args!("duplicate key `{}`", short(name))));
+            return Err(YamlProblem::new(key.place, format_args!("duplicate key `{}`", short(name))));
         }
         pairs.push((key, value));
     }
@@ -249,19 +254,19 @@ fn pairs(nodes: Vec<Node>) -> Result<Vec<(Node, Node)>, Problem> {
 }
 
 /// Appends the pairs of a merge key's value.
-fn merge(value: Node, merged: &mut Vec<(Node, Node)>) -> Result<(), Problem> {
+fn merge(value: YamlNode, merged: &mut Vec<(YamlNode, YamlNode)>) -> Result<(), YamlProblem> {
     let place = value.place;
     let maps = match value.content {
-        Content::List(maps) if maps.len() <= MERGED_MAX => maps,
-        Content::List(_) => {
-            return Err(Problem::new(place, format_args!("`<<`: must have at most {MERGED_MAX} maps")));
+        NodeContent::List(maps) if maps.len() <= MERGED_MAX => maps,
+        NodeContent::List(_) => {
+            return Err(YamlProblem::new(place, format_args!("`<<`: must have at most {MERGED_MAX} maps")));
         }
-        content => vec![Node { place, content }],
+        content => vec![YamlNode { place, content }],
     };
     for map in maps {
         match map.content {
-            Content::Map(pairs) => merged.extend(pairs),
-            _ => return Err(Problem::new(map.place, "`<<`: must be a map or a list of maps, such as `*anchor`")),
+            NodeContent::Map(pairs) => merged.extend(pairs),
+            _ => return Err(YamlProblem::new(map.place, "`<<`: must be a map or a list of maps, such as `*anchor`")),
         }
     }
     Ok(())
@@ -287,21 +292,21 @@ mod tests {
     #[test]
     fn nodes_know_their_places() {
         let root = read("a: 1\nb:\n  - x\n  - { c: 'd' }\n").unwrap();
-        let Content::Map(pairs) = &root.content else { panic!("{root:?}") };
+        let NodeContent::Map(pairs) = &root.content else { panic!("{root:?}") };
         assert_eq!(pairs.len(), 2);
-        let Content::List(items) = &pairs[1].1.content else { panic!("{root:?}") };
-        assert_eq!(items[1].place, Place { line: 4, column: 5 });
-        let Content::Map(inner) = &items[1].content else { panic!("{root:?}") };
-        assert_eq!(inner[0].1.place, Place { line: 4, column: 10 });
-        assert!(matches!(&inner[0].1.content, Content::Scalar(text, false) if text == "d"));
+        let NodeContent::List(items) = &pairs[1].1.content else { panic!("{root:?}") };
+        assert_eq!(items[1].place, YamlPosition { line: 4, column: 5 });
+        let NodeContent::Map(inner) = &items[1].content else { panic!("{root:?}") };
+        assert_eq!(inner[0].1.place, YamlPosition { line: 4, column: 10 });
+        assert!(matches!(&inner[0].1.content, NodeContent::Scalar(text, false) if text == "d"));
         assert!(read("").unwrap().is_nothing() && read("# nothing\n").unwrap().is_nothing());
     }
 
     #[test]
     fn aliases_are_written_out_and_bounded() {
         let root = read("a: &x [1, 2]\nb: *x\n").unwrap();
-        let Content::Map(pairs) = &root.content else { panic!("{root:?}") };
-        assert!(matches!(&pairs[1].1.content, Content::List(items) if items.len() == 2));
+        let NodeContent::Map(pairs) = &root.content else { panic!("{root:?}") };
+        assert!(matches!(&pairs[1].1.content, NodeContent::List(items) if items.len() == 2));
         let mut bomb = "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n".to_owned();
         for level in 1..12 {
             let before = vec![format!("*a{}", level - 1); 10].join(",");
@@ -312,11 +317,11 @@ mod tests {
     }
 
     /// The tree as text, without places.
-    fn shown(node: &Node) -> String {
+    fn shown(node: &YamlNode) -> String {
         match &node.content {
-            Content::Scalar(text, _) => text.clone(),
-            Content::List(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
-            Content::Map(pairs) => {
+            NodeContent::Scalar(text, _) => text.clone(),
+            NodeContent::List(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+            NodeContent::Map(pairs) => {
                 let pairs = pairs.iter().map(|(key, value)| format!("{}={}", shown(key), shown(value)));
                 format!("{{{}}}", pairs.collect::<Vec<_>>().join(" "))
             }

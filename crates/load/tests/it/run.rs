@@ -10,8 +10,8 @@ use leafseal_load::LoadError;
 use leafseal_load::material::{to_encrypt, values_of};
 use leafseal_load::metrics::Buckets;
 use leafseal_load::report::{Provenance, load_text};
-use leafseal_load::result::{LoadResult, QueueWait, Requests, ResultSeries};
-use leafseal_load::run::{self, Connect, Ended, Observed, Outcome, Settings, Snapshot};
+use leafseal_load::result::{LoadResult, QueueWait, RecordedRequests, ResultSeries};
+use leafseal_load::run::{self, Connect, ObservedEngine, RunEnd, RunOutcome, RunSettings, RunSnapshot};
 use leafseal_load::scenario::Script;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::watch;
@@ -183,7 +183,7 @@ struct Watched {
 }
 
 impl Watched {
-    fn note(&mut self, snapshot: &Snapshot) {
+    fn note(&mut self, snapshot: &RunSnapshot) {
         self.snapshots += 1;
         self.has_sunk |= snapshot.sent < self.sent || snapshot.ok + snapshot.errors > snapshot.sent;
         self.sent = snapshot.sent;
@@ -195,8 +195,8 @@ fn load(
     script: &Script,
     behaviour: Behaviour,
     stop_after: Option<Duration>,
-) -> (Result<Outcome, LoadError>, Rc<Server>) {
-    loaded(script, behaviour, stop_after, Settings::default().requests_max)
+) -> (Result<RunOutcome, LoadError>, Rc<Server>) {
+    loaded(script, behaviour, stop_after, RunSettings::default().requests_max)
 }
 
 /// The same with a limit of individually recorded requests.
@@ -205,14 +205,14 @@ fn loaded(
     behaviour: Behaviour,
     stop_after: Option<Duration>,
     requests_max: usize,
-) -> (Result<Outcome, LoadError>, Rc<Server>) {
+) -> (Result<RunOutcome, LoadError>, Rc<Server>) {
     let server = Rc::new(Server::new(behaviour));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let settings = Settings { answer_timeout: Duration::from_secs(1), requests_max, ..Settings::default() };
+    let settings = RunSettings { answer_timeout: Duration::from_secs(1), requests_max, ..RunSettings::default() };
     let watched = RefCell::new(Watched::default());
     let outcome = runtime.block_on(async {
         let (stop, stopped) = watch::channel(false);
-        let observed = Observed::default();
+        let observed = ObservedEngine::default();
         let running =
             run::run(script.clone(), &settings, Connecting(Rc::clone(&server)), &observed, stopped, |snapshot| {
                 watched.borrow_mut().note(snapshot);
@@ -237,8 +237,8 @@ fn loaded(
     (outcome, server)
 }
 
-fn result(script: &Script, outcome: &Outcome) -> LoadResult {
-    let result = LoadResult::new(script, "test.yml", &Settings::default(), outcome, &Provenance::new(Vec::new()));
+fn result(script: &Script, outcome: &RunOutcome) -> LoadResult {
+    let result = LoadResult::new(script, "test.yml", &RunSettings::default(), outcome, &Provenance::new(Vec::new()));
     // A result survives serialization.
     let text = serde_json::to_string(&result).unwrap();
     assert_eq!(LoadResult::read(&text).unwrap(), result);
@@ -263,7 +263,7 @@ fn phases_last_as_long_as_they_say() {
         let result = result(&script, &outcome);
         let end = result.phases.last().unwrap().end_s;
         assert!(outcome.elapsed.as_secs_f64() >= end, "{phases}: {:?} of {end} s", outcome.elapsed);
-        assert_eq!(outcome.ended, Ended::Finished);
+        assert_eq!(outcome.ended, RunEnd::Finished);
         assert!(requests.is_none_or(|requests| result.totals.ok == requests), "{phases}: {}", result.totals.ok);
         assert!(result.totals.measured_s.is_some_and(|measured| measured <= result.elapsed_s), "{phases}");
     }
@@ -323,7 +323,7 @@ fn closed_phases_have_one_request_on_each_connection() {
     assert_eq!(server.connections.get(), 3);
     let result = result(&script, &outcome);
     assert!(result.totals.ok >= 3 && result.totals.ok == result.totals.users.completed, "{:?}", result.totals);
-    assert_eq!((result.totals.sent, outcome.ended), (result.totals.ok, Ended::Finished));
+    assert_eq!((result.totals.sent, outcome.ended), (result.totals.ok, RunEnd::Finished));
     assert!(result.series[0].requests.due_us[0] >= 50_000);
 }
 
@@ -470,7 +470,7 @@ fn results_without_failures_are_read() {
     assert!(series.remove("failures").is_some() && series.remove("failure_latency_us").is_some());
     let read = LoadResult::read(&json.to_string()).unwrap();
     assert_eq!(read.series[0].errors, result.series[0].errors);
-    assert_eq!(read.series[0].failures, Requests::default());
+    assert_eq!(read.series[0].failures, RecordedRequests::default());
 }
 
 /// One limit applies to successful and failed individually recorded requests; some of each are recorded.
@@ -488,7 +488,7 @@ fn requests_that_fail_are_kept_within_the_same_bound() {
 fn a_run_that_is_stopped_has_the_results_so_far() {
     let script = script("[ { duration: 60, arrivalRate: 100 } ]", "");
     let outcome = load(&script, Behaviour::default(), Some(ms(300))).0.unwrap();
-    assert_eq!(outcome.ended, Ended::Interrupted);
+    assert_eq!(outcome.ended, RunEnd::Interrupted);
     let result = result(&script, &outcome);
     assert!((1..6000).contains(&result.totals.sent), "{:?}", result.totals);
     assert_eq!(result.ended, "interrupted");

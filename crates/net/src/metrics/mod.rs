@@ -5,5 +5,5 @@ mod text;
 mod threads;
 
 pub use histogram::{Histogram, HistogramSnapshot};
-pub use text::{Named, Writer, openmetrics};
+pub use text::{MetricName, MetricsWriter, openmetrics};
 pub use threads::ThreadTimes;

@@ -16,7 +16,7 @@ const PROCESS_PREFIX: &str = "process_";
 
 /// The name and help text of a metric.
 #[derive(Clone, Copy, Debug)]
-pub struct Named {
+pub struct MetricName {
     prefix: &'static str,
     /// The name after the prefix, without unit and `_total`.
     pub name: &'static str,
@@ -26,67 +26,67 @@ pub struct Named {
     pub help: &'static str,
 }
 
-impl Named {
+impl MetricName {
     /// A metric without a unit.
     pub const fn plain(name: &'static str, help: &'static str) -> Self {
-        Named { prefix: PREFIX, name, unit: None, help }
+        MetricName { prefix: PREFIX, name, unit: None, help }
     }
 
     /// A metric in bytes.
     pub const fn bytes(name: &'static str, help: &'static str) -> Self {
-        Named { prefix: PREFIX, name, unit: Some(&Unit::Bytes), help }
+        MetricName { prefix: PREFIX, name, unit: Some(&Unit::Bytes), help }
     }
 
     /// A metric in seconds.
     pub const fn seconds(name: &'static str, help: &'static str) -> Self {
-        Named { prefix: PREFIX, name, unit: Some(&Unit::Seconds), help }
+        MetricName { prefix: PREFIX, name, unit: Some(&Unit::Seconds), help }
     }
 
     /// The same under the prefix of process metrics.
     const fn of_process(self) -> Self {
-        Named { prefix: PROCESS_PREFIX, ..self }
+        MetricName { prefix: PROCESS_PREFIX, ..self }
     }
 }
 
 /// Returns what `write` writes as OpenMetrics text.
-pub fn openmetrics(write: impl Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync + 'static) -> String {
+pub fn openmetrics(write: impl Fn(&mut MetricsWriter<'_>) -> fmt::Result + Send + Sync + 'static) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Written(write)));
+    registry.register_collector(Box::new(WrittenMetrics(write)));
     let mut out = String::new();
     prometheus_client::encoding::text::encode(&mut out, &registry).expect("a string takes everything");
     out
 }
 
 /// Metrics written by a function.
-struct Written<F>(F);
+struct WrittenMetrics<F>(F);
 
-impl<F> fmt::Debug for Written<F> {
+impl<F> fmt::Debug for WrittenMetrics<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Written").finish_non_exhaustive()
     }
 }
 
-impl<F: Fn(&mut Writer<'_>) -> fmt::Result + Send + Sync + 'static> Collector for Written<F> {
+impl<F: Fn(&mut MetricsWriter<'_>) -> fmt::Result + Send + Sync + 'static> Collector for WrittenMetrics<F> {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        (self.0)(&mut Writer { encoder })
+        (self.0)(&mut MetricsWriter { encoder })
     }
 }
 
 /// Writes metrics. Each function fails only if the text cannot be written.
-pub struct Writer<'a> {
+pub struct MetricsWriter<'a> {
     encoder: DescriptorEncoder<'a>,
 }
 
-impl Writer<'_> {
+impl MetricsWriter<'_> {
     /// Writes a gauge.
-    pub fn gauge(&mut self, named: Named, value: impl EncodeGaugeValue) -> fmt::Result {
+    pub fn gauge(&mut self, named: MetricName, value: impl EncodeGaugeValue) -> fmt::Result {
         self.begin(named, MetricType::Gauge, |mut metric| metric.encode_gauge(&value))
     }
 
     /// Writes a gauge for each row of label values.
     pub fn gauges<'l, const N: usize>(
         &mut self,
-        named: Named,
+        named: MetricName,
         labels: [&'static str; N],
         rows: impl IntoIterator<Item = ([&'l str; N], impl EncodeGaugeValue)>,
     ) -> fmt::Result {
@@ -97,14 +97,14 @@ impl Writer<'_> {
     }
 
     /// Writes a counter.
-    pub fn counter(&mut self, named: Named, value: impl EncodeCounterValue) -> fmt::Result {
+    pub fn counter(&mut self, named: MetricName, value: impl EncodeCounterValue) -> fmt::Result {
         self.begin(named, MetricType::Counter, |mut metric| metric.encode_counter::<NoLabelSet, _, f64>(&value, None))
     }
 
     /// Writes a counter for each row of label values.
     pub fn counters<'l, const N: usize>(
         &mut self,
-        named: Named,
+        named: MetricName,
         labels: [&'static str; N],
         rows: impl IntoIterator<Item = ([&'l str; N], impl EncodeCounterValue)>,
     ) -> fmt::Result {
@@ -116,14 +116,14 @@ impl Writer<'_> {
     }
 
     /// Writes a histogram.
-    pub fn histogram(&mut self, named: Named, times: &HistogramSnapshot) -> fmt::Result {
+    pub fn histogram(&mut self, named: MetricName, times: &HistogramSnapshot) -> fmt::Result {
         self.begin(named, MetricType::Histogram, |metric| encode_histogram(metric, times))
     }
 
     /// Writes a histogram for each row of label values.
     pub fn histograms<'l, const N: usize>(
         &mut self,
-        named: Named,
+        named: MetricName,
         labels: [&'static str; N],
         rows: impl IntoIterator<Item = ([&'l str; N], HistogramSnapshot)>,
     ) -> fmt::Result {
@@ -134,17 +134,18 @@ impl Writer<'_> {
     }
 
     /// Writes an info metric with one label.
-    pub fn info(&mut self, named: Named, label: &'static str, word: &'static str) -> fmt::Result {
+    pub fn info(&mut self, named: MetricName, label: &'static str, word: &'static str) -> fmt::Result {
         self.begin(named, MetricType::Info, |mut metric| metric.encode_info(&[(label, word)]))
     }
 
     /// Writes the process metrics under the names of Prometheus' client libraries; values that the system does not report are omitted.
     pub fn process(&mut self, process: &ProcessFigures) -> fmt::Result {
-        const CPU: Named = Named::seconds("cpu", "User and system CPU time of the process").of_process();
-        const MEMORY: Named = Named::bytes("resident_memory", "Resident memory of the process").of_process();
-        const OPEN: Named = Named::plain("open_fds", "Open file descriptors of the process").of_process();
-        const MAX: Named = Named::plain("max_fds", "Maximum number of open file descriptors").of_process();
-        const BEGAN: Named = Named::seconds("start_time", "Start time of the process, in Unix time").of_process();
+        const CPU: MetricName = MetricName::seconds("cpu", "User and system CPU time of the process").of_process();
+        const MEMORY: MetricName = MetricName::bytes("resident_memory", "Resident memory of the process").of_process();
+        const OPEN: MetricName = MetricName::plain("open_fds", "Open file descriptors of the process").of_process();
+        const MAX: MetricName = MetricName::plain("max_fds", "Maximum number of open file descriptors").of_process();
+        const BEGAN: MetricName =
+            MetricName::seconds("start_time", "Start time of the process, in Unix time").of_process();
         let ProcessFigures { cpu, memory, descriptors, descriptors_max, began_unix_s } = *process;
         cpu.map_or(Ok(()), |time| self.counter(CPU, time.as_secs_f64()))?;
         memory.map_or(Ok(()), |bytes| self.gauge(MEMORY, bytes))?;
@@ -155,7 +156,7 @@ impl Writer<'_> {
 
     fn begin(
         &mut self,
-        named: Named,
+        named: MetricName,
         kind: MetricType,
         write: impl FnOnce(MetricEncoder<'_>) -> fmt::Result,
     ) -> fmt::Result {
@@ -164,7 +165,7 @@ impl Writer<'_> {
     }
 }
 
-impl fmt::Debug for Writer<'_> {
+impl fmt::Debug for MetricsWriter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writer").finish_non_exhaustive()
     }
@@ -190,9 +191,9 @@ mod tests {
         let times = Histogram::default();
         times.observe(Duration::from_millis(1));
         let text = openmetrics(move |out| {
-            out.gauges(Named::plain("open", "Open"), ["name"], [(["a \"b\"\n\\"], 7_u64)])?;
-            out.counters(Named::bytes("moved", "Moved"), ["from", "to"], [(["a", "b"], 3_u64)])?;
-            out.histograms(Named::seconds("wait", "Waited"), ["kind"], [(["x"], times.snapshot())])?;
+            out.gauges(MetricName::plain("open", "Open"), ["name"], [(["a \"b\"\n\\"], 7_u64)])?;
+            out.counters(MetricName::bytes("moved", "Moved"), ["from", "to"], [(["a", "b"], 3_u64)])?;
+            out.histograms(MetricName::seconds("wait", "Waited"), ["kind"], [(["x"], times.snapshot())])?;
             let (cpu, memory) = (Some(Duration::from_millis(1500)), Some(4096));
             out.process(&ProcessFigures { cpu, memory, ..ProcessFigures::default() })
         });

@@ -6,35 +6,35 @@ use std::time::Duration;
 
 /// The kind of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ThreadKind {
     Network,
     Workers,
     Other,
 }
 
-/// The label values, in the order of [`Part`].
+/// The label values, in the order of [`ThreadKind`].
 const WORDS: [&str; 3] = ["network", "workers", "other"];
 
-impl Part {
+impl ThreadKind {
     fn of(name: &str) -> Self {
         match name {
-            "leafseal-net" => Part::Network,
-            name if name.starts_with("leafseal-work") => Part::Workers,
-            _ => Part::Other,
+            "leafseal-net" => ThreadKind::Network,
+            name if name.starts_with("leafseal-work") => ThreadKind::Workers,
+            _ => ThreadKind::Other,
         }
     }
 }
 
 /// The CPU time of each thread at one reading, by thread id.
-type Reading = HashMap<i32, (Part, Duration)>;
+type ThreadReading = HashMap<i32, (ThreadKind, Duration)>;
 
 /// CPU time by kind. It never decreases, although threads end.
 #[derive(Debug, Default)]
-pub struct ThreadTimes(Mutex<Ledger>);
+pub struct ThreadTimes(Mutex<ThreadTimeLedger>);
 
 #[derive(Debug, Default)]
-struct Ledger {
-    threads: Reading,
+struct ThreadTimeLedger {
+    threads: ThreadReading,
     /// CPU time of threads that have ended, by kind.
     ended: [Duration; 3],
 }
@@ -53,9 +53,9 @@ impl ThreadTimes {
     }
 }
 
-impl Ledger {
+impl ThreadTimeLedger {
     /// The time that a thread used between the last reading and its end is unknown and omitted.
-    fn note(&mut self, now: Reading) {
+    fn note(&mut self, now: ThreadReading) {
         for (id, (part, before)) in std::mem::replace(&mut self.threads, now) {
             // Less time than before means that the id was reused by another thread.
             let is_same = self.threads.get(&id).is_some_and(|&(other, time)| other == part && time >= before);
@@ -74,15 +74,15 @@ impl Ledger {
 
 /// Reads the CPU time of all threads; `None` if the system does not account for it.
 #[cfg(target_os = "linux")]
-fn read_threads() -> Option<Reading> {
+fn read_threads() -> Option<ThreadReading> {
     use procfs::ProcError;
     use procfs::process::{Process, Task};
 
     let used = |task: &Task| {
         let time = Duration::from_nanos(task.schedstat()?.sum_exec_runtime);
-        Ok((task.tid, (Part::of(&task.stat()?.comm), time)))
+        Ok((task.tid, (ThreadKind::of(&task.stat()?.comm), time)))
     };
-    let mut read_threads = Reading::new();
+    let mut read_threads = ThreadReading::new();
     for task in Process::myself().ok()?.tasks().ok()? {
         match task.and_then(|task| used(&task)) {
             Ok((id, used)) => {
@@ -97,7 +97,7 @@ fn read_threads() -> Option<Reading> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn read_threads() -> Option<Reading> {
+fn read_threads() -> Option<ThreadReading> {
     None
 }
 
@@ -109,24 +109,24 @@ mod tests {
 
     #[test]
     fn the_time_of_ended_threads_stays() {
-        let mut ledger = Ledger::default();
-        ledger.note(Reading::from([
-            (1, (Part::Network, MS(5))),
-            (2, (Part::Workers, MS(7))),
-            (3, (Part::Other, MS(1))),
+        let mut ledger = ThreadTimeLedger::default();
+        ledger.note(ThreadReading::from([
+            (1, (ThreadKind::Network, MS(5))),
+            (2, (ThreadKind::Workers, MS(7))),
+            (3, (ThreadKind::Other, MS(1))),
         ]));
         assert_eq!(ledger.totals(), [MS(5), MS(7), MS(1)]);
         // One ended, one started, one continued.
-        ledger.note(Reading::from([
-            (2, (Part::Workers, MS(9))),
-            (3, (Part::Other, MS(1))),
-            (4, (Part::Network, MS(2))),
+        ledger.note(ThreadReading::from([
+            (2, (ThreadKind::Workers, MS(9))),
+            (3, (ThreadKind::Other, MS(1))),
+            (4, (ThreadKind::Network, MS(2))),
         ]));
         assert_eq!(ledger.totals(), [MS(7), MS(9), MS(1)]);
         // Reused ids: one of the same kind with less time, one of another kind.
-        ledger.note(Reading::from([(2, (Part::Workers, MS(4))), (3, (Part::Workers, MS(1)))]));
+        ledger.note(ThreadReading::from([(2, (ThreadKind::Workers, MS(4))), (3, (ThreadKind::Workers, MS(1)))]));
         assert_eq!(ledger.totals(), [MS(7), MS(14), MS(1)]);
-        ledger.note(Reading::new());
+        ledger.note(ThreadReading::new());
         assert_eq!(ledger.totals(), [MS(7), MS(14), MS(1)]);
     }
 

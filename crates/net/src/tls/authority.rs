@@ -28,12 +28,12 @@ use super::certificate::{CertificateError, Issued, Validity};
 const COMMON_NAME_SIZE_MAX: usize = 64;
 
 /// A certificate authority with its key, for signing.
-pub struct Authority {
+pub struct CertificateAuthority {
     certificate: X509,
     key: PKey<Private>,
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for CertificateAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Authority").finish_non_exhaustive()
     }
@@ -67,12 +67,12 @@ impl fmt::Display for ServerName {
     }
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// Creates an authority that signs server and client certificates directly, without intermediates. `name` is for people, 1 to 64 bytes.
     ///
     /// # Errors
     /// If the name or validity is out of range.
-    pub fn create(name: &str, validity: Validity) -> Result<Authority, CertificateError> {
+    pub fn create(name: &str, validity: Validity) -> Result<CertificateAuthority, CertificateError> {
         if !(1..=COMMON_NAME_SIZE_MAX).contains(&name.len()) {
             return Err(CertificateError::Name("an authority's name has 1 to 64 bytes"));
         }
@@ -85,14 +85,14 @@ impl Authority {
         let key_id = SubjectKeyIdentifier::new().build(&builder.x509v3_context(None, None))?;
         builder.append_extension(&key_id)?;
         builder.sign(&key, MessageDigest::sha256())?;
-        Ok(Authority { certificate: builder.build(), key })
+        Ok(CertificateAuthority { certificate: builder.build(), key })
     }
 
     /// Loads an authority.
     ///
     /// # Errors
     /// If certificate or key is unreadable, the key does not belong to the certificate, or the certificate may not sign.
-    pub fn from_pem(certificate_pem: &[u8], private_key_pem: &[u8]) -> Result<Authority, CertificateError> {
+    pub fn from_pem(certificate_pem: &[u8], private_key_pem: &[u8]) -> Result<CertificateAuthority, CertificateError> {
         let certificate =
             X509::from_pem(certificate_pem).map_err(|_| CertificateError::Unreadable("a certificate in PEM"))?;
         let key = PKey::private_key_from_pem(private_key_pem)
@@ -103,7 +103,7 @@ impl Authority {
         if certificate.issued(&certificate).is_err() {
             return Err(CertificateError::NotAnAuthority("the certificate is not its own issuer"));
         }
-        Ok(Authority { certificate, key })
+        Ok(CertificateAuthority { certificate, key })
     }
 
     /// The certificate, for those who trust this authority.
@@ -263,7 +263,7 @@ mod tests {
 
     const URI: &str = "leafseal://client/till-7";
 
-    fn issue_client(authority: &Authority, validity: Validity) -> Result<Issued, CertificateError> {
+    fn issue_client(authority: &CertificateAuthority, validity: Validity) -> Result<Issued, CertificateError> {
         authority.issue_client("till-7", URI, validity)
     }
 
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn clients_bear_their_name_and_servers_theirs() {
-        let authority = Authority::create("test authority", validity(10)).unwrap();
+        let authority = CertificateAuthority::create("test authority", validity(10)).unwrap();
         let client = certificate(&issue_client(&authority, validity(5)).unwrap());
         let names = client.subject_alt_names().unwrap();
         assert_eq!(names.iter().filter_map(|name| name.uri()).collect::<Vec<_>>(), [URI]);
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn validity_follows_the_clock_given_and_ends_with_the_authority() {
-        let authority = Authority::create("a", validity(10)).unwrap();
+        let authority = CertificateAuthority::create("a", validity(10)).unwrap();
         for (days, expected) in [(1, 1), (10, 10), (11, 10)] {
             let client = issue_client(&authority, validity(days)).unwrap();
             let inspection = inspect(&client.certificate_pem).unwrap().remove(0);
@@ -300,35 +300,38 @@ mod tests {
         }
         let late = Validity { now: UNIX_EPOCH + Duration::from_secs(NOW + 11 * 86_400), days: 1 };
         assert_eq!(issue_client(&authority, late).unwrap_err(), CertificateError::Validity);
-        assert_eq!(Authority::create("a", validity(0)).unwrap_err(), CertificateError::Validity);
+        assert_eq!(CertificateAuthority::create("a", validity(0)).unwrap_err(), CertificateError::Validity);
         let far = validity(u32::MAX);
-        assert_eq!(Authority::create("a", far).unwrap_err(), CertificateError::Validity);
+        assert_eq!(CertificateAuthority::create("a", far).unwrap_err(), CertificateError::Validity);
     }
 
     #[test]
     fn an_authority_survives_its_files() {
-        let authority = Authority::create("a", validity(10)).unwrap();
+        let authority = CertificateAuthority::create("a", validity(10)).unwrap();
         let (pem, key) = (authority.certificate_pem().unwrap(), authority.private_key_pem().unwrap());
-        let again = Authority::from_pem(&pem, &key).unwrap();
+        let again = CertificateAuthority::from_pem(&pem, &key).unwrap();
         let client = certificate(&issue_client(&again, validity(1)).unwrap());
         assert!(client.verify(&authority.key).unwrap());
 
-        let other = Authority::create("b", validity(10)).unwrap().private_key_pem().unwrap();
-        let mismatch = Authority::from_pem(&pem, &other).unwrap_err();
+        let other = CertificateAuthority::create("b", validity(10)).unwrap().private_key_pem().unwrap();
+        let mismatch = CertificateAuthority::from_pem(&pem, &other).unwrap_err();
         assert!(matches!(mismatch, CertificateError::NotAnAuthority(_)));
         let leaf = issue_client(&authority, validity(1)).unwrap();
-        let no_authority = Authority::from_pem(&leaf.certificate_pem, &leaf.private_key_pem).unwrap_err();
+        let no_authority = CertificateAuthority::from_pem(&leaf.certificate_pem, &leaf.private_key_pem).unwrap_err();
         assert!(matches!(no_authority, CertificateError::NotAnAuthority(_)));
-        assert_eq!(Authority::from_pem(b"", &key).unwrap_err(), CertificateError::Unreadable("a certificate in PEM"));
         assert_eq!(
-            Authority::from_pem(&pem, b"-----BEGIN nonsense").unwrap_err(),
+            CertificateAuthority::from_pem(b"", &key).unwrap_err(),
+            CertificateError::Unreadable("a certificate in PEM")
+        );
+        assert_eq!(
+            CertificateAuthority::from_pem(&pem, b"-----BEGIN nonsense").unwrap_err(),
             CertificateError::Unreadable("a private key in PEM")
         );
     }
 
     #[test]
     fn names_that_could_mean_more_are_refused() {
-        let authority = Authority::create("a", validity(10)).unwrap();
+        let authority = CertificateAuthority::create("a", validity(10)).unwrap();
         for (name, uri) in
             [("", "a:b"), (&*"a".repeat(65), "a:b"), ("a", "a:b,DNS:c"), ("a", "a:b c"), ("a", "a:\u{e4}")]
         {

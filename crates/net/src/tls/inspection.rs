@@ -13,7 +13,7 @@ use super::certificate::{CertificateError, SECONDS_PER_DAY};
 
 /// The properties of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inspection {
+pub struct CertificateInspection {
     /// Its common name, or empty.
     pub common_name: String,
     /// The first second of its validity, in Unix time.
@@ -26,7 +26,7 @@ pub struct Inspection {
     pub names: Vec<ServerName>,
 }
 
-impl Inspection {
+impl CertificateInspection {
     /// Whole days from `now` until it expires; 0 on the last day and afterwards.
     pub fn days_left(&self, now: SystemTime) -> u64 {
         let now = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -44,7 +44,7 @@ impl Inspection {
 ///
 /// # Errors
 /// If there is none, or one cannot be read.
-pub fn inspect(pem: &[u8]) -> Result<Vec<Inspection>, CertificateError> {
+pub fn inspect(pem: &[u8]) -> Result<Vec<CertificateInspection>, CertificateError> {
     let unreadable = CertificateError::Unreadable("certificates in PEM");
     let certificates = X509::stack_from_pem(pem).map_err(|_| unreadable.clone())?;
     if certificates.is_empty() {
@@ -53,14 +53,14 @@ pub fn inspect(pem: &[u8]) -> Result<Vec<Inspection>, CertificateError> {
     certificates.iter().map(|certificate| inspect_one(certificate)).collect()
 }
 
-fn inspect_one(certificate: &X509Ref) -> Result<Inspection, CertificateError> {
+fn inspect_one(certificate: &X509Ref) -> Result<CertificateInspection, CertificateError> {
     let unreadable = CertificateError::Unreadable("certificates in PEM");
     let mut entries = certificate.subject_name().entries_by_nid(Nid::COMMONNAME);
     let common_name =
         entries.next().and_then(|entry| entry.data().as_utf8().ok()).map_or_else(String::new, |name| name.to_string());
     let seconds = |time| u64::try_from(unix_seconds(time)?).map_err(|_| unreadable.clone());
     let digest = certificate.digest(MessageDigest::sha256())?;
-    Ok(Inspection {
+    Ok(CertificateInspection {
         common_name,
         not_before: seconds(certificate.not_before())?,
         not_after: seconds(certificate.not_after())?,
@@ -83,14 +83,14 @@ fn names(certificate: &X509Ref) -> Vec<ServerName> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Authority, Validity};
+    use super::super::{CertificateAuthority, Validity};
     use super::*;
     use std::time::Duration;
 
     #[test]
     fn dates_are_those_of_the_certificate() {
         let now = UNIX_EPOCH + Duration::from_secs(1_900_000_000);
-        let authority = Authority::create("an authority", Validity { now, days: 3 }).unwrap();
+        let authority = CertificateAuthority::create("an authority", Validity { now, days: 3 }).unwrap();
         let pem = authority.certificate_pem().unwrap();
         let both = inspect(&[pem.clone(), pem].concat()).unwrap();
         assert_eq!((both.len(), &both[0]), (2, &both[1]));
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_names_of_a_server_are_those_it_was_issued_for() {
         let validity = Validity { now: SystemTime::now(), days: 1 };
-        let authority = Authority::create("an authority", validity).unwrap();
+        let authority = CertificateAuthority::create("an authority", validity).unwrap();
         let names = ["engine.internal", "*.example.com", "10.0.0.7", "::1"].map(ServerName::parse);
         let issued = authority.issue_server(&names, validity).unwrap();
         assert_eq!(inspect(&issued.certificate_pem).unwrap()[0].names, names);

@@ -14,12 +14,12 @@ mod sessions;
 mod verified_chains;
 
 pub use acceptor::Acceptor;
-pub use authority::{Authority, ServerName};
+pub use authority::{CertificateAuthority, ServerName};
 pub use certificate::{AUTHORITY_DAYS, CertificateError, Issued, LEAF_DAYS, Validity};
 pub use error::{TlsError, reasons};
 pub use expiry::{CertificateExpiry, Expiries};
 pub use identity::{ServerIdentity, certificates, set_identity};
-pub use inspection::{Inspection, inspect};
+pub use inspection::{CertificateInspection, inspect};
 pub use leafseal_crypto::chain::{chain_expiry, keep_chain_expiry, record_chain_expiries, unix_seconds};
 pub use leafseal_crypto::tickets::offer_session;
 pub use policy::{MutualTls, mutual_context, server_context};

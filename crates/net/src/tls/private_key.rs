@@ -29,7 +29,7 @@ use leafseal_crypto::{
 use tokio::sync::Notify;
 use zeroize::Zeroizing;
 
-use crate::metrics::{Histogram, HistogramSnapshot, Named, Writer};
+use crate::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter};
 
 /// Whether private-key operations of a listener are computed in batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,10 +62,10 @@ const BUSY_WAIT_MAX: Duration = Duration::from_millis(2);
 pub const BATCH_SIZE_MAX: usize = 8;
 
 /// Figures of all listeners of the process.
-static FIGURES: LazyLock<Figures> = LazyLock::new(Figures::default);
+static FIGURES: LazyLock<SignatureFigures> = LazyLock::new(SignatureFigures::default);
 
 #[derive(Default)]
-struct Figures {
+struct SignatureFigures {
     batches: [AtomicU64; BATCH_SIZE_MAX],
     waits: Histogram,
     old_algorithms: AtomicU64,
@@ -101,13 +101,14 @@ impl PrivateKeyFigures {
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const SIZE: Named = Named::plain(
+    pub fn write(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const SIZE: MetricName = MetricName::plain(
             "tls_signature_batch_size",
             "Signatures of TLS handshakes that were computed together, with keys that are batched",
         );
-        const WAIT: Named = Named::seconds("tls_signature_wait", "Time that these signatures waited for others");
-        const FALLBACKS: Named = Named::plain(
+        const WAIT: MetricName =
+            MetricName::seconds("tls_signature_wait", "Time that these signatures waited for others");
+        const FALLBACKS: MetricName = MetricName::plain(
             "tls_signature_fallbacks",
             "Signatures with such keys by the TLS library instead, by reason: algorithm, the client accepts only older ones; fault, a \
              signature did not pass its check, and the hardware is faulty",
@@ -135,8 +136,8 @@ pub(super) fn set_private_key(
         PrivateKeyBatching::Off => None,
     };
     let Some(signer) = signer else { return context.set_private_key(key) };
-    let key = Key { signer, plain: key.clone(), delay: settings.batch_delay };
-    context.set_async_private_key_method(Method(Arc::new(key)));
+    let key = BatchedKey { signer, plain: key.clone(), delay: settings.batch_delay };
+    context.set_async_private_key_method(SigningMethod(Arc::new(key)));
     Ok(())
 }
 
@@ -241,7 +242,7 @@ fn p256_key(ec: &EcKey<Private>) -> Option<EcdsaPrivateKey> {
 }
 
 /// A key whose signatures are batched.
-struct Key {
+struct BatchedKey {
     signer: Signer,
     /// For algorithms that lanes do not have.
     plain: PKey<Private>,
@@ -249,10 +250,10 @@ struct Key {
 }
 
 /// What a context asks for signatures.
-struct Method(Arc<Key>);
+struct SigningMethod(Arc<BatchedKey>);
 
 /// A signature that a handshake waits for.
-struct Request {
+struct SignatureRequest {
     scheme: Scheme,
     message: Vec<u8>,
     began: Instant,
@@ -260,7 +261,7 @@ struct Request {
     signed: Notify,
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for SignatureRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request").field("scheme", &self.scheme).finish_non_exhaustive()
     }
@@ -268,11 +269,11 @@ impl fmt::Debug for Request {
 
 /// Requests of one thread by one key. Weak, so that those of handshakes that have ended are left out.
 #[derive(Default)]
-struct Queue(Mutex<Vec<Weak<Request>>>);
+struct SignatureQueue(Mutex<Vec<Weak<SignatureRequest>>>);
 
 thread_local! {
     /// This thread's queues.
-    static QUEUES: RefCell<Vec<(Weak<Key>, Arc<Queue>)>> = const { RefCell::new(Vec::new()) };
+    static QUEUES: RefCell<Vec<(Weak<BatchedKey>, Arc<SignatureQueue>)>> = const { RefCell::new(Vec::new()) };
     /// Whether this thread calls [`sign_before_parking`].
     static SIGNS_BEFORE_PARKING: Cell<bool> = const { Cell::new(false) };
 }
@@ -282,7 +283,8 @@ thread_local! {
 pub fn sign_before_parking() {
     SIGNS_BEFORE_PARKING.set(true);
     let queues = QUEUES.with_borrow(|queues| {
-        let of_live_key = |(key, queue): &(Weak<Key>, Arc<Queue>)| key.upgrade().map(|key| (key, Arc::clone(queue)));
+        let of_live_key =
+            |(key, queue): &(Weak<BatchedKey>, Arc<SignatureQueue>)| key.upgrade().map(|key| (key, Arc::clone(queue)));
         queues.iter().filter(|(_, queue)| !queue.waiting().is_empty()).filter_map(of_live_key).collect::<Vec<_>>()
     });
     for (key, queue) in queues.iter().filter(|(key, _)| key.delay.is_zero()) {
@@ -290,9 +292,9 @@ pub fn sign_before_parking() {
     }
 }
 
-impl Queue {
+impl SignatureQueue {
     /// This thread's queue for a key.
-    fn of(key: &Arc<Key>) -> Arc<Self> {
+    fn of(key: &Arc<BatchedKey>) -> Arc<Self> {
         QUEUES.with_borrow_mut(|queues| {
             let found = queues.iter().find(|(known, _)| std::ptr::eq(known.as_ptr(), Arc::as_ptr(key)));
             if let Some((_, queue)) = found {
@@ -305,12 +307,12 @@ impl Queue {
         })
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Weak<Request>>> {
+    fn waiting(&self) -> MutexGuard<'_, Vec<Weak<SignatureRequest>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a request, and signs if the batch is full.
-    fn push(&self, key: &Key, request: &Arc<Request>) {
+    fn push(&self, key: &BatchedKey, request: &Arc<SignatureRequest>) {
         let mut waiting = self.waiting();
         waiting.retain(|request| request.strong_count() > 0);
         waiting.push(Arc::downgrade(request));
@@ -322,8 +324,9 @@ impl Queue {
     }
 
     /// Signs what waits.
-    fn flush(&self, key: &Key) {
-        let requests: Vec<Arc<Request>> = self.waiting().drain(..).filter_map(|request| request.upgrade()).collect();
+    fn flush(&self, key: &BatchedKey) {
+        let requests: Vec<Arc<SignatureRequest>> =
+            self.waiting().drain(..).filter_map(|request| request.upgrade()).collect();
         if requests.is_empty() {
             return;
         }
@@ -339,7 +342,7 @@ impl Queue {
     }
 }
 
-impl AsyncPrivateKeyMethod for Method {
+impl AsyncPrivateKeyMethod for SigningMethod {
     fn sign(
         &self,
         _: &mut SslRef,
@@ -357,8 +360,9 @@ impl AsyncPrivateKeyMethod for Method {
             return Ok(ready(signature));
         }
         let (signature, signed) = (OnceLock::new(), Notify::new());
-        let request = Arc::new(Request { scheme, message: input.to_vec(), began: Instant::now(), signature, signed });
-        let (key, queue) = (Arc::clone(&self.0), Queue::of(&self.0));
+        let request =
+            Arc::new(SignatureRequest { scheme, message: input.to_vec(), began: Instant::now(), signature, signed });
+        let (key, queue) = (Arc::clone(&self.0), SignatureQueue::of(&self.0));
         queue.push(&key, &request);
         Ok(Box::pin(async move {
             if request.signature.get().is_none() {

@@ -79,18 +79,18 @@ impl Moment {
     }
 }
 
-struct Entry {
+struct VerifiedChain {
     verified: Instant,
     last_second: i64,
 }
 
 struct Cache {
     bounds: VerifiedChains,
-    chains: Mutex<HashMap<Fingerprint, Entry>>,
+    chains: Mutex<HashMap<Fingerprint, VerifiedChain>>,
 }
 
 impl Cache {
-    fn is_current(&self, entry: &Entry, now: Moment) -> bool {
+    fn is_current(&self, entry: &VerifiedChain, now: Moment) -> bool {
         now.instant.saturating_duration_since(entry.verified) < self.bounds.age_max && now.unix <= entry.last_second
     }
 
@@ -111,7 +111,7 @@ impl Cache {
         {
             chains.remove(&oldest);
         }
-        chains.insert(fingerprint, Entry { verified: now.instant, last_second });
+        chains.insert(fingerprint, VerifiedChain { verified: now.instant, last_second });
     }
 }
 

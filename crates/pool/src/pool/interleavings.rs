@@ -9,7 +9,7 @@ use crate::settings::PoolSettings;
 /// A constant clock, so that an interleaving is deterministic.
 struct Still(Instant);
 
-impl Clock for Still {
+impl PoolClock for Still {
     fn now(&self) -> Instant {
         self.0
     }
@@ -18,7 +18,7 @@ impl Clock for Still {
 /// A clock that advances with each reading, so that polling ends.
 struct Ticking(Instant, AtomicU64);
 
-impl Clock for Ticking {
+impl PoolClock for Ticking {
     fn now(&self) -> Instant {
         self.0 + MOMENT * u32::try_from(self.1.fetch_add(1, Relaxed)).unwrap()
     }
@@ -53,7 +53,7 @@ struct Tally {
 }
 
 impl Job for Tally {
-    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, _turn: &SliceTurn<'_>) -> Slice {
         assert!(!self.panics, "its own fault");
         if self.slices.fetch_sub(1, Relaxed) > 1 {
             return Slice::More;
@@ -145,7 +145,7 @@ struct Pair {
 }
 
 impl Job for Pair {
-    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice {
         self.inside.fetch_add(1, Relaxed);
         let mut parts = self.parts.lock().unwrap();
         *parts += 1;
@@ -193,7 +193,7 @@ struct Parts {
 }
 
 impl Job for Parts {
-    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice {
         self.inside.fetch_add(1, Relaxed);
         let planned = self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         if planned.is_ok_and(|left| left > 1) {

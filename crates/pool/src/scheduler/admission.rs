@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::cancellation::Cancellation;
-use crate::ledger::Bound;
+use crate::ledger::ReachedLimit;
 
 /// What the pool needs to know of a job before it runs.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct Admission {
 pub enum Rejection {
     /// A limit of the settings is reached.
     #[error("the queue is full: {0}")]
-    Overloaded(Bound),
+    Overloaded(ReachedLimit),
     /// It would miss its deadline. Only returned while more jobs wait than the workers can take, and never for a tenant without jobs.
     #[error("the estimated wait of {} ms is too long for the deadline", .wait.as_millis())]
     TooLate {
@@ -54,7 +54,7 @@ pub enum Scheduling {
 
 /// Identifies an admitted job, also after its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct JobTicket {
     pub(super) index: usize,
     pub(super) number: u64,
 }

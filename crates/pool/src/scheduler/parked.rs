@@ -6,16 +6,16 @@ impl<T: Clone> Scheduler<T> {
     /// Parks an entry that no worker runs, if one of them has asked for it; one that was woken meanwhile or must stop is queued.
     pub(super) fn park_if_left(&mut self, index: usize, now: Instant) {
         let entry = &mut self.entries[index];
-        if entry.turn != Turn::Released || entry.inside > 0 {
+        if entry.turn != ExclusiveTurn::Released || entry.inside > 0 {
             return;
         }
         let Some(until) = entry.parking.take() else { return };
         if std::mem::take(&mut entry.is_woken) || entry.cancellation.check(now).is_err() {
-            self.queue(index, Arrival::Returned, now);
+            self.queue(index, FlowArrival::Returned, now);
             return;
         }
         let until = entry.cancellation.deadline().map_or(until, |deadline| deadline.min(until));
-        entry.turn = Turn::Parked(until);
+        entry.turn = ExclusiveTurn::Parked(until);
         // What it will cost is not ahead of others while it waits.
         let (connection, before) = (entry.connection, std::mem::take(&mut entry.remaining));
         self.flows.expect(connection, before, 0);
@@ -25,13 +25,13 @@ impl<T: Clone> Scheduler<T> {
     /// Queues a parked entry.
     fn unpark(&mut self, index: usize, now: Instant) {
         let entry = &mut self.entries[index];
-        let Turn::Parked(until) = entry.turn else { return };
-        entry.turn = Turn::Released;
+        let ExclusiveTurn::Parked(until) = entry.turn else { return };
+        entry.turn = ExclusiveTurn::Released;
         entry.remaining = FIRST_SLICE_NS;
         let connection = entry.connection;
         self.parked.remove(&(until, index));
         self.flows.expect(connection, 0, FIRST_SLICE_NS);
-        self.queue(index, Arrival::Returned, now);
+        self.queue(index, FlowArrival::Returned, now);
     }
 
     /// Queues parked entries whose time is over: some at once, the others with the next slices.
@@ -46,13 +46,13 @@ impl<T: Clone> Scheduler<T> {
     }
 
     /// Queues a parked entry; one that is not parked yet continues when it would be.
-    pub(crate) fn wake(&mut self, ticket: Ticket, now: Instant) {
+    pub(crate) fn wake(&mut self, ticket: JobTicket, now: Instant) {
         let Some(entry) = self.entries.get_mut(ticket.index).filter(|entry| entry.number == ticket.number) else {
             return;
         };
         match entry.turn {
-            Turn::Parked(_) => self.unpark(ticket.index, now),
-            Turn::Queued(_) | Turn::Running | Turn::Released => entry.is_woken = true,
+            ExclusiveTurn::Parked(_) => self.unpark(ticket.index, now),
+            ExclusiveTurn::Queued(_) | ExclusiveTurn::Running | ExclusiveTurn::Released => entry.is_woken = true,
         }
     }
 
@@ -67,13 +67,15 @@ impl<T: Clone> Scheduler<T> {
     }
 
     /// Moves a waiting job to the front of its connection, once, and queues a parked one. Does nothing to a job that runs.
-    pub(crate) fn hurry(&mut self, ticket: Ticket, now: Instant) {
+    pub(crate) fn hurry(&mut self, ticket: JobTicket, now: Instant) {
         let Some(entry) = self.entries.get(ticket.index).filter(|entry| entry.number == ticket.number) else {
             return;
         };
         match entry.turn {
-            Turn::Queued(Queue::Fair(Lane::Live)) if !entry.is_hurried => self.put_first(ticket.index),
-            Turn::Parked(_) => self.unpark(ticket.index, now),
+            ExclusiveTurn::Queued(EntryQueues::Fair(ConnectionLane::Live)) if !entry.is_hurried => {
+                self.put_first(ticket.index)
+            }
+            ExclusiveTurn::Parked(_) => self.unpark(ticket.index, now),
             _ => {}
         }
     }
@@ -88,7 +90,7 @@ impl<T: Clone> Scheduler<T> {
             }
             self.deadlines.pop_first();
             let entry = &self.entries[index];
-            if entry.turn == Turn::Queued(Queue::Fair(Lane::Live)) && !entry.is_hurried {
+            if entry.turn == ExclusiveTurn::Queued(EntryQueues::Fair(ConnectionLane::Live)) && !entry.is_hurried {
                 self.put_first(index);
             }
         }

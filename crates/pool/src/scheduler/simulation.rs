@@ -8,9 +8,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::cancellation::Reason;
+use crate::cancellation::CancelReason;
 use crate::flows::{IDLE_CONNECTIONS_MAX, IDLE_FLOWS_SPARE};
-use crate::ledger::{Amount, Bound};
+use crate::ledger::{Amount, ReachedLimit};
 
 mod clients;
 mod fairness;

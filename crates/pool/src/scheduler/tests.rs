@@ -1,7 +1,7 @@
 //! The states of an entry, and the queues that it can be in.
 
 use super::*;
-use crate::cancellation::Reason;
+use crate::cancellation::CancelReason;
 use crate::flows::IDLE_FLOWS_SPARE;
 use crate::ledger::Amount;
 
@@ -15,20 +15,20 @@ struct TestScheduler {
 impl TestScheduler {
     fn new(scheduling: Scheduling) -> Self {
         let most = Amount { jobs: 100, bytes: 1000 };
-        let limits = Limits { total: most, tenant: most, connection: most };
+        let limits = LedgerLimits { total: most, tenant: most, connection: most };
         TestScheduler { scheduler: Scheduler::new(limits, scheduling, 1, false), now: Instant::now() }
     }
 
-    fn submit_with(&mut self, name: char, tenant: u64, connection: u64, cancellation: &Arc<Cancellation>) -> Ticket {
+    fn submit_with(&mut self, name: char, tenant: u64, connection: u64, cancellation: &Arc<Cancellation>) -> JobTicket {
         let admission = Admission { tenant, client: 0, connection, bytes: 1, cancellation: Arc::clone(cancellation) };
         self.scheduler.admit(name, admission, self.now).unwrap()
     }
 
-    fn submit(&mut self, name: char, tenant: u64, connection: u64) -> Ticket {
+    fn submit(&mut self, name: char, tenant: u64, connection: u64) -> JobTicket {
         self.submit_with(name, tenant, connection, &Arc::default())
     }
 
-    fn take(&mut self) -> Option<Taken<char>> {
+    fn take(&mut self) -> Option<TakenSlice<char>> {
         self.scheduler.take(self.now)
     }
 
@@ -44,7 +44,7 @@ impl TestScheduler {
     }
 
     /// Returns the result of a slice; returns how the entry ended, and releases it.
-    fn give_back(&mut self, hand: SliceHandle, outcome: Outcome) -> Option<End> {
+    fn give_back(&mut self, hand: SliceHandle, outcome: SliceOutcome) -> Option<EntryEnd> {
         self.now += SLICE;
         let ending = self.scheduler.give_back(hand, outcome, SLICE, self.now)?;
         self.scheduler.release(ending.receipt);
@@ -59,7 +59,7 @@ impl TestScheduler {
             order.push(taken.item);
             let at = left.iter().position(|&name| name == taken.item).expect("one slice more");
             left.remove(at);
-            let outcome = if left.contains(&taken.item) { Outcome::More } else { Outcome::Done };
+            let outcome = if left.contains(&taken.item) { SliceOutcome::More } else { SliceOutcome::Done };
             self.give_back(taken.hand, outcome);
         }
         order
@@ -111,11 +111,11 @@ fn first_come_first_served_keeps_the_order() {
         test.submit(name, tenant, tenant);
     }
     let late = test.submit_with('C', 3, 3, &gone);
-    gone.cancel(Reason::Cancelled);
+    gone.cancel(CancelReason::Cancelled);
     test.scheduler.hurry(late, test.now);
     let mut hand = test.hand('A');
     assert!(!test.share(&mut hand));
-    assert_eq!(test.give_back(hand, Outcome::More), None);
+    assert_eq!(test.give_back(hand, SliceOutcome::More), None);
     assert_eq!(test.run("AABBBC"), "AABBBC");
     test.assert_empty();
 }
@@ -131,18 +131,18 @@ fn a_shared_job_is_worked_on_by_several() {
     assert!(taken.is_spread);
     let second = taken.hand;
     // `More` from a worker that has shared while another has the turn is remembered until that one returns.
-    assert_eq!(test.give_back(first, Outcome::More), None);
+    assert_eq!(test.give_back(first, SliceOutcome::More), None);
     assert!(test.take().is_none());
-    assert_eq!(test.give_back(second, Outcome::Left), None);
+    assert_eq!(test.give_back(second, SliceOutcome::Left), None);
     let mut third = test.hand('A');
     assert!(test.share(&mut third));
     let fourth = test.hand('A');
     // The holder of the turn has no part, and no other worker has one: the turn is kept until the other returns `More`.
-    assert_eq!(test.give_back(fourth, Outcome::Left), None);
+    assert_eq!(test.give_back(fourth, SliceOutcome::Left), None);
     assert!(test.take().is_none());
-    assert_eq!(test.give_back(third, Outcome::More), None);
+    assert_eq!(test.give_back(third, SliceOutcome::More), None);
     let fifth = test.hand('A');
-    assert_eq!(test.give_back(fifth, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(fifth, SliceOutcome::Done), Some(EntryEnd::Done));
     test.assert_empty();
 }
 
@@ -153,9 +153,9 @@ fn done_waits_for_the_worker_that_has_just_taken_the_turn() {
     let mut first = test.hand('A');
     assert!(test.share(&mut first));
     let second = test.hand('A');
-    assert_eq!(test.give_back(first, Outcome::Done), None);
+    assert_eq!(test.give_back(first, SliceOutcome::Done), None);
     assert_eq!(test.scheduler.jobs(), 1);
-    assert_eq!(test.give_back(second, Outcome::More), Some(End::Done), "what it returns does not matter");
+    assert_eq!(test.give_back(second, SliceOutcome::More), Some(EntryEnd::Done), "what it returns does not matter");
     test.assert_empty();
 }
 
@@ -165,7 +165,7 @@ fn done_takes_the_job_out_of_its_line() {
     test.submit('A', 0, 0);
     let mut hand = test.hand('A');
     assert!(test.share(&mut hand));
-    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(hand, SliceOutcome::Done), Some(EntryEnd::Done));
     assert!(test.take().is_none());
     test.assert_empty();
 }
@@ -178,9 +178,9 @@ fn a_panic_ends_the_job_when_the_last_worker_is_out() {
     assert!(test.share(&mut first));
     let mut second = test.hand('A');
     assert!(test.share(&mut second));
-    assert_eq!(test.give_back(first, Outcome::Panicked), None);
+    assert_eq!(test.give_back(first, SliceOutcome::Panicked), None);
     assert!(test.take().is_none(), "handed out no more");
-    assert_eq!(test.give_back(second, Outcome::More), Some(End::Panicked));
+    assert_eq!(test.give_back(second, SliceOutcome::More), Some(EntryEnd::Panicked));
     test.assert_empty();
 }
 
@@ -191,8 +191,8 @@ fn a_job_that_returns_done_is_done_despite_panics() {
     let mut first = test.hand('A');
     assert!(test.share(&mut first));
     let second = test.hand('A');
-    assert_eq!(test.give_back(first, Outcome::Panicked), None);
-    assert_eq!(test.give_back(second, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(first, SliceOutcome::Panicked), None);
+    assert_eq!(test.give_back(second, SliceOutcome::Done), Some(EntryEnd::Done));
     test.assert_empty();
 }
 
@@ -208,16 +208,16 @@ fn a_parked_job_holds_its_place_but_no_worker_until_it_is_woken() {
     test.submit('B', 1, 0);
     let hand = test.hand('A');
     let until = later(&test);
-    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    assert_eq!(test.give_back(hand, SliceOutcome::Park(until)), None);
     assert_eq!((test.scheduler.jobs(), test.scheduler.waiting(), test.scheduler.parked()), (2, 1, 1));
     assert_eq!(test.scheduler.next_due(), Some(until));
     let other = test.hand('B');
-    assert_eq!(test.give_back(other, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(other, SliceOutcome::Done), Some(EntryEnd::Done));
     assert!(test.take().is_none());
     test.scheduler.wake(ticket, test.now);
     test.scheduler.wake(ticket, test.now);
     let hand = test.hand('A');
-    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(hand, SliceOutcome::Done), Some(EntryEnd::Done));
     test.scheduler.wake(ticket, test.now);
     test.assert_empty();
 }
@@ -229,13 +229,13 @@ fn a_job_that_was_woken_before_it_parks_continues_at_once() {
     let hand = test.hand('A');
     test.scheduler.wake(ticket, test.now);
     let until = later(&test);
-    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    assert_eq!(test.give_back(hand, SliceOutcome::Park(until)), None);
     let hand = test.hand('A');
-    assert_eq!(test.give_back(hand, Outcome::Park(until)), None, "a waker counts once");
+    assert_eq!(test.give_back(hand, SliceOutcome::Park(until)), None, "a waker counts once");
     assert!(test.take().is_none());
     test.scheduler.wake(ticket, test.now);
     let hand = test.hand('A');
-    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(hand, SliceOutcome::Done), Some(EntryEnd::Done));
     test.assert_empty();
 }
 
@@ -250,20 +250,20 @@ fn a_parked_job_is_queued_at_its_time_at_its_deadline_and_when_it_is_cancelled()
     for name in ['A', 'B', 'C'] {
         let hand = test.hand(name);
         let until = test.now + Duration::from_secs(2);
-        assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+        assert_eq!(test.give_back(hand, SliceOutcome::Park(until)), None);
     }
     assert!(test.take().is_none());
-    cancelled.cancel(Reason::Cancelled);
+    cancelled.cancel(CancelReason::Cancelled);
     test.scheduler.hurry(ticket, test.now);
     let hand = test.hand('C');
-    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(hand, SliceOutcome::Done), Some(EntryEnd::Done));
     test.now += Duration::from_secs(1);
     let hand = test.hand('B');
-    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(hand, SliceOutcome::Done), Some(EntryEnd::Done));
     assert!(test.take().is_none());
     test.now += Duration::from_secs(1);
     let hand = test.hand('A');
-    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(hand, SliceOutcome::Done), Some(EntryEnd::Done));
     test.assert_empty();
 }
 
@@ -273,12 +273,12 @@ fn a_job_that_was_cancelled_while_it_ran_does_not_park() {
     let cancellation = Arc::<Cancellation>::default();
     let ticket = test.submit_with('A', 0, 0, &cancellation);
     let hand = test.hand('A');
-    cancellation.cancel(Reason::Cancelled);
+    cancellation.cancel(CancelReason::Cancelled);
     test.scheduler.hurry(ticket, test.now);
     let until = later(&test);
-    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    assert_eq!(test.give_back(hand, SliceOutcome::Park(until)), None);
     let hand = test.hand('A');
-    assert_eq!(test.give_back(hand, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(hand, SliceOutcome::Done), Some(EntryEnd::Done));
     test.assert_empty();
 }
 
@@ -290,16 +290,16 @@ fn of_several_workers_the_last_one_parks_the_job() {
     assert!(test.share(&mut first));
     let second = test.hand('A');
     let until = later(&test);
-    assert_eq!(test.give_back(first, Outcome::Park(until)), None);
+    assert_eq!(test.give_back(first, SliceOutcome::Park(until)), None);
     assert_eq!(test.scheduler.parked(), 0, "another worker runs it");
-    assert_eq!(test.give_back(second, Outcome::Left), None, "and finds nothing to do");
+    assert_eq!(test.give_back(second, SliceOutcome::Left), None, "and finds nothing to do");
     assert_eq!(test.scheduler.parked(), 1);
     test.scheduler.wake(ticket, test.now);
     let mut third = test.hand('A');
     assert!(test.share(&mut third));
-    assert_eq!(test.give_back(third, Outcome::Park(until)), None);
+    assert_eq!(test.give_back(third, SliceOutcome::Park(until)), None);
     let fourth = test.hand('A');
-    assert_eq!(test.give_back(fourth, Outcome::Done), Some(End::Done));
+    assert_eq!(test.give_back(fourth, SliceOutcome::Done), Some(EntryEnd::Done));
     test.assert_empty();
 }
 
@@ -309,9 +309,9 @@ fn a_stop_ends_parked_jobs() {
     test.submit('A', 0, 0);
     let hand = test.hand('A');
     let until = later(&test);
-    assert_eq!(test.give_back(hand, Outcome::Park(until)), None);
+    assert_eq!(test.give_back(hand, SliceOutcome::Park(until)), None);
     for ending in test.scheduler.stop() {
-        assert_eq!(ending.end, End::ShutDown);
+        assert_eq!(ending.end, EntryEnd::ShutDown);
         test.scheduler.release(ending.receipt);
     }
     test.assert_empty();
@@ -322,7 +322,7 @@ fn a_job_that_everybody_left_is_not_held_forever() {
     let mut test = fair();
     test.submit('A', 0, 0);
     let hand = test.hand('A');
-    assert_eq!(test.give_back(hand, Outcome::Left), Some(End::Panicked));
+    assert_eq!(test.give_back(hand, SliceOutcome::Left), Some(EntryEnd::Panicked));
     test.assert_empty();
 }
 
@@ -336,7 +336,7 @@ fn a_hurried_job_goes_first_and_once() {
     test.scheduler.hurry(ticket, test.now);
     let hand = test.hand('D');
     test.scheduler.hurry(ticket, test.now);
-    assert_eq!(test.give_back(hand, Outcome::More), None);
+    assert_eq!(test.give_back(hand, SliceOutcome::More), None);
     test.scheduler.hurry(ticket, test.now);
     assert_eq!(test.run("ABCDD"), "CABDD");
     test.scheduler.hurry(ticket, test.now);
@@ -355,8 +355,8 @@ fn a_running_job_that_is_cancelled_goes_first_on_return() {
     test.submit_with('A', 0, 1, &cancellation);
     test.submit('B', 0, 1);
     let hand = test.hand('A');
-    cancellation.cancel(Reason::Disconnected);
-    assert_eq!(test.give_back(hand, Outcome::More), None);
+    cancellation.cancel(CancelReason::Disconnected);
+    assert_eq!(test.give_back(hand, SliceOutcome::More), None);
     assert_eq!(test.run("ABB"), "ABB");
     test.assert_empty();
 }
@@ -392,7 +392,7 @@ fn many_that_are_late_at_once_are_moved_a_few_at_a_time() {
     while let Some(taken) = test.take() {
         let moved = left - test.scheduler.deadlines.len();
         assert!(moved <= HURRIED_MAX + 1, "{moved}");
-        test.give_back(taken.hand, Outcome::Done);
+        test.give_back(taken.hand, SliceOutcome::Done);
         left = test.scheduler.deadlines.len();
     }
     test.assert_empty();
@@ -405,7 +405,7 @@ fn ending_jobs_leave_the_live_ones_of_their_connection_their_turns() {
     test.submit('L', 0, 0);
     for name in ['g', 'h', 'i', 'j'] {
         let gone = Arc::new(Cancellation::new());
-        gone.cancel(Reason::Cancelled);
+        gone.cancel(CancelReason::Cancelled);
         test.submit_with(name, 0, 0, &gone);
     }
     assert_eq!(test.run("LLLLLghij"), "gLhLiLjLL");
@@ -422,7 +422,7 @@ impl TestScheduler {
     /// With early refusal, where jobs have cost one slice so far.
     fn refusing() -> Self {
         let most = Amount { jobs: 10_000, bytes: usize::MAX };
-        let limits = Limits { total: most, tenant: most, connection: most };
+        let limits = LedgerLimits { total: most, tenant: most, connection: most };
         TestScheduler { scheduler: Scheduler::new(limits, Scheduling::Fair, 1, true), now: Instant::now() }
     }
 
@@ -441,7 +441,7 @@ impl TestScheduler {
 
     fn finish(&mut self) {
         while let Some(taken) = self.take() {
-            self.give_back(taken.hand, Outcome::Done);
+            self.give_back(taken.hand, SliceOutcome::Done);
         }
     }
 }
@@ -488,7 +488,7 @@ fn an_odd_slice_is_soon_forgotten() {
     test.submit('w', 1, 0);
     let hand = test.take().unwrap().hand;
     test.now += Duration::from_secs(10);
-    let ending = test.scheduler.give_back(hand, Outcome::Done, Duration::from_secs(10), test.now).unwrap();
+    let ending = test.scheduler.give_back(hand, SliceOutcome::Done, Duration::from_secs(10), test.now).unwrap();
     test.scheduler.release(ending.receipt);
     // Some tens wait: at ten seconds each, none would be in time.
     for _ in 0..50 {
@@ -510,12 +510,13 @@ fn a_stop_ends_waiting_jobs_at_once_and_running_ones_on_return() {
     test.scheduler.set_draining();
     let admission = Admission { tenant: 0, client: 0, connection: 0, bytes: 0, cancellation: Arc::default() };
     assert_eq!(test.scheduler.admit('D', admission, test.now).unwrap_err().2, Rejection::ShuttingDown);
-    let ended: Vec<(char, End)> = test.scheduler.stop().into_iter().map(|ending| (ending.item, ending.end)).collect();
-    assert_eq!(ended, [('C', End::ShutDown)]);
+    let ended: Vec<(char, EntryEnd)> =
+        test.scheduler.stop().into_iter().map(|ending| (ending.item, ending.end)).collect();
+    assert_eq!(ended, [('C', EntryEnd::ShutDown)]);
     test.scheduler.release(Receipt { tenant: 0, connection: 0, bytes: 1 });
     assert!(test.take().is_none() && !test.share(&mut running));
-    assert_eq!(test.give_back(running, Outcome::More), Some(End::ShutDown));
-    assert_eq!(test.give_back(done, Outcome::Done), Some(End::Done), "it has answered");
+    assert_eq!(test.give_back(running, SliceOutcome::More), Some(EntryEnd::ShutDown));
+    assert_eq!(test.give_back(done, SliceOutcome::Done), Some(EntryEnd::Done), "it has answered");
     test.assert_empty();
 }
 
@@ -530,7 +531,7 @@ fn a_stream_of_newcomers_neither_fills_memory_nor_starves_others() {
         test.submit('n', tenant, connection);
         let taken = test.take().unwrap();
         turns += u64::from(taken.item == 'A');
-        let outcome = if taken.item == 'A' { Outcome::More } else { Outcome::Done };
+        let outcome = if taken.item == 'A' { SliceOutcome::More } else { SliceOutcome::Done };
         test.give_back(taken.hand, outcome);
         let (held, scheduler) = (test.scheduler.jobs(), &test.scheduler);
         for (level, _, children) in scheduler.flows.remembered() {
@@ -539,7 +540,7 @@ fn a_stream_of_newcomers_neither_fills_memory_nor_starves_others() {
     }
     assert!(turns > 10, "{turns}");
     while let Some(taken) = test.take() {
-        test.give_back(taken.hand, Outcome::Done);
+        test.give_back(taken.hand, SliceOutcome::Done);
     }
     test.assert_empty();
 }

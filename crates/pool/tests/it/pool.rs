@@ -7,8 +7,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use leafseal_pool::{
-    Abandoned, Admission, Bound, Cancellation, Drained, Job, Measure, Pool, PoolSettings, Reason, Rejection, Scope,
-    Slice, Turn, job_waker,
+    Abandoned, Admission, CancelReason, Cancellation, Drained, Job, LimitScope, Measure, Pool, PoolSettings,
+    ReachedLimit, Rejection, Slice, SliceTurn, job_waker,
 };
 
 fn pool(workers: usize) -> Pool {
@@ -37,7 +37,7 @@ impl<F> Script<F> {
 }
 
 impl<F: FnMut() -> Slice + Send> Job for Script<F> {
-    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, _turn: &SliceTurn<'_>) -> Slice {
         let mut slice = self.slice.try_lock().expect("one worker has the turn");
         slice()
     }
@@ -103,7 +103,7 @@ fn a_small_job_waits_for_one_slice_of_each_big_one() {
 }
 
 fn overloaded(measure: Measure) -> Rejection {
-    Rejection::Overloaded(Bound { scope: Scope::Total, measure })
+    Rejection::Overloaded(ReachedLimit { scope: LimitScope::Total, measure })
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_panic_ends_its_job_and_nothing_else() {
 struct PanicsInDrop;
 
 impl Job for PanicsInDrop {
-    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, _turn: &SliceTurn<'_>) -> Slice {
         Slice::Done
     }
 }
@@ -250,7 +250,7 @@ fn a_storm_of_jobs_ends_every_one_exactly_once() {
                     );
                     pool.submit(Arc::new(job), admission(number as u64 % 3, number as u64 % 5, number)).unwrap();
                     if number % 11 == 0 {
-                        cancellation.cancel(Reason::Disconnected);
+                        cancellation.cancel(CancelReason::Disconnected);
                     }
                 }
             })
@@ -325,7 +325,7 @@ fn a_parked_job_that_is_cancelled_and_hurried_continues_to_its_end() {
     let (job, admission, slices, _waker) = parking(LONG, &cancellation);
     let ticket = pool.submit(job, admission).unwrap();
     assert_eq!(slices.recv(), Ok(1));
-    cancellation.cancel(Reason::Disconnected);
+    cancellation.cancel(CancelReason::Disconnected);
     pool.hurry(&ticket);
     assert_eq!(slices.recv(), Ok(2));
 }

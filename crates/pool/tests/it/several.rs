@@ -6,8 +6,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use leafseal_pool::{
-    Abandoned, Admission, Cancellation, Clock, Drained, Job, Observer, Pool, PoolSettings, Reason, Scheduling, Slice,
-    Turn,
+    Abandoned, Admission, CancelReason, Cancellation, Drained, Job, Pool, PoolClock, PoolObserver, PoolSettings,
+    Scheduling, Slice, SliceTurn,
 };
 
 const WAIT: Duration = Duration::from_secs(60);
@@ -94,7 +94,7 @@ impl<F: Fn(usize) + Send + Sync> Parts<F> {
 }
 
 impl<F: Fn(usize) + Send + Sync> Job for Parts<F> {
-    fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice {
         match self.enter() {
             Entered::Late => Slice::Left,
             Entered::NothingLeft => self.leave(false),
@@ -147,7 +147,7 @@ fn no_turn_is_shared_while_others_wait() {
         seen: Sender<(bool, bool, bool)>,
     }
     impl Job for CountingJob {
-        fn run_slice(&self, turn: &Turn<'_>) -> Slice {
+        fn run_slice(&self, turn: &SliceTurn<'_>) -> Slice {
             let before = turn.others_wait();
             let (ended, _) = channel();
             let other = Parts::new(1, |_| {}, &Arc::default(), &ended);
@@ -185,7 +185,7 @@ fn a_storm_of_parallel_jobs_ends_every_one_exactly_once() {
                         Admission { cancellation: Arc::clone(&cancellation), ..admission(submitter, number % 5) };
                     let ticket = pool.submit(Arc::new(job), admission).unwrap();
                     if number % 11 == 1 {
-                        cancellation.cancel(Reason::Disconnected);
+                        cancellation.cancel(CancelReason::Disconnected);
                         pool.hurry(&ticket);
                     }
                 }
@@ -224,7 +224,7 @@ impl Virtual {
     }
 }
 
-impl Clock for Virtual {
+impl PoolClock for Virtual {
     fn now(&self) -> Instant {
         self.start + Duration::from_micros(self.microseconds.load(Ordering::Relaxed))
     }
@@ -241,7 +241,7 @@ struct Noting {
 }
 
 impl Job for Noting {
-    fn run_slice(&self, _turn: &Turn<'_>) -> Slice {
+    fn run_slice(&self, _turn: &SliceTurn<'_>) -> Slice {
         self.log.lock().unwrap().push(self.name);
         if self.cancellation.check(self.clock.now()).is_err() {
             return Slice::Done;
@@ -270,7 +270,7 @@ impl ManualPool {
         tenant: u64,
         slices: u64,
         microseconds: u64,
-    ) -> (leafseal_pool::Ticket, Arc<Cancellation>) {
+    ) -> (leafseal_pool::JobTicket, Arc<Cancellation>) {
         let cancellation = Arc::new(Cancellation::new());
         self.submit_with(name, tenant, (slices, microseconds), &cancellation)
     }
@@ -281,7 +281,7 @@ impl ManualPool {
         tenant: u64,
         (slices, microseconds): (u64, u64),
         cancellation: &Arc<Cancellation>,
-    ) -> (leafseal_pool::Ticket, Arc<Cancellation>) {
+    ) -> (leafseal_pool::JobTicket, Arc<Cancellation>) {
         let job = Noting {
             name,
             slices: AtomicU64::new(slices),
@@ -325,7 +325,7 @@ fn by_hand_the_cancelled_and_the_late_go_first() {
     manual.submit_with('L', 1, (1, 50), &late);
     let (ticket, cancellation) = manual.submit('C', 1, 1, 50);
     assert!(manual.pool.run_one());
-    cancellation.cancel(Reason::Cancelled);
+    cancellation.cancel(CancelReason::Cancelled);
     manual.pool.hurry(&ticket);
     // C ends at once, L when its deadline has passed; neither takes time.
     assert_eq!(manual.run(), "ACBLAAA");
@@ -352,7 +352,7 @@ fn by_hand_a_shutdown_abandons_jobs_that_did_not_run() {
 #[derive(Default)]
 struct RecordingObserver(Mutex<Vec<(&'static str, u128)>>);
 
-impl Observer for RecordingObserver {
+impl PoolObserver for RecordingObserver {
     fn waited(&self, time: Duration) {
         self.0.lock().unwrap().push(("waited", time.as_micros()));
     }
@@ -365,7 +365,8 @@ impl Observer for RecordingObserver {
 #[test]
 fn the_observer_hears_of_each_wait_and_each_slice() {
     let observer = Arc::new(RecordingObserver::default());
-    let manual = ManualPool::new(PoolSettings { observer: Arc::clone(&observer) as Arc<dyn Observer>, ..one_worker() });
+    let manual =
+        ManualPool::new(PoolSettings { observer: Arc::clone(&observer) as Arc<dyn PoolObserver>, ..one_worker() });
     manual.submit('A', 1, 2, 30);
     manual.clock.advance(7);
     manual.submit('B', 2, 1, 40);

@@ -1,16 +1,16 @@
 //! Tests of the search: texts in which lenient parsers find a name, texts in which none does, and documents from a generator.
 
 use super::*;
-use leafseal_document::Limits;
+use leafseal_document::DocumentLimits;
 
-fn names(selectors: &[&str], case: OtherCase) -> Arc<MemberNames> {
-    let selection = Selection::parse(selectors, &Limits::default()).unwrap();
+fn names(selectors: &[&str], case: CaseFold) -> Arc<MemberNames> {
+    let selection = Selection::parse(selectors, &DocumentLimits::default()).unwrap();
     Arc::new(MemberNames::new(&[selection], [], case))
 }
 
 /// Whether a name is found, in pieces of any size.
 fn holds_bytes(text: &[u8], selectors: &[&str]) -> bool {
-    let names = names(selectors, OtherCase::Refuse);
+    let names = names(selectors, CaseFold::Refuse);
     let outcomes = [1, 3, usize::MAX].map(|size| {
         let mut search = TextSearch::new(Arc::clone(&names));
         search.begin_bytes();
@@ -181,8 +181,8 @@ fn names_are_those_of_selected_values() {
     ] {
         assert_eq!(holds_bytes(text.as_bytes(), selectors), is_held, "{text} {selectors:?}");
     }
-    assert!(names(&[], OtherCase::Refuse).is_empty());
-    let exact = names(&["$.number"], OtherCase::Other);
+    assert!(names(&[], CaseFold::Refuse).is_empty());
+    let exact = names(&["$.number"], CaseFold::Other);
     let mut search = TextSearch::new(exact);
     search.begin();
     assert_eq!(search.read(br#"{"Number":1}"#).1, Verdict::More);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leafseal_client::{CallObserver, CallOutcome, ClientError, ErrorCode, ErrorKind, Method};
-use leafseal_net::metrics::{Histogram, Named, Writer};
+use leafseal_net::metrics::{Histogram, MetricName, MetricsWriter};
 
 use crate::outages::Outages;
 
@@ -99,16 +99,16 @@ fn word(outcome: CallOutcome<'_>) -> &'static str {
 const OK: &str = "ok";
 
 /// Writes the calls of all threads.
-pub(super) fn write(threads: &[Arc<EngineMetrics>], out: &mut Writer<'_>) -> fmt::Result {
-    const CALLS: Named = Named::plain(
+pub(super) fn write(threads: &[Arc<EngineMetrics>], out: &mut MetricsWriter<'_>) -> fmt::Result {
+    const CALLS: MetricName = MetricName::plain(
         "relay_engine_calls",
         "Calls to the engine, by method and outcome: ok, abandoned, or the error code",
     );
-    const RETRIES: Named = Named::plain(
+    const RETRIES: MetricName = MetricName::plain(
         "relay_engine_retries",
         "Retries of calls that the engine had not started, or had refused as unavailable or overloaded",
     );
-    const TIME: Named = Named::seconds(
+    const TIME: MetricName = MetricName::seconds(
         "relay_engine_call",
         "Time from a call to the engine until its answer, or until the relay gave it up",
     );

@@ -18,7 +18,9 @@ use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use leafseal_client::ApiKeyFacts;
 use leafseal_errors::ErrorCode;
-use leafseal_http::{Handler, Hold, Peer, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of};
+use leafseal_http::{
+    ConnectionPeer, Handler, Hold, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of,
+};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
@@ -101,7 +103,7 @@ impl OutboundHandler {
         &self,
         worker: &Arc<WorkerContext>,
         mut request: Request<RequestBody>,
-        peer: &Arc<Peer>,
+        peer: &Arc<ConnectionPeer>,
         record: &mut Record,
     ) -> Result<Response<ResponseBody>, Refusal> {
         if request.method() != Method::CONNECT {
@@ -128,7 +130,7 @@ impl OutboundHandler {
             let tls = worker.leaf_issuers[self.context.index].context(&host, key.is_some());
             let tls = tls.map_err(|error| Refusal::new(ErrorCode::NoCertificate, error.to_string()))?;
             let tunnel = Tunnel { context, api_keys, host, origin, key };
-            let serving = tunnel.serve(upgrade, tls, stream_server, Peer::clone(peer));
+            let serving = tunnel.serve(upgrade, tls, stream_server, ConnectionPeer::clone(peer));
             tokio::spawn(async move {
                 serving.await;
                 drop(hold);
@@ -150,7 +152,11 @@ impl OutboundHandler {
 }
 
 impl Handler for OutboundHandler {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<RequestBody>,
+        peer: Arc<ConnectionPeer>,
+    ) -> Response<ResponseBody> {
         let worker = self.context.worker();
         let listener = &worker.configuration.outbound[self.context.index];
         let (head, body) = request.into_parts();
@@ -217,7 +223,7 @@ impl Tunnel {
         upgrade: OnUpgrade,
         context: boring::ssl::SslContext,
         stream_server: StreamServer<NoHandler>,
-        mut peer: Peer,
+        mut peer: ConnectionPeer,
     ) {
         let Ok(stream) = upgrade.await else { return };
         let stream = match stream_server.tls_handshake(TokioIo::new(stream), &context).await {
@@ -236,7 +242,7 @@ impl Tunnel {
         &self,
         worker: &WorkerContext,
         mut message: Box<Message>,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         record: &mut Record,
     ) -> Result<Answer, Refusal> {
         let head = &mut message.head;
@@ -321,7 +327,11 @@ impl RawTunnel {
 }
 
 impl Handler for TunnelHandler {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<RequestBody>,
+        peer: Arc<ConnectionPeer>,
+    ) -> Response<ResponseBody> {
         let worker = self.tunnel.context.worker();
         let listener = &worker.configuration.outbound[self.tunnel.context.index];
         let message = Message::new(request);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header;
 use leafseal_document::form::FieldNames;
-use leafseal_document::{FieldPath, OtherCase as NameCase, Selection};
+use leafseal_document::{CaseFold as NameCase, FieldPath, Selection};
 
 use super::{JsonFields, OtherSources, Rule};
 use crate::json_text::MemberNames;

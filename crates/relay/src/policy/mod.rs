@@ -14,7 +14,7 @@ use std::sync::Arc;
 use hyper::Method;
 use hyper::header::HeaderName;
 use leafseal_document::form::FieldNames;
-use leafseal_document::{OtherCase as NameCase, Selection};
+use leafseal_document::{CaseFold as NameCase, Selection};
 
 use crate::validators::Tags;
 pub use choice::{OtherCase, Overrides};

@@ -4,8 +4,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use leafseal_net::Report;
-use leafseal_net::metrics::{Histogram, HistogramSnapshot, Named, openmetrics};
+use leafseal_net::OperatorReport;
+use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, openmetrics};
 
 use super::{ProbeTarget, Sample};
 
@@ -62,22 +62,26 @@ impl ProbeMetrics {
     }
 }
 
-impl Report for ProbeMetrics {
+impl OperatorReport for ProbeMetrics {
     async fn readiness(&self) -> Result<(), String> {
         if self.is_alarm() { Err("alarm".to_owned()) } else { Ok(()) }
     }
 
     async fn metrics(&self) -> String {
-        const LAST: Named = Named::seconds(
+        const LAST: MetricName = MetricName::seconds(
             "probe_last_request",
             "Time of the last request, to the engine or through the relay; a way that is not probed has no samples",
         );
-        const REQUESTS: Named = Named::plain("probe_requests", "Requests by outcome, ok or failed; too slow is failed");
-        const TIME: Named = Named::seconds("probe_request", "Time of requests, up to their failure where they failed");
-        const ALARM: Named = Named::plain("probe_alarm", "1 while there is an alarm, else 0");
-        const ALARMS: Named = Named::plain("probe_alarms", "Alarms since the start");
-        const WEBHOOK: Named =
-            Named::plain("probe_webhook", "Starts and ends of alarms, by whether the webhook took them: ok or failed");
+        const REQUESTS: MetricName =
+            MetricName::plain("probe_requests", "Requests by outcome, ok or failed; too slow is failed");
+        const TIME: MetricName =
+            MetricName::seconds("probe_request", "Time of requests, up to their failure where they failed");
+        const ALARM: MetricName = MetricName::plain("probe_alarm", "1 while there is an alarm, else 0");
+        const ALARMS: MetricName = MetricName::plain("probe_alarms", "Alarms since the start");
+        const WEBHOOK: MetricName = MetricName::plain(
+            "probe_webhook",
+            "Starts and ends of alarms, by whether the webhook took them: ok or failed",
+        );
         let counts = self.lock().clone();
         let times = self.times.each_ref().map(Histogram::snapshot);
         openmetrics(move |out| {

@@ -5,8 +5,10 @@ pub(crate) mod canonical;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use leafseal_document::Progress;
-use leafseal_document::form::{FieldNames, FieldReader, FormError, FormLimits, Part, PartReader, Syntax, Wanted};
+use leafseal_document::WalkProgress;
+use leafseal_document::form::{
+    FieldNames, FieldReader, FormError, FormLimits, MultipartPart, PartReader, Syntax, WantedFields,
+};
 use thiserror::Error;
 
 use crate::body::buffer::Buffer;
@@ -62,10 +64,10 @@ pub(crate) fn cost(size: usize, is_guarded: bool) -> Cost {
 type Step<S, T> = ControlFlow<Result<T, FormFault>, S>;
 
 /// Turns the progress of a step into the next state or the end.
-fn progress<S, T>(step: Result<Progress, FormFault>, state: S, end: impl FnOnce(S) -> T) -> Step<S, T> {
+fn progress<S, T>(step: Result<WalkProgress, FormFault>, state: S, end: impl FnOnce(S) -> T) -> Step<S, T> {
     match step {
-        Ok(Progress::More) => ControlFlow::Continue(state),
-        Ok(Progress::Done) => ControlFlow::Break(Ok(end(state))),
+        Ok(WalkProgress::More) => ControlFlow::Continue(state),
+        Ok(WalkProgress::Done) => ControlFlow::Break(Ok(end(state))),
         Err(fault) => ControlFlow::Break(Err(fault)),
     }
 }
@@ -88,12 +90,12 @@ impl Decoding {
         Decoding { ranges, is_encoded, at: 0, rest: Vec::new(), texts }
     }
 
-    fn step(&mut self, body: &[u8]) -> Result<Progress, FormFault> {
+    fn step(&mut self, body: &[u8]) -> Result<WalkProgress, FormFault> {
         let mut left = STEP_SIZE;
         loop {
             // While `at` is not 0, the last text is incomplete.
             let index = if self.at == 0 { self.texts.len() } else { self.texts.len() - 1 };
-            let Some(range) = self.ranges.get(index).cloned() else { return Ok(Progress::Done) };
+            let Some(range) = self.ranges.get(index).cloned() else { return Ok(WalkProgress::Done) };
             if self.at == 0 {
                 self.texts.push(String::with_capacity(range.len()));
                 self.at = range.start;
@@ -110,7 +112,7 @@ impl Decoding {
                 self.at = 0;
             }
             if left == 0 {
-                return Ok(Progress::More);
+                return Ok(WalkProgress::More);
             }
         }
     }
@@ -215,7 +217,7 @@ enum Reading<R> {
 
 impl ReadUrlencoded {
     pub(crate) fn new(body: Buffer, names: Arc<FieldNames>, limits: FormLimits) -> Self {
-        ReadUrlencoded { body, stage: Reading::Fields(Some(FieldReader::new(names, limits, Wanted::Selected))) }
+        ReadUrlencoded { body, stage: Reading::Fields(Some(FieldReader::new(names, limits, WantedFields::Selected))) }
     }
 
     /// Runs one step; breaks with an error if the form is malformed or ambiguous.
@@ -227,16 +229,16 @@ impl ReadUrlencoded {
         })
     }
 
-    fn advance(&mut self) -> Result<Progress, FormFault> {
+    fn advance(&mut self) -> Result<WalkProgress, FormFault> {
         match &mut self.stage {
             Reading::Fields(reader) => {
-                let Some(fields) = reader.as_mut() else { return Ok(Progress::Done) };
-                if fields.read(self.body.as_ref())? == Progress::Done {
+                let Some(fields) = reader.as_mut() else { return Ok(WalkProgress::Done) };
+                if fields.read(self.body.as_ref())? == WalkProgress::Done {
                     let fields = reader.take().map(FieldReader::into_fields).unwrap_or_default();
                     let values = fields.into_iter().filter_map(|field| field.value).collect();
                     self.stage = Reading::Texts(Decoding::new(values, true));
                 }
-                Ok(Progress::More)
+                Ok(WalkProgress::More)
             }
             Reading::Texts(texts) => texts.step(self.body.as_ref()),
         }
@@ -272,7 +274,7 @@ impl WriteUrlencoded {
     pub(crate) fn step(mut self) -> Step<Self, Vec<u8>> {
         self.out.begin_step();
         let is_done = self.advance();
-        let progress_of = if is_done { Progress::Done } else { Progress::More };
+        let progress_of = if is_done { WalkProgress::Done } else { WalkProgress::More };
         progress(Ok(progress_of), self, |this| this.out.bytes)
     }
 
@@ -302,7 +304,7 @@ impl WriteUrlencoded {
 pub(crate) struct Multipart {
     body: Arc<Buffer>,
     boundary: String,
-    parts: Vec<Part>,
+    parts: Vec<MultipartPart>,
     pub(crate) texts: Arc<Vec<String>>,
 }
 
@@ -312,7 +314,7 @@ pub(crate) struct ReadMultipart {
     boundary: String,
     /// The rule's action, if the rule names a role.
     with_role: Option<Action>,
-    parts: Vec<Part>,
+    parts: Vec<MultipartPart>,
     stage: Reading<PartReader>,
 }
 
@@ -328,7 +330,7 @@ impl ReadMultipart {
         limits: FormLimits,
         with_role: Option<Action>,
     ) -> Result<Self, FormError> {
-        let reader = PartReader::new(&boundary, names, limits, Wanted::Selected)?;
+        let reader = PartReader::new(&boundary, names, limits, WantedFields::Selected)?;
         Ok(ReadMultipart { body, boundary, with_role, parts: Vec::new(), stage: Reading::Fields(Some(reader)) })
     }
 
@@ -341,17 +343,17 @@ impl ReadMultipart {
         })
     }
 
-    fn advance(&mut self) -> Result<Progress, FormFault> {
+    fn advance(&mut self) -> Result<WalkProgress, FormFault> {
         match &mut self.stage {
             Reading::Fields(reader) => {
-                let Some(parts) = reader.as_mut() else { return Ok(Progress::Done) };
-                if parts.read(self.body.as_ref())? == Progress::Done {
+                let Some(parts) = reader.as_mut() else { return Ok(WalkProgress::Done) };
+                if parts.read(self.body.as_ref())? == WalkProgress::Done {
                     self.parts = reader.take().map(PartReader::into_parts).unwrap_or_default();
                     self.check_roles()?;
                     let texts = self.parts.iter().filter(|part| !part.is_file).map(|part| part.content.clone());
                     self.stage = Reading::Texts(Decoding::new(texts.collect(), false));
                 }
-                Ok(Progress::More)
+                Ok(WalkProgress::More)
             }
             Reading::Texts(texts) => texts.step(self.body.as_ref()),
         }
@@ -428,13 +430,13 @@ impl WriteMultipart {
         progress(step, self, |this| this.out.bytes)
     }
 
-    fn advance(&mut self) -> Result<Progress, FormFault> {
+    fn advance(&mut self) -> Result<WalkProgress, FormFault> {
         while self.out.left > 0 {
             let body = self.form.body.as_ref().as_ref();
             let Some(part) = self.form.parts.get(self.next) else {
                 let is_done = self.out.copy(&body[self.copied..]);
                 if is_done {
-                    return Ok(Progress::Done);
+                    return Ok(WalkProgress::Done);
                 }
                 continue;
             };
@@ -465,7 +467,7 @@ impl WriteMultipart {
                 }
             }
         }
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 }
 

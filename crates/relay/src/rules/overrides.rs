@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
-use leafseal_document::OtherCase as NameCase;
+use leafseal_document::CaseFold as NameCase;
 use leafseal_document::form::FieldNames;
 
 use crate::hop_headers::folded;

@@ -8,7 +8,8 @@ use hyper::body::{Bytes, Frame};
 use hyper::header::HeaderValue;
 use hyper::{Request, Response, Version};
 use leafseal_http::{
-    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
+    ConnectionPeer, Handler, HttpSettings, Listener, ListenerEvent, ListenerObserver, ListenerOptions, RequestBody,
+    ResponseBody, bytes,
 };
 
 pub(crate) const FORM: &str = "application/x-www-form-urlencoded";
@@ -23,7 +24,7 @@ const SECRET: &str = "4242";
 pub(crate) struct Echo;
 
 impl Handler for Echo {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<Peer>) -> Response<ResponseBody> {
+    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<ConnectionPeer>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
         let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
         let mut response = Response::new(bytes(body));
@@ -39,8 +40,8 @@ impl Handler for Echo {
 
 struct Silent;
 
-impl Observer for Silent {
-    fn happened(&self, _: &Event<'_>) {}
+impl ListenerObserver for Silent {
+    fn happened(&self, _: &ListenerEvent<'_>) {}
 }
 
 /// A plain HTTP upstream, and a relay in front of it with a route for `/cards`.

@@ -12,7 +12,8 @@ use hyper::body::Frame;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue, TRAILER};
 use hyper::{Request, Response, StatusCode, Version};
 use leafseal_http::{
-    Event, Handler, HttpSettings, Listener, ListenerOptions, Observer, Peer, RequestBody, ResponseBody, bytes,
+    ConnectionPeer, Handler, HttpSettings, Listener, ListenerEvent, ListenerObserver, ListenerOptions, RequestBody,
+    ResponseBody, bytes,
 };
 use leafseal_net::tls::Acceptor;
 use tokio::io::copy_bidirectional;
@@ -28,7 +29,7 @@ const LARGE: usize = 32 << 20;
 struct Echo;
 
 impl Handler for Echo {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<Peer>) -> Response<ResponseBody> {
+    async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<ConnectionPeer>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
         if head.uri.path() == "/large" {
             return Response::new(bytes(vec![7; LARGE].into()));
@@ -57,8 +58,8 @@ impl Handler for Echo {
 
 struct Silent;
 
-impl Observer for Silent {
-    fn happened(&self, _: &Event<'_>) {}
+impl ListenerObserver for Silent {
+    fn happened(&self, _: &ListenerEvent<'_>) {}
 }
 
 /// A TLS upstream, and a relay in front of it that uses HTTP/2 with it, or not.

@@ -10,7 +10,9 @@ use hyper::header::{
     CONTENT_TYPE, HeaderValue, ORIGIN, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Response, StatusCode};
-use leafseal_http::{BodyError, Buffers, JSON_LINES_TYPES, Pieces, Problem, RequestBody, ResponseBody, bytes, empty};
+use leafseal_http::{
+    BodyError, BufferedBody, HttpProblem, JSON_LINES_TYPES, Pieces, RequestBody, ResponseBody, bytes, empty,
+};
 use leafseal_protocol::ErrorCode;
 use tokio::time::timeout_at;
 
@@ -31,7 +33,7 @@ pub(super) enum Form {
 
 impl Form {
     /// The form that the headers declare.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Form, Problem> {
+    pub(super) fn of(headers: &HeaderMap) -> Result<Form, HttpProblem> {
         if headers.contains_key(CONTENT_ENCODING) {
             return Err(Form::wrong("bodies are taken as they are, without Content-Encoding"));
         }
@@ -58,8 +60,8 @@ impl Form {
         })
     }
 
-    pub(super) fn wrong(detail: &str) -> Problem {
-        Problem::new(ErrorCode::UnsupportedMediaType, detail)
+    pub(super) fn wrong(detail: &str) -> HttpProblem {
+        HttpProblem::new(ErrorCode::UnsupportedMediaType, detail)
     }
 
     fn media_type(self) -> &'static str {
@@ -84,7 +86,7 @@ pub(super) async fn read(
     size_max: usize,
     mut share: Share,
     deadline: Instant,
-) -> Result<Read, Problem> {
+) -> Result<Read, HttpProblem> {
     let reported = headers.get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
     if reported.is_some_and(|reported| reported > size_max as u64) {
         return Err(too_large(size_max));
@@ -109,14 +111,14 @@ pub(super) async fn read(
     }
 }
 
-fn slow(detail: &str) -> Problem {
-    Problem::new(ErrorCode::SlowBody, detail)
+fn slow(detail: &str) -> HttpProblem {
+    HttpProblem::new(ErrorCode::SlowBody, detail)
 }
 
 /// The response with an answer of the workers, in the form of the request.
 pub(super) fn answer(form: Form, (written, share): (Rope, Share)) -> Response<ResponseBody> {
     let buffers = written.into_buffers().map(Bytes::from);
-    respond(form.media_type(), Buffers::new(buffers, share).boxed_unsync())
+    respond(form.media_type(), BufferedBody::new(buffers, share).boxed_unsync())
 }
 
 pub(super) fn answer_json(value: &serde_json::Value) -> Response<ResponseBody> {
@@ -174,7 +176,7 @@ pub(super) fn preflight(
     settings: &ApiSettings,
     request_headers: &HeaderMap,
     method: &Method,
-) -> Result<Response<ResponseBody>, Problem> {
+) -> Result<Response<ResponseBody>, HttpProblem> {
     let is_allowed = request_headers.get(ORIGIN).is_some_and(|origin| allowed_origin(settings, origin).is_some());
     if !is_allowed {
         return Err(forbidden("pages of this origin are not let in: api.cors_origins names those that are"));

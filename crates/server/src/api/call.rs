@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use leafseal_engine::Caller;
-use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Reason, Rejection, Ticket};
-use leafseal_http::{Peer, Problem};
+use leafseal_engine::pool::{Abandoned, Admission, CancelReason, Cancellation, Job, JobTicket, Rejection};
+use leafseal_http::{ConnectionPeer, HttpProblem};
 use leafseal_net::client_of;
 use leafseal_protocol::{ErrorCode, ErrorObject, Method};
 use tokio::sync::oneshot;
@@ -31,7 +31,7 @@ pub(super) struct Submission<'a> {
     /// The method under which the workers' time is counted.
     pub(super) method: Option<Method>,
     pub(super) began: Instant,
-    pub(super) peer: &'a Peer,
+    pub(super) peer: &'a ConnectionPeer,
     /// The body's share of the memory for incoming data, until the queue takes it over.
     pub(super) incoming: Option<Share>,
 }
@@ -47,12 +47,12 @@ pub(super) struct Accounts {
 struct PendingCall<'a> {
     server_state: &'a ServerState,
     cancellation: Arc<Cancellation>,
-    ticket: Option<Ticket>,
+    ticket: Option<JobTicket>,
 }
 
 impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
-        self.cancellation.cancel(Reason::Disconnected);
+        self.cancellation.cancel(CancelReason::Disconnected);
         if let Some(ticket) = &self.ticket {
             self.server_state.pool.hurry(ticket);
         }
@@ -81,7 +81,7 @@ impl Receiver for CallReceiver {
 impl Api {
     /// The tenant and client of the call: the app, once the caller is known to be permitted to use it; within it the API key, all tokens
     /// together, or the address of a caller without credentials.
-    pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &Peer) -> Accounts {
+    pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &ConnectionPeer) -> Accounts {
         let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
         let tenant = self.server_state.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });
         let client = match caller {
@@ -107,7 +107,7 @@ impl Api {
         accounts: Accounts,
         bytes: usize,
         memory: &Memory,
-    ) -> Result<(Rope, Share), Problem> {
+    ) -> Result<(Rope, Share), HttpProblem> {
         let server_state = &*self.server_state;
         let now = clock::now();
         let cancellation = Arc::new(Cancellation::new());
@@ -151,7 +151,7 @@ impl Api {
 }
 
 /// A number per connection, so that connections share an app's workers fairly; callers cannot choose it.
-fn connection_number(peer: &Peer) -> u64 {
+fn connection_number(peer: &ConnectionPeer) -> u64 {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     KEY.hash_one(peer.address)
 }

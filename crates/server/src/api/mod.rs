@@ -23,7 +23,9 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use leafseal_engine::admin::{AppName, Operation};
 use leafseal_engine::{ApiCaller, Caller, Engine, Error, ErrorCode, PayloadDigest, read_api_key};
-use leafseal_http::{Event, Handler, Listener, ListenerOptions, Observer, Peer, Problem, RequestBody};
+use leafseal_http::{
+    ConnectionPeer, Handler, HttpProblem, Listener, ListenerEvent, ListenerObserver, ListenerOptions, RequestBody,
+};
 use leafseal_http::{HttpSettings, ResponseBody};
 use leafseal_net::tls::Acceptor;
 use leafseal_net::{FairPlaces, client_of};
@@ -139,7 +141,7 @@ impl Authenticated {
     }
 }
 
-type Answer = Result<Response<ResponseBody>, Problem>;
+type Answer = Result<Response<ResponseBody>, HttpProblem>;
 
 /// Whether a page of an allowed origin may read the answer. API keys do not belong in pages: answers to requests with one are not readable.
 /// A preflight request carries no credentials; without the header in its answer, browsers do not send the request itself.
@@ -151,7 +153,11 @@ fn is_open_to_pages(call: Call, method: &hyper::Method, headers: &HeaderMap) -> 
 }
 
 impl Handler for Api {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<RequestBody>,
+        peer: Arc<ConnectionPeer>,
+    ) -> Response<ResponseBody> {
         let began = clock::now();
         let (parts, body) = request.into_parts();
         let route = Call::of_path(parts.uri.path());
@@ -188,7 +194,7 @@ impl Api {
         app: Option<&str>,
         parts: &Parts,
         body: RequestBody,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         began: Instant,
     ) -> Answer {
         let settings = &self.server_state.settings.api;
@@ -198,11 +204,11 @@ impl Api {
         let is_head = parts.method == hyper::Method::HEAD && call.method() == hyper::Method::GET;
         if parts.method != call.method() && !is_head {
             let detail = format!("this call supports {}", call.allowed());
-            return Err(Problem::new(ErrorCode::MethodNotAllowed, detail));
+            return Err(HttpProblem::new(ErrorCode::MethodNotAllowed, detail));
         }
         let pause = self.server_state.settings.retry_after;
         if !self.server_state.is_serving() {
-            let problem = Problem::new(ErrorCode::Unavailable, "the engine is shutting down");
+            let problem = HttpProblem::new(ErrorCode::Unavailable, "the engine is shutting down");
             return Err(problem.retry_after(pause));
         }
         let place = self.calls.try_acquire();
@@ -236,7 +242,14 @@ impl Api {
     }
 
     /// Runs a call that has a body.
-    async fn work(&self, call: Call, parts: &Parts, body: RequestBody, peer: &Peer, began: Instant) -> Answer {
+    async fn work(
+        &self,
+        call: Call,
+        parts: &Parts,
+        body: RequestBody,
+        peer: &ConnectionPeer,
+        began: Instant,
+    ) -> Answer {
         let settings = &self.server_state.settings.api;
         let authenticated = self.authenticated(&parts.headers, peer).await?;
         let permitted = self.engine.refuse_early(authenticated.caller(), operations(call), authenticated.app());
@@ -312,7 +325,7 @@ impl Api {
         }
     }
 
-    async fn relay_outbound(&self, headers: &HeaderMap, peer: &Peer) -> Answer {
+    async fn relay_outbound(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Answer {
         self.authenticate_key(headers, peer).await?;
         let relay = self.server_state.settings.api.relay.get();
         let relay = relay.as_deref();
@@ -332,14 +345,14 @@ impl Api {
     }
 
     /// Authenticates the caller by an API key.
-    async fn authenticate_key(&self, headers: &HeaderMap, peer: &Peer) -> Result<Authenticated, Problem> {
+    async fn authenticate_key(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<Authenticated, HttpProblem> {
         match self.authenticated(headers, peer).await? {
             authenticated @ Authenticated::Key(_) => Ok(authenticated),
             Authenticated::Token { .. } => Err(unauthorized("this call requires an API key")),
         }
     }
 
-    async fn authenticated(&self, headers: &HeaderMap, peer: &Peer) -> Result<Authenticated, Problem> {
+    async fn authenticated(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<Authenticated, HttpProblem> {
         match Credentials::read(headers).map_err(|none| unauthorized(none.detail()))? {
             Credentials::Token(text) => {
                 let token = self.look_up(self.engine.find_token(&text)).await?;
@@ -356,7 +369,7 @@ impl Api {
     }
 
     /// Looks up the API key, without blocking the thread.
-    async fn api_caller(&self, text: &str, peer: &Peer) -> Result<ApiCaller, Problem> {
+    async fn api_caller(&self, text: &str, peer: &ConnectionPeer) -> Result<ApiCaller, HttpProblem> {
         let not_a_key = || unauthorized("the API key is not known to this engine, or was revoked");
         let (id, secret_sha256) = read_api_key(text).ok_or_else(not_a_key)?;
         if let Some(known) = self.engine.known_api_caller(&id, secret_sha256) {
@@ -367,14 +380,18 @@ impl Api {
     }
 
     /// Waits for a look-up of the keystore.
-    async fn look_up<T>(&self, found: impl Future<Output = Result<T, Error>>) -> Result<T, Problem> {
+    async fn look_up<T>(&self, found: impl Future<Output = Result<T, Error>>) -> Result<T, HttpProblem> {
         let limit = self.engine.settings().store_wait_max;
         let found = timeout(limit, found).await.unwrap_or_else(|_| Err(Error::silent_store()));
         found.map_err(refusal)
     }
 
     /// Makes a call of which nothing proves who makes it, in one of the places for such calls.
-    async fn anonymously<T>(&self, peer: &Peer, call: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    async fn anonymously<T>(
+        &self,
+        peer: &ConnectionPeer,
+        call: impl Future<Output = Result<T, HttpProblem>>,
+    ) -> Result<T, HttpProblem> {
         let pause = self.server_state.settings.retry_after;
         let full = || overloaded("too many calls without known credentials are going on", pause);
         let calls_max = self.server_state.settings.api.calls_max.div_ceil(2);
@@ -387,7 +404,7 @@ impl Api {
 }
 
 /// Invalid credentials are 401; a missing permission is 403, and is decided elsewhere.
-fn refusal(error: Error) -> Problem {
+fn refusal(error: Error) -> HttpProblem {
     match error.code {
         ErrorCode::Forbidden => unauthorized(error.message),
         _ => problem::problem(&leafseal_service::error_object(error)),
@@ -430,31 +447,35 @@ struct Log {
     server_state: Arc<ServerState>,
 }
 
-impl Observer for Log {
-    fn happened(&self, event: &Event<'_>) {
+impl ListenerObserver for Log {
+    fn happened(&self, event: &ListenerEvent<'_>) {
         match event {
-            Event::Broken(address, error) => return tracing::debug!(%address, %error, "a connection to the API failed"),
+            ListenerEvent::Broken(address, error) => {
+                return tracing::debug!(%address, %error, "a connection to the API failed");
+            }
             // Port probes must not displace meaningful lines.
-            Event::Left(address) => {
+            ListenerEvent::Left(address) => {
                 return tracing::debug!(%address, "the client closed a connection to the API during the handshake");
             }
             _ => {}
         }
         let source = match event {
-            Event::Refused(address, _) | Event::HandshakeFailed(address, _) | Event::Cut(address, _) => Some(address),
+            ListenerEvent::Refused(address, _)
+            | ListenerEvent::HandshakeFailed(address, _)
+            | ListenerEvent::Cut(address, _) => Some(address),
             _ => None,
         };
         let source = source.map(|address| client_of(address.ip()));
         self.server_state.refusals.line(Refused::Connection, clock::now(), &source, || match event {
-            Event::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
-            Event::Refused(address, full) => {
+            ListenerEvent::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
+            ListenerEvent::Refused(address, full) => {
                 tracing::warn!(%address, reason = %full, "connection to the API rejected");
             }
-            Event::HandshakeFailed(address, reason) => {
+            ListenerEvent::HandshakeFailed(address, reason) => {
                 tracing::warn!(%address, reason, "handshake with the API failed")
             }
-            Event::Cut(address, reason) => tracing::warn!(%address, reason, "connection to the API closed"),
-            Event::Left(..) | Event::Broken(..) => {}
+            ListenerEvent::Cut(address, reason) => tracing::warn!(%address, reason, "connection to the API closed"),
+            ListenerEvent::Left(..) | ListenerEvent::Broken(..) => {}
         });
     }
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use leafseal_http::Problem;
+use leafseal_http::HttpProblem;
 use leafseal_protocol::{ErrorCode, ErrorObject};
 
 /// The delay before a retry if the engine does not specify one.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The HTTP answer for an error.
-pub(super) fn problem(error: &ErrorObject) -> Problem {
+pub(super) fn problem(error: &ErrorObject) -> HttpProblem {
     let place = match (error.index, error.offset) {
         // Errors about a selector include its position.
         _ if matches!(error.code, ErrorCode::InvalidSelector | ErrorCode::UnmatchedSelector) => String::new(),
@@ -21,7 +21,7 @@ pub(super) fn problem(error: &ErrorObject) -> Problem {
         }
         _ => String::new(),
     };
-    let problem = Problem::new(error.code, format!("{}{place}", error.message));
+    let problem = HttpProblem::new(error.code, format!("{}{place}", error.message));
     match problem.status {
         StatusCode::SERVICE_UNAVAILABLE => {
             problem.retry_after(error.retry_after_ms.map_or(PAUSE, Duration::from_millis))
@@ -31,26 +31,26 @@ pub(super) fn problem(error: &ErrorObject) -> Problem {
 }
 
 /// Refusals of the API itself.
-pub(super) fn unauthorized(detail: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::Unauthorized, detail)
+pub(super) fn unauthorized(detail: impl Into<String>) -> HttpProblem {
+    HttpProblem::new(ErrorCode::Unauthorized, detail)
 }
 
-pub(super) fn forbidden(detail: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::Forbidden, detail)
+pub(super) fn forbidden(detail: impl Into<String>) -> HttpProblem {
+    HttpProblem::new(ErrorCode::Forbidden, detail)
 }
 
-pub(super) fn invalid(detail: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::InvalidParams, detail)
+pub(super) fn invalid(detail: impl Into<String>) -> HttpProblem {
+    HttpProblem::new(ErrorCode::InvalidParams, detail)
 }
 
-pub(super) fn not_found(detail: impl Into<String>) -> Problem {
-    Problem::new(ErrorCode::NotFound, detail)
+pub(super) fn not_found(detail: impl Into<String>) -> HttpProblem {
+    HttpProblem::new(ErrorCode::NotFound, detail)
 }
 
-pub(super) fn too_large(limit: usize) -> Problem {
-    Problem::new(ErrorCode::TooLarge, format!("the body has more than {limit} bytes: send less at a time"))
+pub(super) fn too_large(limit: usize) -> HttpProblem {
+    HttpProblem::new(ErrorCode::TooLarge, format!("the body has more than {limit} bytes: send less at a time"))
 }
 
-pub(super) fn overloaded(detail: impl Into<String>, pause: Duration) -> Problem {
-    Problem::new(ErrorCode::Overloaded, detail).retry_after(pause)
+pub(super) fn overloaded(detail: impl Into<String>, pause: Duration) -> HttpProblem {
+    HttpProblem::new(ErrorCode::Overloaded, detail).retry_after(pause)
 }

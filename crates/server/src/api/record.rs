@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use hyper::body::Body as _;
 use hyper::{Response, StatusCode};
-use leafseal_http::{Peer, Problem, ResponseBody};
+use leafseal_http::{ConnectionPeer, HttpProblem, ResponseBody};
 use leafseal_net::client_of;
 
 use crate::clock;
@@ -27,7 +27,7 @@ impl Record {
     }
 
     /// Logs the refusal of a call, rate-limited, if it concerns the operator; invalid requests do not.
-    pub(super) fn refused(&self, problem: &Problem, peer: &Peer) {
+    pub(super) fn refused(&self, problem: &HttpProblem, peer: &ConnectionPeer) {
         let concerns = matches!(problem.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !concerns && !problem.status.is_server_error() {
             return;
@@ -40,7 +40,7 @@ impl Record {
     }
 
     /// Ends the record: the call is answered, and only sending remains.
-    pub(super) fn end(mut self, response: &Response<ResponseBody>, peer: &Peer) {
+    pub(super) fn end(mut self, response: &Response<ResponseBody>, peer: &ConnectionPeer) {
         let status = response.status().as_u16();
         self.count(Some(status));
         if self.server_state.settings.api.access_log {

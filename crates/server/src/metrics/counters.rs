@@ -21,7 +21,7 @@ macro_rules! counters {
             /// Bytes of answers that are being created, waiting to be written, or being written.
             pub answers_bytes: usize,
             /// The workers' counters.
-            pub pool: leafseal_engine::pool::Counters,
+            pub pool: leafseal_engine::pool::PoolCounters,
         }
 
         /// The live counters. Relaxed ordering suffices: no other data depends on them.

@@ -11,11 +11,11 @@ mod requests;
 use std::fmt;
 use std::time::Duration;
 
-use leafseal_engine::pool::Observer;
+use leafseal_engine::pool::PoolObserver;
 use leafseal_engine::{self as engine, LookupCounters};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
-use leafseal_net::metrics::{Histogram, HistogramSnapshot, Named, Writer, openmetrics};
+use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter, openmetrics};
 use leafseal_net::tls::PrivateKeyFigures;
 
 pub(crate) use calls::{ApiCounters, ApiSnapshot, Call, word_of};
@@ -36,7 +36,7 @@ pub(crate) struct Times {
     pub(crate) slice: Histogram,
 }
 
-impl Observer for Times {
+impl PoolObserver for Times {
     fn waited(&self, time: Duration) {
         self.queue_wait.observe(time);
     }
@@ -89,7 +89,7 @@ impl Snapshot {
         openmetrics(move |out| self.write(out))
     }
 
-    fn write(&self, out: &mut Writer<'_>) -> fmt::Result {
+    fn write(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         self.write_state(out)?;
         self.write_connections(out)?;
         self.private_keys.write(out)?;
@@ -102,12 +102,12 @@ impl Snapshot {
         out.process(&self.process)
     }
 
-    fn write_state(&self, out: &mut Writer<'_>) -> fmt::Result {
-        let build = Named::plain("build", "The version of the engine");
+    fn write_state(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        let build = MetricName::plain("build", "The version of the engine");
         out.info(build, "version", env!("CARGO_PKG_VERSION"))?;
-        let ready = Named::plain("ready", "1 while /readyz answers 200, else 0");
+        let ready = MetricName::plain("ready", "1 while /readyz answers 200, else 0");
         out.gauge(ready, u64::from(self.is_ready))?;
-        let expiry = Named::seconds(
+        let expiry = MetricName::seconds(
             "certificate_expiry_timestamp",
             "Expiry of the certificates in use, in Unix time, by use (server, client-authorities, api) and common name",
         );
@@ -116,23 +116,23 @@ impl Snapshot {
         out.gauges(expiry, ["use", "subject"], expiries)
     }
 
-    fn write_connections(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const OPEN: Named =
-            Named::plain("connections_open", "Open connections, not counting TLS handshakes in progress");
-        const EVENTS: Named = Named::plain(
+    fn write_connections(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const OPEN: MetricName =
+            MetricName::plain("connections_open", "Open connections, not counting TLS handshakes in progress");
+        const EVENTS: MetricName = MetricName::plain(
             "connections",
             "Connections by event: accepted by the operating system; refused at a limit; forbidden, the caller is unknown; faulted, the \
              server ended it with connection_error; going_away, the client was sent that message",
         );
-        const HANDSHAKES_OPEN: Named = Named::plain("handshakes_open", "TLS handshakes in progress");
-        const HANDSHAKES: Named = Named::plain(
+        const HANDSHAKES_OPEN: MetricName = MetricName::plain("handshakes_open", "TLS handshakes in progress");
+        const HANDSHAKES: MetricName = MetricName::plain(
             "handshakes",
             "TLS handshakes that have ended, by result: ok; resumed, with the session of an earlier connection; failed; displaced by a \
              newer one because too many were in progress",
         );
-        const HANDSHAKE: Named = Named::seconds("handshake", "Duration of successful TLS handshakes");
-        const RECEIVED: Named = Named::bytes("network_received", "Bytes read from sockets, including TLS");
-        const SENT: Named = Named::bytes("network_sent", "Bytes written to sockets, including TLS");
+        const HANDSHAKE: MetricName = MetricName::seconds("handshake", "Duration of successful TLS handshakes");
+        const RECEIVED: MetricName = MetricName::bytes("network_received", "Bytes read from sockets, including TLS");
+        const SENT: MetricName = MetricName::bytes("network_sent", "Bytes written to sockets, including TLS");
         let counters = &self.counters;
         out.gauge(OPEN, counters.connections_open as u64)?;
         let events = [
@@ -157,24 +157,28 @@ impl Snapshot {
         out.counter(SENT, counters.network_bytes_sent)
     }
 
-    fn write_requests(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const REQUESTS: Named = Named::plain(
+    fn write_requests(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const REQUESTS: MetricName = MetricName::plain(
             "requests",
             "Requests that have ended, by method (other: unknown method) and outcome: ok, the error code of the answer, or disconnected if \
              the client had left",
         );
-        const FIELDS: Named = Named::plain(
+        const FIELDS: MetricName = MetricName::plain(
             "fields",
             "Values encrypted, decrypted or rewrapped for these requests; wasted unless the outcome is ok",
         );
-        const REQUEST_BYTES: Named = Named::bytes("request", "Bytes of the messages of these requests, excluding TLS");
-        const ANSWER_BYTES: Named = Named::bytes("answer", "Bytes of the answers to these requests, excluding TLS");
-        const WORK: Named = Named::seconds(
+        const REQUEST_BYTES: MetricName =
+            MetricName::bytes("request", "Bytes of the messages of these requests, excluding TLS");
+        const ANSWER_BYTES: MetricName =
+            MetricName::bytes("answer", "Bytes of the answers to these requests, excluding TLS");
+        const WORK: MetricName = MetricName::seconds(
             "request_work",
             "Time that all workers together spent on these requests; wasted unless the outcome is ok",
         );
-        const SERVICE: Named =
-            Named::seconds("service", "Time from the last byte of a request until its answer was ready to be sent");
+        const SERVICE: MetricName = MetricName::seconds(
+            "service",
+            "Time from the last byte of a request until its answer was ready to be sent",
+        );
         const LABELS: [&str; 2] = ["method", "outcome"];
         let RequestsSnapshot { rows, service_time } = &self.requests;
         // The other families contain only what occurred, because most methods never have most outcomes.
@@ -187,15 +191,17 @@ impl Snapshot {
         out.histograms(SERVICE, ["method"], service_time.iter().map(|(method, times)| ([*method], times.clone())))
     }
 
-    fn write_work(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const WORKERS: Named = Named::plain("workers", "Threads that process requests");
-        const BUSY: Named = Named::plain("workers_busy", "Workers that are running a slice");
-        const BUSY_TIME: Named = Named::seconds(
+    fn write_work(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const WORKERS: MetricName = MetricName::plain("workers", "Threads that process requests");
+        const BUSY: MetricName = MetricName::plain("workers_busy", "Workers that are running a slice");
+        const BUSY_TIME: MetricName = MetricName::seconds(
             "worker_busy",
             "Time that all workers together spent in slices; divide by elapsed time and workers for utilization",
         );
-        const SLICE: Named = Named::seconds("slice", "Duration of slices: what a worker processes before it yields");
-        const WAIT: Named = Named::seconds("queue_wait", "Time from the admission of a request to its first slice");
+        const SLICE: MetricName =
+            MetricName::seconds("slice", "Duration of slices: what a worker processes before it yields");
+        const WAIT: MetricName =
+            MetricName::seconds("queue_wait", "Time from the admission of a request to its first slice");
         let Snapshot { counters, times, workers, .. } = self;
         out.gauge(WORKERS, *workers as u64)?;
         out.gauge(BUSY, counters.pool.workers_busy as u64)?;
@@ -204,20 +210,24 @@ impl Snapshot {
         out.histogram(WAIT, &times.queue_wait)
     }
 
-    fn write_queue(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const JOBS: Named = Named::plain("queue_jobs", "Requests queued or running");
-        const WAITING: Named = Named::plain("queue_jobs_waiting", "Requests among them that are waiting for a worker");
-        const PARKED: Named =
-            Named::plain("queue_jobs_parked", "Requests among them that are waiting for the keystore");
-        const BYTES: Named = Named::bytes("queue", "Bytes of the messages of requests queued or running");
-        const BACKLOG: Named =
-            Named::seconds("queue_backlog", "Estimated time for the workers to finish all requests queued or running");
-        const REFUSED_EARLY: Named = Named::plain(
+    fn write_queue(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const JOBS: MetricName = MetricName::plain("queue_jobs", "Requests queued or running");
+        const WAITING: MetricName =
+            MetricName::plain("queue_jobs_waiting", "Requests among them that are waiting for a worker");
+        const PARKED: MetricName =
+            MetricName::plain("queue_jobs_parked", "Requests among them that are waiting for the keystore");
+        const BYTES: MetricName = MetricName::bytes("queue", "Bytes of the messages of requests queued or running");
+        const BACKLOG: MetricName = MetricName::seconds(
+            "queue_backlog",
+            "Estimated time for the workers to finish all requests queued or running",
+        );
+        const REFUSED_EARLY: MetricName = MetricName::plain(
             "queue_refused_early",
             "Requests answered with overloaded on arrival because they would have missed their deadlines",
         );
-        const INCOMING: Named = Named::bytes("incoming", "Bytes of buffers above 64 KiB for incomplete messages");
-        const ANSWERS: Named = Named::bytes("answers", "Bytes of answers being made or waiting to be sent");
+        const INCOMING: MetricName =
+            MetricName::bytes("incoming", "Bytes of buffers above 64 KiB for incomplete messages");
+        const ANSWERS: MetricName = MetricName::bytes("answers", "Bytes of answers being made or waiting to be sent");
         let pool = &self.counters.pool;
         out.gauge(JOBS, pool.jobs_held as u64)?;
         out.gauge(WAITING, pool.jobs_waiting as u64)?;
@@ -229,25 +239,25 @@ impl Snapshot {
         out.gauge(ANSWERS, self.counters.answers_bytes as u64)
     }
 
-    fn write_caches(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const LOOKUPS: Named = Named::plain(
+    fn write_caches(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const LOOKUPS: MetricName = MetricName::plain(
             "cache_lookups",
             "Cache lookups by result, hit or miss, and cache: apps with their keys, grants of clients and api_keys, which are read from \
              the store on a miss; sessions, their encryption keys; spare_keys, ephemeral keys generated for the next request; \
              opening_keys, decryption keys by ephemeral key, kept across requests",
         );
-        const ENTRIES: Named = Named::plain("cache_entries", "Entries in each cache");
-        const AGREEMENTS: Named =
-            Named::plain("opening_agreements", "Key agreements for decryption, which cached opening keys avoid");
-        const TRIALS: Named = Named::plain(
+        const ENTRIES: MetricName = MetricName::plain("cache_entries", "Entries in each cache");
+        const AGREEMENTS: MetricName =
+            MetricName::plain("opening_agreements", "Key agreements for decryption, which cached opening keys avoid");
+        const TRIALS: MetricName = MetricName::plain(
             "opening_trials",
             "Key versions tried without success on values to decrypt, or on pieces of long ones: values of other apps or older versions",
         );
-        const SILENCE: Named = Named::seconds(
+        const SILENCE: MetricName = MetricName::seconds(
             "keystore_silence",
             "Time since the keystore last responded, checked once a second. Beyond engine.store_silence_max the engine refuses requests",
         );
-        const RESYNCS: Named = Named::plain(
+        const RESYNCS: MetricName = MetricName::plain(
             "keystore_resyncs",
             "How often cached keys and grants were dropped: the keystore had changed, was connected again, or was silent for too long",
         );
@@ -284,8 +294,8 @@ impl Snapshot {
         write_lookups(store_lookups, out)
     }
 
-    fn write_cpu(&self, out: &mut Writer<'_>) -> fmt::Result {
-        const CPU: Named = Named::seconds(
+    fn write_cpu(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const CPU: MetricName = MetricName::seconds(
             "cpu",
             "User and system CPU time by kind of thread: network (sockets, TLS and frames), workers, other. The last milliseconds of \
              running threads may be missing",
@@ -297,15 +307,15 @@ impl Snapshot {
     }
 }
 
-fn write_lookups(lookups: LookupCounters, out: &mut Writer<'_>) -> fmt::Result {
-    const LOOKUPS: Named = Named::plain(
+fn write_lookups(lookups: LookupCounters, out: &mut MetricsWriter<'_>) -> fmt::Result {
+    const LOOKUPS: MetricName = MetricName::plain(
         "keystore_lookups",
         "Look-ups of apps, grants and API keys: made in the keystore; remembered, answered without one because the keystore does not \
          have the name; refused as overloaded, because too many wait (engine.store_queue_max)",
     );
-    const WAITING: Named =
-        Named::plain("keystore_lookups_waiting", "Look-ups that wait for the keystore or are being made");
-    const MISSES: Named = Named::bytes(
+    const WAITING: MetricName =
+        MetricName::plain("keystore_lookups_waiting", "Look-ups that wait for the keystore or are being made");
+    const MISSES: MetricName = MetricName::bytes(
         "keystore_misses",
         "Memory of names that the keystore does not have, so that they are not looked up again: at most engine.miss_bytes_max",
     );
@@ -316,19 +326,19 @@ fn write_lookups(lookups: LookupCounters, out: &mut Writer<'_>) -> fmt::Result {
     out.gauge(MISSES, miss_bytes as u64)
 }
 
-fn write_api(api: &ApiSnapshot, out: &mut Writer<'_>) -> fmt::Result {
-    const CALLS: Named = Named::plain(
+fn write_api(api: &ApiSnapshot, out: &mut MetricsWriter<'_>) -> fmt::Result {
+    const CALLS: MetricName = MetricName::plain(
         "api_calls",
         "Calls of the HTTPS API that have ended, by call (other: unknown path) and status; disconnected if the caller left before its \
          answer",
     );
-    const SERVICE: Named = Named::seconds(
+    const SERVICE: MetricName = MetricName::seconds(
         "api_service",
         "Time from the head of a call to the head of its answer, including the body of the call",
     );
-    const OPEN: Named =
-        Named::plain("api_connections_open", "Open connections to the API, including TLS handshakes in progress");
-    const EVENTS: Named = Named::plain(
+    const OPEN: MetricName =
+        MetricName::plain("api_connections_open", "Open connections to the API, including TLS handshakes in progress");
+    const EVENTS: MetricName = MetricName::plain(
         "api_connections",
         "Connections to the API by event: accepted by the operating system; refused at a limit; displaced by a new connection; failed in \
          the TLS handshake; resumed, with the TLS session of an earlier connection; \

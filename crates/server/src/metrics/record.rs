@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::pool::{Cancellation, Reason};
+use leafseal_engine::pool::{CancelReason, Cancellation};
 use leafseal_protocol::ErrorObject;
 
 use super::requests::{Arrival, Outcome, Requests};
@@ -39,7 +39,7 @@ impl RequestRecord {
             source.refused(now, self.arrival.method, error);
         }
         let (outcome, size) = match answered {
-            _ if self.cancellation.reason() == Some(Reason::Disconnected) => (Outcome::Disconnected, 0),
+            _ if self.cancellation.reason() == Some(CancelReason::Disconnected) => (Outcome::Disconnected, 0),
             Ok(size) => (Outcome::Ok, size),
             Err((error, size)) => (error.code.into(), size),
         };

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Job, Pool, Reason, Rejection, Stop, Ticket};
+use leafseal_engine::pool::{
+    Abandoned, Admission, CancelReason, Cancellation, Job, JobTicket, Pool, Rejection, StopReason,
+};
 
 use crate::attempts::Attempts;
 use crate::settings::ServerSettings;
@@ -25,7 +27,7 @@ pub(crate) struct InFlight {
 struct Entry {
     cancellation: Arc<Cancellation>,
     /// `None` while it waits for room.
-    ticket: Option<Ticket>,
+    ticket: Option<JobTicket>,
     bytes: usize,
 }
 
@@ -113,22 +115,22 @@ impl InFlight {
     /// Cancels a request if it is in flight; if it is queued, it is removed at once.
     pub(crate) fn cancel(&self, pool: &Pool, id: u32) {
         if let Some(entry) = self.requests.get(&id) {
-            entry.cancel(pool, Reason::Cancelled);
+            entry.cancel(pool, CancelReason::Cancelled);
         }
     }
 
     /// Cancels all requests, because the connection is closed.
     pub(crate) fn disconnect(&mut self, pool: &Pool) {
         let InFlight { requests, waiting, .. } = std::mem::take(self);
-        requests.values().for_each(|entry| entry.cancel(pool, Reason::Disconnected));
+        requests.values().for_each(|entry| entry.cancel(pool, CancelReason::Disconnected));
         if let Some(Waiting { job, .. }) = waiting {
-            job.stop(Stop::Cancelled);
+            job.stop(StopReason::Cancelled);
         }
     }
 }
 
 impl Entry {
-    fn cancel(&self, pool: &Pool, reason: Reason) {
+    fn cancel(&self, pool: &Pool, reason: CancelReason) {
         self.cancellation.cancel(reason);
         if let Some(ticket) = &self.ticket {
             pool.hurry(ticket);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
 use leafseal_net::tls::{Acceptor, chain_expiry};
-use leafseal_net::{ACCEPT_PAUSE, Full, Slot, client_of, prepare_socket};
+use leafseal_net::{ACCEPT_PAUSE, ConnectionSlot, Full, client_of, prepare_socket};
 use leafseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -87,7 +87,7 @@ async fn serve<S: Service>(
     server_state: Arc<ServerState>,
     service: Arc<S>,
     context: SslContext,
-    slot: Slot,
+    slot: ConnectionSlot,
 ) {
     let deadline = Instant::now() + server_state.settings.handshake_timeout;
     let began = clock::now();
@@ -146,7 +146,7 @@ async fn handshake_in_slot(
     server_state: &ServerState,
     context: &SslContext,
     deadline: Instant,
-    slot: Slot,
+    slot: ConnectionSlot,
 ) -> Result<Stream, HandshakeFailure> {
     tokio::select! {
         shaken = handshake(socket, server_state, context, deadline) => shaken,

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use leafseal_config::{Item, Kind, mins, ms, settings};
-use leafseal_http::{HttpSettings, SettingsError as HttpSettingsError};
+use leafseal_http::{HttpSettings, HttpSettingsError};
 use leafseal_net::tls::ServerIdentity;
 use thiserror::Error;
 

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, Raw, TestServer, test_request, wait_until};
-use leafseal_engine::pool::Reason;
+use leafseal_engine::pool::CancelReason;
 use leafseal_protocol::{EncryptOptions, ErrorCode, request};
 use leafseal_server::{Outcome, Scheduling};
 
@@ -110,7 +110,7 @@ fn a_request_waiting_for_room_ends_with_its_connection() {
     wait_until("another waits", || test_server.service.begun() == 2);
     drop(second);
     wait_until("it is dropped", || test_server.service.alive() == 1);
-    assert_eq!(test_server.service.cancellations.lock().unwrap()[1].reason(), Some(Reason::Disconnected));
+    assert_eq!(test_server.service.cancellations.lock().unwrap()[1].reason(), Some(CancelReason::Disconnected));
     wait_until("it is counted", || test_server.server.counters().ended.of(Outcome::Disconnected) == 1);
 }
 

@@ -9,7 +9,7 @@ use crate::common::{PATIENCE, TestServer, test_request, until, wait_until};
 use leafseal_client::{
     AnswerMemory, Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind, Prepared, Retry,
 };
-use leafseal_engine::pool::Reason;
+use leafseal_engine::pool::CancelReason;
 use leafseal_protocol::{GoingAway, Health, Message, request};
 use leafseal_server::{Outcome, ShutdownReport};
 
@@ -187,7 +187,7 @@ async fn a_timeout_cancels_the_request_at_the_engine() {
         assert!(began.elapsed() >= LIMIT);
     }
     until("the request is dropped", || test_server.service.alive() == 0).await;
-    assert_eq!(test_server.service.cancellations.lock().unwrap()[0].reason(), Some(Reason::Cancelled));
+    assert_eq!(test_server.service.cancellations.lock().unwrap()[0].reason(), Some(CancelReason::Cancelled));
     until("it is answered", || {
         test_server.server.counters().ended.of(ErrorCode::Cancelled) == test_server.service.begun() as u64
     })
@@ -239,7 +239,7 @@ async fn a_closed_connection_stops_all_its_requests() {
     drop(raw);
     wait_until("all are dropped", || test_server.service.alive() == 0);
     let reasons: Vec<_> = test_server.service.cancellations.lock().unwrap().iter().map(|flag| flag.reason()).collect();
-    assert_eq!(reasons, [Some(Reason::Disconnected); 5]);
+    assert_eq!(reasons, [Some(CancelReason::Disconnected); 5]);
     wait_until("its place is free", || test_server.server.counters().connections_open == 0);
     wait_until("the queue is empty", || test_server.server.counters().pool.jobs_held == 0);
     assert_eq!(test_server.server.counters().pool.bytes_held, 0);

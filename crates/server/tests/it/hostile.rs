@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, TestServer, test_request, wait_until};
-use leafseal_engine::pool::Reason;
+use leafseal_engine::pool::CancelReason;
 use leafseal_protocol::{Health, Message, answer, connection_error, request, write};
 use leafseal_server::Outcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,7 +80,7 @@ fn an_id_in_flight_must_not_be_reused() {
     assert_eq!(code, "invalid_request");
     assert!(message.contains("in flight"), "{message}");
     wait_until("the first is dropped", || test_server.service.alive() == 0);
-    assert_eq!(test_server.service.cancellations.lock().unwrap()[0].reason(), Some(Reason::Disconnected));
+    assert_eq!(test_server.service.cancellations.lock().unwrap()[0].reason(), Some(CancelReason::Disconnected));
     test_server.assert_healthy();
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leafseal_engine::admin::AppName;
-use leafseal_engine::pool::{Pool, PoolSettings, Reason};
+use leafseal_engine::pool::{CancelReason, Pool, PoolSettings};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, InspectResult, Keying, Limits as WireLimits, Message,
@@ -354,7 +354,7 @@ fn a_large_request_that_is_cancelled_ends_at_once_on_every_worker() {
     while bench.server.pool().counters().turns_shared < 20 {
         std::thread::yield_now();
     }
-    in_flight.cancel(Reason::Cancelled);
+    in_flight.cancel(CancelReason::Cancelled);
     assert_eq!(fault(&in_flight.wait(PATIENCE).concat()).0, "cancelled");
     bench.wait_until_idle();
     let slices = bench.server.pool().counters().slices;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use std::{future::Future, io};
 
 use crate::common::{Pki, TestService};
-use leafseal_engine::pool::Clock;
+use leafseal_engine::pool::PoolClock;
 use leafseal_protocol::request;
 use leafseal_server::ServerSettings;
 use leafseal_server::simulation::{Simulated, Socket};
@@ -21,7 +21,7 @@ const TURN_MESSAGES_MAX: u64 = 8;
 
 struct SystemClock;
 
-impl Clock for SystemClock {
+impl PoolClock for SystemClock {
     fn now(&self) -> Instant {
         Instant::now()
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use leafseal_client::{EncryptFileOptions, EncryptOptions, Scalar, Value};
-use leafseal_engine::pool::{Clock, Pool, PoolSettings};
+use leafseal_engine::pool::{Pool, PoolClock, PoolSettings};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_protocol::{DocumentResult, FileResult, Limits, Message, RawValue, ValuesResult, request};
 use leafseal_server::in_process::InProcess;
@@ -36,7 +36,7 @@ pub(crate) struct Sealed {
 /// A constant clock.
 struct Still(Instant);
 
-impl Clock for Still {
+impl PoolClock for Still {
     fn now(&self) -> Instant {
         self.0
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use leafseal_engine::pool::{Clock, Scheduling};
+use leafseal_engine::pool::{PoolClock, Scheduling};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_protocol::Limits;
@@ -85,7 +85,7 @@ struct Time {
     ahead: Arc<AtomicU64>,
 }
 
-impl Clock for Time {
+impl PoolClock for Time {
     fn now(&self) -> Instant {
         now(&self.ahead)
     }

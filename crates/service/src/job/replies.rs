@@ -22,8 +22,8 @@ pub(super) fn answer(written: Rope, mut share: Share, effort: Effort, reply: Rep
 pub(super) fn refuse(ending: Ending, effort: Effort, reply: Reply) {
     match ending {
         Ending::Fault(error) => reply.refuse(*error, effort),
-        Ending::Stop(Stop::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled", effort),
-        Ending::Stop(Stop::DeadlineExceeded) => {
+        Ending::Stop(StopReason::Cancelled) => reply.fail(ErrorCode::Cancelled, "the request was cancelled", effort),
+        Ending::Stop(StopReason::DeadlineExceeded) => {
             reply.fail(ErrorCode::DeadlineExceeded, "the deadline passed before the work was done", effort);
         }
         Ending::OutOfMemory => reply.fail(ErrorCode::Overloaded, "the engine holds too many bytes of answers", effort),

@@ -67,11 +67,11 @@ pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafsea
     }
 }
 
-pub(super) fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::OtherCase {
+pub(super) fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::CaseFold {
     match word {
-        Some(wire::OtherCase::Refuse) => leafseal_engine::OtherCase::Refuse,
-        Some(wire::OtherCase::Same) => leafseal_engine::OtherCase::Same,
-        Some(wire::OtherCase::Other) | None => leafseal_engine::OtherCase::Other,
+        Some(wire::OtherCase::Refuse) => leafseal_engine::CaseFold::Refuse,
+        Some(wire::OtherCase::Same) => leafseal_engine::CaseFold::Same,
+        Some(wire::OtherCase::Other) | None => leafseal_engine::CaseFold::Other,
     }
 }
 

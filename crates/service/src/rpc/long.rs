@@ -2,7 +2,7 @@
 
 use leafseal_engine::{
     Decryptor, Encryptor, Error, ErrorCode, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure, Rewrapper,
-    Shape, Value, ValueType,
+    SealedInput, Shape, ValueType,
 };
 use leafseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
 
@@ -115,7 +115,7 @@ impl LongRewriter for Encryptor {
     type Long = LongEncryption;
 
     fn step(&mut self, long: &mut LongEncryption, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
-        self.encrypt_long(long, &Value { value_type: ValueType::String, text }, &MessagePack, out)
+        self.encrypt_long(long, &SealedInput { value_type: ValueType::String, text }, &MessagePack, out)
     }
 }
 

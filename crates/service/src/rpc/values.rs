@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use leafseal_engine::{
-    Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, Opened, Report,
-    Settled, Value, ValueType,
+    Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, OpenedValue,
+    Report, SealedInput, Settled, ValueType,
 };
 use leafseal_protocol::answer::OpenValues;
 use leafseal_protocol::{DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, write};
@@ -156,7 +156,7 @@ fn encrypt(
     let mut size = 0;
     for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
         let Some((kind, text)) = scalar.text(buffer) else { continue };
-        let value = Value { value_type: convert::value_type(kind), text };
+        let value = SealedInput { value_type: convert::value_type(kind), text };
         if !encryptor.leaves(&value) && !settled.leaves(index) {
             size += write::HEAD_SIZE_MAX + ENVELOPE_OVERHEAD + text.len() + text.len().div_ceil(3);
             values.push(value);
@@ -220,7 +220,7 @@ fn decrypt(
 }
 
 #[inline]
-fn write_opened(opened: &Opened<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+fn write_opened(opened: &OpenedValue<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
     match opened.value_type {
         ValueType::String => write::string(opened.text, out),
         ValueType::Boolean => write::boolean(opened.text == "true", out),

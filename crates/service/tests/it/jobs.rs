@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use leafseal_engine::pool::{Abandoned, Admission, Cancellation, Clock, Observer, Pool, PoolSettings, Reason};
+use leafseal_engine::pool::{
+    Abandoned, Admission, CancelReason, Cancellation, Pool, PoolClock, PoolObserver, PoolSettings,
+};
 use leafseal_protocol::{ErrorCode, ErrorObject, Message, answer};
 use leafseal_service::*;
 
@@ -170,7 +172,7 @@ impl World {
 
     fn cancel(&self) {
         if let Some(cancellation) = &*self.cancellation.lock().unwrap() {
-            cancellation.cancel(Reason::Cancelled);
+            cancellation.cancel(CancelReason::Cancelled);
             let now = (self.steps.load(Ordering::Relaxed), self.depth.load(Ordering::Relaxed));
             *self.cancelled_at.lock().unwrap() = Some(now);
         }
@@ -392,7 +394,7 @@ struct Waits {
     nanoseconds: AtomicU64,
 }
 
-impl Observer for Waits {
+impl PoolObserver for Waits {
     fn waited(&self, time: Duration) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.nanoseconds.fetch_add(u64::try_from(time.as_nanos()).expect("short"), Ordering::Relaxed);

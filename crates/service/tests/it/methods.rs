@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leafseal_engine::admin::{AppName, ClientName, NewApiKey, Operation, RoleName, Roles};
-use leafseal_engine::pool::{Cancellation, Stop};
+use leafseal_engine::pool::{Cancellation, StopReason};
 use leafseal_engine::{ApiKeySecret, Settings, system_random};
 use leafseal_protocol::{
     Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
@@ -436,7 +436,7 @@ fn the_deadline_is_set_before_any_work() {
     assert_eq!(cancellation.deadline(), None);
     assert_eq!(request.step(&mut Vec::new()), Ok(Step::More));
     assert_eq!(cancellation.deadline(), Some(arrived + Duration::from_millis(50)));
-    assert_eq!(cancellation.check(arrived + Duration::from_millis(50)), Err(Stop::DeadlineExceeded));
+    assert_eq!(cancellation.check(arrived + Duration::from_millis(50)), Err(StopReason::DeadlineExceeded));
 }
 
 #[test]

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use leafseal_client::{ClientSettings, ClientTls};
 use leafseal_engine::admin::{AppName, Apps, ClientName, NewKeys, Operation, Roles};
-use leafseal_load::accounting::Process;
+use leafseal_load::accounting::ProcessAccount;
 use leafseal_net::tls::LEAF_DAYS;
 use tempfile::TempDir;
 
 use crate::arguments::{ConnectArguments, GlobalArguments};
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names};
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::transform::client_settings;
 
 /// The names of the child engine's app and client.
@@ -39,7 +39,7 @@ const PATH_KEYS: [&str; 8] = [
 ];
 
 /// An engine to measure.
-pub(crate) struct Target {
+pub(crate) struct BenchTarget {
     /// The connection settings.
     pub client: ClientSettings,
     /// The address of its metrics, if enabled.
@@ -47,7 +47,7 @@ pub(crate) struct Target {
     /// The app whose keys are used.
     pub app: String,
     /// Its process, if known.
-    pub process: Option<Process>,
+    pub process: Option<ProcessAccount>,
     /// Opening keys that it keeps across requests.
     pub opening_keys_kept: usize,
     /// The addresses of its RPC listener and of its API, if it is a child and the API is enabled.
@@ -58,9 +58,9 @@ pub(crate) struct Target {
     _child: Option<ChildEngine>,
 }
 
-impl Target {
+impl BenchTarget {
     /// Starts an engine. `defaults` apply unless the command line overrides them.
-    pub(crate) fn start(global: &GlobalArguments, defaults: &[&str]) -> Outcome<Self> {
+    pub(crate) fn start(global: &GlobalArguments, defaults: &[&str]) -> CommandOutcome<Self> {
         Self::start_with(global, defaults, |_, _| Ok(()))
     }
 
@@ -68,26 +68,26 @@ impl Target {
     pub(crate) fn start_with(
         global: &GlobalArguments,
         defaults: &[&str],
-        prepare: impl FnOnce(&Context, (&Path, &Path)) -> Outcome,
-    ) -> Outcome<Self> {
+        prepare: impl FnOnce(&RunContext, (&Path, &Path)) -> CommandOutcome,
+    ) -> CommandOutcome<Self> {
         let folder = tempfile::Builder::new().prefix("leafseal-bench-").tempdir();
-        let folder = folder.map_err(|error| Failure::writing("the folder for temporary files", &error))?;
+        let folder = folder.map_err(|error| CommandFailure::writing("the folder for temporary files", &error))?;
         let settings: Vec<String> =
             defaults.iter().map(|&setting| setting.to_owned()).chain(global.set.iter().cloned()).collect();
         let set = settings.iter().cloned().chain(PATH_KEYS.map(str::to_owned)).collect();
         let own_global = GlobalArguments { dir: folder.path().to_owned(), config: global.config.clone(), set };
-        let context = Context::checked(&own_global)?;
+        let context = RunContext::checked(&own_global)?;
         let (certificate, key) = set_up(&context)?;
         prepare(&context, (&certificate, &key))?;
         let own = ChildEngine::start(&own_global, folder)?;
         let authority = context.certificates().join("ca.pem");
-        let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(Failure::from)?;
+        let tls = ClientTls::from_files(&authority, &certificate, &key).map_err(CommandFailure::from)?;
         Ok(Self {
             client: context.config().client(&own.address, None, tls),
             operator: own.operator,
             addresses: own.address.parse().ok().zip(own.api).map(|(rpc, api)| [rpc, api]),
             app: NAME.to_owned(),
-            process: Some(Process::new(own.child.id())),
+            process: Some(ProcessAccount::new(own.child.id())),
             opening_keys_kept: context.config().engine.opening_keys_max,
             settings,
             _child: Some(own),
@@ -101,14 +101,14 @@ impl Target {
         arguments: &ConnectArguments,
         app: &str,
         process: Option<u32>,
-    ) -> Outcome<Self> {
-        let context = Context::checked(global)?;
+    ) -> CommandOutcome<Self> {
+        let context = RunContext::checked(global)?;
         Ok(Self {
             client: client_settings(&context, address, arguments)?,
             operator: None,
             addresses: None,
             app: app.to_owned(),
-            process: process.map(Process::new),
+            process: process.map(ProcessAccount::new),
             opening_keys_kept: context.config().engine.opening_keys_max,
             settings: Vec::new(),
             _child: None,
@@ -117,7 +117,7 @@ impl Target {
 }
 
 /// Creates a store with one app, certificates, and a client that may do everything; returns the client's certificate and key.
-fn set_up(context: &Context) -> Outcome<(PathBuf, PathBuf)> {
+fn set_up(context: &RunContext) -> CommandOutcome<(PathBuf, PathBuf)> {
     let app = AppName::parse(NAME).expect("a name by its rule");
     let (store, _) = context.new_store()?;
     store.create_app(&app, NewKeys::generated())?;
@@ -142,9 +142,9 @@ struct ChildEngine {
 
 impl ChildEngine {
     /// Starts `serve` and waits until it answers.
-    fn start(global: &GlobalArguments, folder: TempDir) -> Outcome<Self> {
+    fn start(global: &GlobalArguments, folder: TempDir) -> CommandOutcome<Self> {
         let internal =
-            |what: &str, error: std::io::Error| Failure::internal(format!("cannot {what} the engine: {error}"));
+            |what: &str, error: std::io::Error| CommandFailure::internal(format!("cannot {what} the engine: {error}"));
         let program = std::env::current_exe().map_err(|error| internal("find", error))?;
         let mut command = Command::new(program);
         command.arg("--dir").arg(&global.dir);
@@ -169,7 +169,9 @@ impl ChildEngine {
         let own = Self { child, address: reported("address").unwrap_or_default(), operator, api, _folder: folder };
         if own.address.is_empty() {
             let cause = read.err().map_or_else(String::new, |error| format!(": {error}"));
-            return Err(Failure::unreachable(format!("the engine did not start{cause}: see its messages above")));
+            return Err(CommandFailure::unreachable(format!(
+                "the engine did not start{cause}: see its messages above"
+            )));
         }
         Ok(own)
     }

@@ -23,12 +23,12 @@ use leafseal_load::report::Provenance;
 use leafseal_net::tls::offer_session;
 use serde_json::{Value, json};
 
-use super::engine::Target;
+use super::engine::BenchTarget;
 use crate::arguments::{CertificateKey, GlobalArguments, HandshakesArguments};
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
-use crate::progress::Progress;
+use crate::progress::TerminalProgress;
 
 /// The protocol of the RPC listener, as in ALPN.
 const RPC: &[u8] = b"\x0aleafseal/1";
@@ -40,10 +40,10 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 /// Measures and prints the table.
-pub(super) fn run(global: &GlobalArguments, arguments: &HandshakesArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &HandshakesArguments) -> CommandOutcome {
     let keys = if arguments.key.is_empty() { &CertificateKey::ALL[..] } else { &arguments.key };
-    let steps = keys.len() * arguments.open.len() * 2 * Mode::ALL.len() * arguments.rounds as usize;
-    let progress = Progress::steps("measuring", steps);
+    let steps = keys.len() * arguments.open.len() * 2 * HandshakeMode::ALL.len() * arguments.rounds as usize;
+    let progress = TerminalProgress::steps("measuring", steps);
     let mut groups = Vec::new();
     for key in keys {
         groups.extend(measure(global, arguments, *key, &progress)?);
@@ -55,7 +55,7 @@ pub(super) fn run(global: &GlobalArguments, arguments: &HandshakesArguments) -> 
 
 /// How handshakes are made.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum HandshakeMode {
     /// Full, with private-key operations one by one: what the others are compared with.
     Plain,
     /// Full, with private-key operations in batches.
@@ -64,7 +64,7 @@ enum Mode {
     Resumed,
 }
 
-impl Mode {
+impl HandshakeMode {
     const ALL: [Self; 3] = [Self::Plain, Self::Batched, Self::Resumed];
 
     fn name(self) -> &'static str {
@@ -83,7 +83,7 @@ impl Mode {
 
 /// A listener of the engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Listener {
+enum BenchListener {
     /// HTTPS, without client certificates.
     Api,
     /// RPC, with client certificates.
@@ -92,15 +92,15 @@ enum Listener {
 
 /// What one configuration did.
 #[derive(Clone, Default)]
-struct Figures {
+struct HandshakeFigures {
     latencies: Latencies,
     failed: u64,
     cpu: Duration,
     elapsed: Duration,
 }
 
-impl Figures {
-    fn add(&mut self, other: &Figures) {
+impl HandshakeFigures {
+    fn add(&mut self, other: &HandshakeFigures) {
         self.latencies.add(&other.latencies);
         self.failed += other.failed;
         self.cpu += other.cpu;
@@ -122,30 +122,31 @@ impl Figures {
 }
 
 /// Measurements that are compared: one for each mode.
-struct Group {
+struct ComparedModes {
     key: CertificateKey,
-    listener: Listener,
+    listener: BenchListener,
     open: u16,
-    figures: [Figures; Mode::ALL.len()],
+    figures: [HandshakeFigures; HandshakeMode::ALL.len()],
 }
 
 fn measure(
     global: &GlobalArguments,
     arguments: &HandshakesArguments,
     key: CertificateKey,
-    progress: &Progress,
-) -> Outcome<Vec<Group>> {
-    let [plain, batched] = [Mode::Plain, Mode::Batched].map(|mode| start(global, key, mode.batching()));
+    progress: &TerminalProgress,
+) -> CommandOutcome<Vec<ComparedModes>> {
+    let [plain, batched] =
+        [HandshakeMode::Plain, HandshakeMode::Batched].map(|mode| start(global, key, mode.batching()));
     let (plain, batched) = (plain?, batched?);
     let mut groups = Vec::new();
-    for listener in [Listener::Api, Listener::Rpc] {
-        let group = |open: &u16| Group { key, listener, open: *open, figures: Default::default() };
+    for listener in [BenchListener::Api, BenchListener::Rpc] {
+        let group = |open: &u16| ComparedModes { key, listener, open: *open, figures: Default::default() };
         groups.extend(arguments.open.iter().map(group));
     }
     for _ in 0..arguments.rounds {
         for group in &mut groups {
-            for (figures, mode) in group.figures.iter_mut().zip(Mode::ALL) {
-                let server = if mode == Mode::Plain { &plain } else { &batched };
+            for (figures, mode) in group.figures.iter_mut().zip(HandshakeMode::ALL) {
+                let server = if mode == HandshakeMode::Plain { &plain } else { &batched };
                 let duration = arguments.duration / arguments.rounds;
                 figures.add(&drive(server, group.listener, mode, group.open, duration)?);
                 progress.add(1);
@@ -156,23 +157,23 @@ fn measure(
 }
 
 /// An engine, and what a client needs for its listeners.
-struct Server {
-    target: Target,
-    api: Client,
-    rpc: Client,
+struct HandshakeServer {
+    target: BenchTarget,
+    api: HandshakeClient,
+    rpc: HandshakeClient,
 }
 
 /// A client of one listener.
 #[derive(Clone)]
-struct Client {
+struct HandshakeClient {
     address: SocketAddr,
-    listener: Listener,
+    listener: BenchListener,
     connector: SslConnector,
     /// The newest session, for connections that resume one.
     session: Arc<Mutex<Option<SslSession>>>,
 }
 
-fn start(global: &GlobalArguments, key: CertificateKey, batching: &str) -> Outcome<Server> {
+fn start(global: &GlobalArguments, key: CertificateKey, batching: &str) -> CommandOutcome<HandshakeServer> {
     let settings = [
         "api.address=127.0.0.1:0".to_owned(),
         format!("server.private_key_batching={batching}"),
@@ -180,30 +181,32 @@ fn start(global: &GlobalArguments, key: CertificateKey, batching: &str) -> Outco
     ];
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     let mut files = None;
-    let target = Target::start_with(global, &settings, |context, client| {
+    let target = BenchTarget::start_with(global, &settings, |context, client| {
         write_certificate(context, key)?;
         let authority = context.certificates().join("server.pem");
         files = Some((authority, client.0.to_owned(), client.1.to_owned()));
         Ok(())
     })?;
     let (authority, certificate, key) = files.expect("made before the engine starts");
-    let [rpc_address, api_address] = target.addresses.ok_or_else(|| Failure::internal("no address of the API"))?;
-    let api = Client::new(api_address, Listener::Api, &authority, None).map_err(library)?;
-    let rpc = Client::new(rpc_address, Listener::Rpc, &authority, Some((&certificate, &key))).map_err(library)?;
-    Ok(Server { target, api, rpc })
+    let [rpc_address, api_address] =
+        target.addresses.ok_or_else(|| CommandFailure::internal("no address of the API"))?;
+    let api = HandshakeClient::new(api_address, BenchListener::Api, &authority, None).map_err(library)?;
+    let rpc = HandshakeClient::new(rpc_address, BenchListener::Rpc, &authority, Some((&certificate, &key)))
+        .map_err(library)?;
+    Ok(HandshakeServer { target, api, rpc })
 }
 
-fn library(error: ErrorStack) -> Failure {
-    Failure::internal(format!("the TLS library failed: {error}"))
+fn library(error: ErrorStack) -> CommandFailure {
+    CommandFailure::internal(format!("the TLS library failed: {error}"))
 }
 
 /// Replaces the engine's certificate by one with this key, which signs itself.
-fn write_certificate(context: &Context, key: CertificateKey) -> Outcome {
+fn write_certificate(context: &RunContext, key: CertificateKey) -> CommandOutcome {
     let key = generate(key).map_err(library)?;
     let certificate = certificate(&key).map_err(library)?;
     let folder = context.certificates();
     let write = |name: &str, pem: Vec<u8>| {
-        std::fs::write(folder.join(name), pem).map_err(|error| Failure::writing("a certificate", &error))
+        std::fs::write(folder.join(name), pem).map_err(|error| CommandFailure::writing("a certificate", &error))
     };
     write("server.pem", certificate.to_pem().map_err(library)?)?;
     write("server.key", key.private_key_to_pem_pkcs8().map_err(library)?)
@@ -244,11 +247,11 @@ fn certificate(key: &PKey<Private>) -> Result<X509, ErrorStack> {
     Ok(builder.build())
 }
 
-impl Client {
+impl HandshakeClient {
     /// One that trusts this certificate; with its own certificate, for RPC.
     fn new(
         address: SocketAddr,
-        listener: Listener,
+        listener: BenchListener,
         authority: &Path,
         own: Option<(&Path, &Path)>,
     ) -> Result<Self, ErrorStack> {
@@ -282,8 +285,8 @@ impl Client {
         let mut stream = ssl.connect(socket).ok()?;
         let (latency, is_resumed) = (start.elapsed(), stream.ssl().session_reused());
         match self.listener {
-            Listener::Api => stream.write_all(REQUEST).ok()?,
-            Listener::Rpc => {
+            BenchListener::Api => stream.write_all(REQUEST).ok()?,
+            BenchListener::Rpc => {
                 stream.write_all(HEALTH).ok()?;
                 // Tickets come with the first answer.
                 stream.read_exact(&mut [0]).ok()?;
@@ -295,13 +298,13 @@ impl Client {
         Some((latency, is_resumed))
     }
 
-    fn connect_until(&self, deadline: Instant, mode: Mode) -> Figures {
-        let mut figures = Figures::default();
+    fn connect_until(&self, deadline: Instant, mode: HandshakeMode) -> HandshakeFigures {
+        let mut figures = HandshakeFigures::default();
         while Instant::now() < deadline {
             let newest = || self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let session = if mode == Mode::Resumed { newest() } else { None };
+            let session = if mode == HandshakeMode::Resumed { newest() } else { None };
             match self.connect(session.as_ref()) {
-                Some((latency, is_resumed)) if is_resumed == (mode == Mode::Resumed) => {
+                Some((latency, is_resumed)) if is_resumed == (mode == HandshakeMode::Resumed) => {
                     figures.latencies.record(latency);
                 }
                 _ => figures.failed += 1,
@@ -312,16 +315,23 @@ impl Client {
 }
 
 /// Opens connections for a while, each closed after its request, `open` at a time.
-fn drive(server: &Server, listener: Listener, mode: Mode, open: u16, duration: Duration) -> Outcome<Figures> {
+fn drive(
+    server: &HandshakeServer,
+    listener: BenchListener,
+    mode: HandshakeMode,
+    open: u16,
+    duration: Duration,
+) -> CommandOutcome<HandshakeFigures> {
     let client = match listener {
-        Listener::Api => &server.api,
-        Listener::Rpc => &server.rpc,
+        BenchListener::Api => &server.api,
+        BenchListener::Rpc => &server.rpc,
     };
     // For a session, if one is needed.
     client.connect(None);
     let process = server.target.process.as_ref().expect("the engine is a child");
-    let cpu =
-        || process.cpu().map_err(|error| Failure::internal(format!("cannot read the engine's CPU time: {error}")));
+    let cpu = || {
+        process.cpu().map_err(|error| CommandFailure::internal(format!("cannot read the engine's CPU time: {error}")))
+    };
     let (before, start) = (cpu()?, Instant::now());
     let deadline = start + duration;
     let threads: Vec<_> = (0..open)
@@ -330,24 +340,24 @@ fn drive(server: &Server, listener: Listener, mode: Mode, open: u16, duration: D
             std::thread::spawn(move || client.connect_until(deadline, mode))
         })
         .collect();
-    let mut figures = Figures::default();
+    let mut figures = HandshakeFigures::default();
     for thread in threads {
-        figures.add(&thread.join().map_err(|_| Failure::internal("a client thread panicked"))?);
+        figures.add(&thread.join().map_err(|_| CommandFailure::internal("a client thread panicked"))?);
     }
     (figures.cpu, figures.elapsed) = (cpu()?.since(&before).total(), start.elapsed());
     if figures.latencies.count() == 0 {
-        return Err(Failure::failed("no handshake succeeded"));
+        return Err(CommandFailure::failed("no handshake succeeded"));
     }
     Ok(figures)
 }
 
-impl Group {
+impl ComparedModes {
     fn listener(&self) -> &'static str {
-        if self.listener == Listener::Api { "API" } else { "RPC, client certificate" }
+        if self.listener == BenchListener::Api { "API" } else { "RPC, client certificate" }
     }
 }
 
-fn as_text(groups: &[Group], provenance: &Provenance) -> String {
+fn as_text(groups: &[ComparedModes], provenance: &Provenance) -> String {
     let mut out = provenance.text();
     out.push_str(
         "a new connection for each request; ratios to full handshakes with private-key operations one by one\n\n",
@@ -357,10 +367,14 @@ fn as_text(groups: &[Group], provenance: &Provenance) -> String {
         "key", "listener", "open", "handshakes", "per s", "engine's CPU µs each", "p50 µs", "p99 µs"
     ));
     for group in groups {
-        for (mode, figures) in Mode::ALL.iter().zip(&group.figures) {
-            let cell = |figure: fn(&Figures) -> f64| {
+        for (mode, figures) in HandshakeMode::ALL.iter().zip(&group.figures) {
+            let cell = |figure: fn(&HandshakeFigures) -> f64| {
                 let (value, plain) = (figure(figures), figure(&group.figures[0]));
-                if *mode == Mode::Plain { format!("{value:.0}") } else { format!("{value:.0} {:.2}x", value / plain) }
+                if *mode == HandshakeMode::Plain {
+                    format!("{value:.0}")
+                } else {
+                    format!("{value:.0} {:.2}x", value / plain)
+                }
             };
             out.push_str(&format!(
                 "{:<9}{:<25}{:>5}  {:<11}{:>16}{:>22}{:>16}{:>16}\n",
@@ -368,8 +382,8 @@ fn as_text(groups: &[Group], provenance: &Provenance) -> String {
                 group.listener(),
                 group.open,
                 mode.name(),
-                cell(Figures::rate),
-                cell(Figures::cpu_each),
+                cell(HandshakeFigures::rate),
+                cell(HandshakeFigures::cpu_each),
                 cell(|figures| figures.quantile(0.5)),
                 cell(|figures| figures.quantile(0.99)),
             ));
@@ -382,8 +396,8 @@ fn as_text(groups: &[Group], provenance: &Provenance) -> String {
     out
 }
 
-fn as_json(groups: &[Group], provenance: &Provenance) -> Value {
-    let figures = |figures: &Figures| {
+fn as_json(groups: &[ComparedModes], provenance: &Provenance) -> Value {
+    let figures = |figures: &HandshakeFigures| {
         json!({
             "handshakes": figures.latencies.count(),
             "failed": figures.failed,
@@ -393,11 +407,11 @@ fn as_json(groups: &[Group], provenance: &Provenance) -> Value {
             "p99_us": figures.quantile(0.99),
         })
     };
-    let group = |group: &Group| {
+    let group = |group: &ComparedModes| {
         let [plain, batched, resumed] = group.figures.each_ref().map(figures);
         json!({
             "key": group.key.name(),
-            "client_certificate": group.listener == Listener::Rpc,
+            "client_certificate": group.listener == BenchListener::Rpc,
             "open": group.open,
             "batching_off": plain,
             "batching_auto": batched,

@@ -5,14 +5,14 @@ mod handshakes;
 mod table;
 
 use crate::arguments::{BenchArguments, BenchCommand, GlobalArguments};
-use crate::failure::{Failure, Outcome, plain};
+use crate::failure::{CommandFailure, CommandOutcome, plain};
 use crate::note::note;
 use crate::signals::{self, Signals};
 
 use leafseal_load::LoadError;
 
 /// `leafseal bench`.
-pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> CommandOutcome {
     if cfg!(debug_assertions) {
         note("leafseal: warning: not a release build: the figures are not representative");
     }
@@ -23,12 +23,12 @@ pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Outco
 }
 
 /// Runs `work` on this thread. A signal ends it early without a message: the engine that it started is stopped, its folder removed.
-fn block_on<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+fn block_on<T>(work: impl Future<Output = CommandOutcome<T>>) -> CommandOutcome<T> {
     signals::runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {
             result = work => result,
-            _ = signals.next() => Err(Failure::interrupted()),
+            _ = signals.next() => Err(CommandFailure::interrupted()),
         }
     })
 }
@@ -42,7 +42,7 @@ fn is_out_of_reach(error: &std::io::Error) -> bool {
     )
 }
 
-impl From<LoadError> for Failure {
+impl From<LoadError> for CommandFailure {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Client(error) => error.into(),
@@ -52,7 +52,7 @@ impl From<LoadError> for Failure {
             LoadError::System { what, error } if is_out_of_reach(&error) => {
                 Self::unreachable(format!("{what}: {}", plain(&error)))
             }
-            LoadError::System { .. } => Failure::internal(error.to_string()),
+            LoadError::System { .. } => CommandFailure::internal(error.to_string()),
         }
     }
 }

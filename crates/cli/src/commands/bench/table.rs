@@ -5,14 +5,14 @@ use std::time::Duration;
 use leafseal_client::raw::RawConnector;
 use leafseal_client::{Curve, Keying};
 use leafseal_load::report::{Provenance, table_json, table_text};
-use leafseal_load::table::{Loop, Operation, Plan, Row, measure, steps};
+use leafseal_load::table::{Loop, TableOperation, TablePlan, TableRow, measure, steps};
 
 use super::block_on;
-use super::engine::Target;
+use super::engine::BenchTarget;
 use crate::arguments::{CurveName, GlobalArguments, KeyingName, OperationName, TableArguments};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
-use crate::progress::Progress;
+use crate::progress::TerminalProgress;
 use crate::transform::{curve_on_the_wire, keying_on_the_wire};
 
 /// Default numbers of values per request.
@@ -31,7 +31,7 @@ const OPEN_IN_FLIGHT_MAX: usize = 128;
 const OPENING_KEYS: &str = "engine.opening_keys_max=4";
 
 /// Measures and prints the table.
-pub(super) fn run(global: &GlobalArguments, arguments: &TableArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &TableArguments) -> CommandOutcome {
     let (plan, rows, settings) = block_on(measured(global, arguments))?;
     let provenance = Provenance::new(settings);
     if arguments.form.json {
@@ -42,31 +42,34 @@ pub(super) fn run(global: &GlobalArguments, arguments: &TableArguments) -> Outco
 }
 
 /// The plan, its rows, and the engine's settings.
-async fn measured(global: &GlobalArguments, arguments: &TableArguments) -> Outcome<(Plan, Vec<Row>, Vec<String>)> {
+async fn measured(
+    global: &GlobalArguments,
+    arguments: &TableArguments,
+) -> CommandOutcome<(TablePlan, Vec<TableRow>, Vec<String>)> {
     let target = match &arguments.engine.connect {
-        Some(address) => Target::elsewhere(global, address, &arguments.engine, &arguments.app, arguments.pid)?,
-        None => Target::start(global, &[OPENING_KEYS])?,
+        Some(address) => BenchTarget::elsewhere(global, address, &arguments.engine, &arguments.app, arguments.pid)?,
+        None => BenchTarget::start(global, &[OPENING_KEYS])?,
     };
     let plan = plan(arguments, &target);
-    let connector = RawConnector::new(target.client.clone()).map_err(Failure::from)?;
-    let progress = Progress::steps("measuring", steps(&plan));
+    let connector = RawConnector::new(target.client.clone()).map_err(CommandFailure::from)?;
+    let progress = TerminalProgress::steps("measuring", steps(&plan));
     let rows = measure(&plan, &connector, target.process.as_ref(), || progress.add(1)).await?;
     Ok((plan, rows, target.settings.clone()))
 }
 
-fn plan(arguments: &TableArguments, target: &Target) -> Plan {
+fn plan(arguments: &TableArguments, target: &BenchTarget) -> TablePlan {
     let quick = arguments.quick;
     let model = arguments.rate.map_or(Loop::Closed, |rate| Loop::Open { rate, process: arguments.arrivals.process() });
     let in_flight = if model == Loop::Closed { IN_FLIGHT } else { OPEN_IN_FLIGHT_MAX };
     let fields: &[usize] = if quick { &QUICK_FIELDS } else { &FIELDS };
     let curves: &[Curve] = if quick { &[Curve::R1] } else { Curve::ALL };
     let keyings: &[Keying] = if quick { &[Keying::Request, Keying::Session] } else { Keying::ALL };
-    Plan {
+    TablePlan {
         fields: or_default(&arguments.fields, |&fields| fields as usize, fields),
         operations: or_default(
             &arguments.operation,
             |name: &OperationName| name.operation(),
-            &[Operation::Encrypt, Operation::Decrypt],
+            &[TableOperation::Encrypt, TableOperation::Decrypt],
         ),
         curves: or_default(&arguments.curve, |name: &CurveName| curve_on_the_wire(name.curve()), curves),
         keyings: or_default(&arguments.keying, |name: &KeyingName| keying_on_the_wire(name.keying()), keyings),

@@ -15,10 +15,10 @@ use leafseal_server::Server;
 use crate::arguments::DevArguments;
 use crate::commands::certs::{Grant, Pinning, init, issue, local_names, present_names, read_certificate, union};
 use crate::commands::serve::{Reloader, addresses, until_stopped};
-use crate::config::Log;
-use crate::context::Context;
+use crate::config::LogSettings;
+use crate::context::RunContext;
 use crate::descriptors;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::identity::IdentityFiles;
 use crate::log;
 use crate::output::{print, print_json};
@@ -31,7 +31,7 @@ const CLIENT: &str = "dev";
 const DAYS_LEFT_MIN: u64 = 1;
 
 /// `leafseal dev`.
-pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
+pub(super) fn run(context: &RunContext, arguments: &DevArguments) -> CommandOutcome {
     let app = AppName::parse(&arguments.app)?;
     let ports = Ports::chosen(context, arguments);
     // Before anything is created: a user who sees a conflict can just start again.
@@ -67,7 +67,7 @@ pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
     }
     let limit = descriptors::raise();
     let beside = if arguments.no_relay { 0 } else { relay::descriptors(limit) };
-    let warning = descriptors::fit_engine(&mut settings, beside, limit).map_err(Failure::usage)?;
+    let warning = descriptors::fit_engine(&mut settings, beside, limit).map_err(CommandFailure::usage)?;
     log::start(quiet_unless_asked(context));
     warning.iter().for_each(|warning| tracing::warn!("{warning}"));
     let engine = Engine::new(store, context.config().engine.clone());
@@ -88,7 +88,7 @@ pub(super) fn run(context: &Context, arguments: &DevArguments) -> Outcome {
 }
 
 /// The certificates that `dev` creates, with the configured settings.
-fn dev_files(context: &Context) -> IdentityFiles {
+fn dev_files(context: &RunContext) -> IdentityFiles {
     let [chain, key, authorities] =
         ["server.pem", "server.key", "ca.pem"].map(|name| context.certificates().join(name));
     let api = Some((chain.clone(), key.clone()));
@@ -96,12 +96,12 @@ fn dev_files(context: &Context) -> IdentityFiles {
 }
 
 /// During development only problems are logged, unless a log level is set.
-fn quiet_unless_asked(context: &Context) -> Log {
+fn quiet_unless_asked(context: &RunContext) -> LogSettings {
     let log = context.config().log;
-    if context.loaded().is_set("log.level") { log } else { Log { level: tracing::Level::WARN, ..log } }
+    if context.loaded().is_set("log.level") { log } else { LogSettings { level: tracing::Level::WARN, ..log } }
 }
 
-fn make_certificates(context: &Context) -> Outcome {
+fn make_certificates(context: &RunContext) -> CommandOutcome {
     let folder = context.certificates();
     if is_fresh(&folder.join("server.pem"))? && folder.join("server.key").exists() && folder.join("ca.pem").exists() {
         return Ok(());
@@ -110,12 +110,12 @@ fn make_certificates(context: &Context) -> Outcome {
     init(&folder, &names, LEAF_DAYS).map(|_| ())
 }
 
-fn is_fresh(path: &Path) -> Outcome<bool> {
+fn is_fresh(path: &Path) -> CommandOutcome<bool> {
     Ok(path.exists() && read_certificate(path)?.days_left(SystemTime::now()) >= DAYS_LEFT_MIN)
 }
 
 /// Ensures that the client `dev` has a valid certificate and a grant that covers the app.
-fn make_client(context: &Context, store: &dyn Keystore, app: &AppName) -> Outcome<(PathBuf, PathBuf)> {
+fn make_client(context: &RunContext, store: &dyn Keystore, app: &AppName) -> CommandOutcome<(PathBuf, PathBuf)> {
     let folder = context.certificates();
     let name = ClientName::parse(CLIENT).expect("a name by its rule");
     let (certificate, key) = (folder.join("dev.pem"), folder.join("dev.key"));
@@ -164,7 +164,7 @@ impl Ready<'_> {
         reported
     }
 
-    fn text(&self, context: &Context) -> String {
+    fn text(&self, context: &RunContext) -> String {
         let (address, app, folder) = (self.server.local_addr(), self.app, context.folder().display());
         let operator = self.server.operator_addr();
         let metrics = operator.map_or_else(String::new, |operator| format!("metrics      http://{operator}/metrics\n"));

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use crate::arguments::DevArguments;
 use crate::commands::serve::operator_address;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome, plain};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome, plain};
 
 /// Default ports of the engine, its API, and the relay with its upstream.
 const ENGINE_PORT: u16 = 3443;
@@ -43,7 +43,7 @@ fn local(port: u16) -> SocketAddr {
 
 impl Ports {
     /// The addresses from the command line and the configuration.
-    pub(super) fn chosen(context: &Context, arguments: &DevArguments) -> Self {
+    pub(super) fn chosen(context: &RunContext, arguments: &DevArguments) -> Self {
         let base = arguments.port_base;
         let is_free = arguments.port == Some(0);
         // With a base each listener has a fixed offset; without one it has its own default, or a port chosen by the system.
@@ -92,7 +92,7 @@ impl Ports {
     ///
     /// # Errors
     /// Each port that is not, one per line, and how to use others.
-    pub(super) fn check(&self) -> Outcome {
+    pub(super) fn check(&self) -> CommandOutcome {
         let taken = |(name, address): (&str, SocketAddr)| {
             let error = TcpListener::bind(address).err().filter(|_| address.port() != 0)?;
             Some(format!("cannot listen on {address} ({name}): {}", plain(&error)))
@@ -110,6 +110,6 @@ impl Ports {
             ),
             None => "stop the programs that use these ports, or let the system choose all: --port 0".to_owned(),
         });
-        Err(Failure::unreachable(lines.join("\n")))
+        Err(CommandFailure::unreachable(lines.join("\n")))
     }
 }

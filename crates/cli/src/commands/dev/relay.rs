@@ -10,8 +10,8 @@ use super::dev_files;
 use super::ports::RelayPorts;
 use crate::commands::certs::relay_authority;
 use crate::commands::relay::POLL_INTERVAL;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
 
 /// The only destination: the local machine, as in the upstream's certificate.
 const DESTINATION: &str = "localhost";
@@ -35,9 +35,9 @@ pub(super) struct DevRelay {
 }
 
 /// The API's information about it.
-pub(super) fn information(context: &Context) -> Outcome<RelayInformation> {
+pub(super) fn information(context: &RunContext) -> CommandOutcome<RelayInformation> {
     let (certificate, _) = relay_authority(&context.certificates())?;
-    let ca_pem = std::fs::read(&certificate).map_err(|error| Failure::reading(&certificate, &error))?;
+    let ca_pem = std::fs::read(&certificate).map_err(|error| CommandFailure::reading(&certificate, &error))?;
     let destination = RelayDestination { id: "dev".to_owned(), domain: DESTINATION.to_owned() };
     Ok(RelayInformation { destinations: vec![destination], ca_pem: Some(ca_pem), poll_interval: POLL_INTERVAL })
 }
@@ -45,25 +45,25 @@ pub(super) fn information(context: &Context) -> Outcome<RelayInformation> {
 impl DevRelay {
     /// Starts the relay and its upstream.
     pub(super) fn start(
-        context: &Context,
+        context: &RunContext,
         engine: SocketAddr,
         app: &str,
         ports: RelayPorts,
         limit: usize,
-    ) -> Outcome<Self> {
+    ) -> CommandOutcome<Self> {
         let identity = dev_files(context).read()?.api.expect("dev has a certificate for the API");
         let upstream = DemoUpstream::start(ports.upstream, &identity).map_err(|error| {
             let message = format!("cannot listen on {}: {}", ports.upstream, crate::failure::plain(&error));
-            Failure::unreachable(message).advise("move all ports of dev with --port-base, or use --no-relay")
+            CommandFailure::unreachable(message).advise("move all ports of dev with --port-base, or use --no-relay")
         })?;
         let at = [ports.operator, ports.inbound, ports.outbound];
         let text = configuration(engine, upstream.address(), at, app, connections_max(limit));
         let configuration = Configuration::parse(&text).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            Failure { exit: crate::failure::Exit::Internal, message: lines.join("\n") }
+            CommandFailure { exit: crate::failure::Exit::Internal, message: lines.join("\n") }
         })?;
         let base = std::path::absolute(context.folder()).unwrap_or_else(|_| context.folder().to_owned());
-        let relay = Relay::start(configuration, &base, None).map_err(Failure::from)?;
+        let relay = Relay::start(configuration, &base, None).map_err(CommandFailure::from)?;
         Ok(Self { relay: Some(relay), upstream })
     }
 

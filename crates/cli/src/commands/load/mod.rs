@@ -11,37 +11,37 @@ use leafseal_client::raw::RawConnector;
 use leafseal_load::latencies::Latencies;
 use leafseal_load::report::{Provenance, load_text};
 use leafseal_load::result::LoadResult;
-use leafseal_load::run::{self, CANCELLED, Outcome as RunOutcome, Settings, Snapshot};
+use leafseal_load::run::{self, CANCELLED, RunOutcome, RunSettings, RunSnapshot};
 use leafseal_load::scenario::{Script, TEXT_SIZE_MAX};
 use tokio::sync::watch;
 
-use self::target::Engine;
+use self::target::EngineTarget;
 use crate::arguments::{GlobalArguments, LoadArguments, LoadCommand, LoadRunArguments};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::read_file;
 use crate::note::note;
-use crate::output::{Output, print, print_json};
-use crate::progress::Progress;
+use crate::output::{OpenOutput, print, print_json};
+use crate::progress::TerminalProgress;
 use crate::signals::{self, Signals};
 
 /// `leafseal load`.
-pub(super) fn run(global: &GlobalArguments, arguments: &LoadArguments) -> Outcome {
+pub(super) fn run(global: &GlobalArguments, arguments: &LoadArguments) -> CommandOutcome {
     match &arguments.command {
         Some(LoadCommand::Report(arguments)) => report::run(arguments),
         None => run_scenario(global, &arguments.run),
     }
 }
 
-fn run_scenario(global: &GlobalArguments, arguments: &LoadRunArguments) -> Outcome {
+fn run_scenario(global: &GlobalArguments, arguments: &LoadRunArguments) -> CommandOutcome {
     let path = arguments.scenario.as_deref().expect("the command line demands it");
     let mut script = read_script(path, arguments.environment.as_deref())?;
     // Opened before the run, because an unwritable file would waste it. The file is moved to its place at the end.
-    let file = arguments.output.as_deref().map(|path| Output::open(Some(path))).transpose()?;
+    let file = arguments.output.as_deref().map(|path| OpenOutput::open(Some(path))).transpose()?;
     if cfg!(debug_assertions) {
         note("leafseal: warning: not a release build: the figures are not representative");
     }
     let engine = target::engine(global, arguments, path, &mut script)?;
-    let settings = Settings {
+    let settings = RunSettings {
         seed: arguments.seed,
         environment: arguments.environment.clone(),
         process: arguments.arrivals.map(|name| name.process()),
@@ -62,16 +62,16 @@ fn run_scenario(global: &GlobalArguments, arguments: &LoadRunArguments) -> Outco
     verdict(&result)
 }
 
-fn write(mut file: Output, json: &serde_json::Value) -> Outcome {
+fn write(mut file: OpenOutput, json: &serde_json::Value) -> CommandOutcome {
     file.write(format!("{json}\n").as_bytes())?;
     file.finish()
 }
 
 /// Reads a scenario file.
-fn read_script(path: &Path, environment: Option<&str>) -> Outcome<Script> {
+fn read_script(path: &Path, environment: Option<&str>) -> CommandOutcome<Script> {
     let text = read_file(path, TEXT_SIZE_MAX as u64, "scenario file")?;
     let text = String::from_utf8(text).map_err(|error| {
-        Failure::usage(format!(
+        CommandFailure::usage(format!(
             "{}: it must be UTF-8 text: byte {} is not",
             path.display(),
             error.utf8_error().valid_up_to()
@@ -79,13 +79,13 @@ fn read_script(path: &Path, environment: Option<&str>) -> Outcome<Script> {
     })?;
     Script::read_for(&text, environment).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("{}:{problem}", path.display())).collect();
-        Failure::usage(lines.join("\n"))
+        CommandFailure::usage(lines.join("\n"))
     })
 }
 
 /// Runs the script on this thread. The first interruption ends it gracefully, with the results so far; the second one at once.
-fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<RunOutcome> {
-    let connector = RawConnector::new(engine.client.clone()).map_err(Failure::from)?;
+fn measured(script: &Script, settings: &RunSettings, engine: &EngineTarget) -> CommandOutcome<RunOutcome> {
+    let connector = RawConnector::new(engine.client.clone()).map_err(CommandFailure::from)?;
     let (stop, stopped) = watch::channel(false);
     let live = Live::new(script);
     signals::runtime()?.block_on(async {
@@ -95,11 +95,11 @@ fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<Ru
         let mut running = std::pin::pin!(running);
         loop {
             tokio::select! {
-                outcome = &mut running => return outcome.map_err(Failure::from),
+                outcome = &mut running => return outcome.map_err(CommandFailure::from),
                 _ = signals.next() => {}
             }
             if stop.send_replace(true) {
-                return Err(Failure::failed("interrupted twice: no result was kept"));
+                return Err(CommandFailure::failed("interrupted twice: no result was kept"));
             }
         }
     })
@@ -107,7 +107,7 @@ fn measured(script: &Script, settings: &Settings, engine: &Engine) -> Outcome<Ru
 
 /// Live figures, on a terminal only.
 struct Live {
-    progress: Progress,
+    progress: TerminalProgress,
     phases: Vec<String>,
     recent: RefCell<Recent>,
 }
@@ -143,22 +143,22 @@ impl Recent {
 impl Live {
     fn new(script: &Script) -> Self {
         let count = script.phases.len();
-        let name = |(index, phase): (usize, &leafseal_load::scenario::Phase)| match &phase.name {
+        let name = |(index, phase): (usize, &leafseal_load::scenario::ScenarioPhase)| match &phase.name {
             Some(name) => name.clone(),
             None => format!("phase {} of {count}", index + 1),
         };
         Self {
-            progress: Progress::figures(),
+            progress: TerminalProgress::figures(),
             phases: script.phases.iter().enumerate().map(name).collect(),
             recent: RefCell::default(),
         }
     }
 
-    fn show(&self, snapshot: &Snapshot) {
+    fn show(&self, snapshot: &RunSnapshot) {
         if !self.progress.is_shown() {
             return;
         }
-        let Snapshot { elapsed, phase, sent, ok, errors, users, recent } = snapshot;
+        let RunSnapshot { elapsed, phase, sent, ok, errors, users, recent } = snapshot;
         let phase = phase.and_then(|phase| self.phases.get(phase)).map_or("waiting for answers", String::as_str);
         let recent = self.recent.borrow_mut().with(recent);
         let [p50, p99] = [0.5, 0.99].map(|share| figure(&recent, share));
@@ -177,9 +177,9 @@ fn figure(latencies: &Latencies, share: f64) -> String {
 }
 
 /// The exit code: whether every request ended as the scenario specifies.
-fn verdict(result: &LoadResult) -> Outcome {
+fn verdict(result: &LoadResult) -> CommandOutcome {
     if result.ended != "finished" {
-        return Err(Failure::failed(format!(
+        return Err(CommandFailure::failed(format!(
             "interrupted after {:.1} s: these are the results so far",
             result.elapsed_s
         )));
@@ -194,7 +194,7 @@ fn verdict(result: &LoadResult) -> Outcome {
         return Ok(());
     }
     let codes: Vec<String> = result.totals.errors.iter().map(|(code, count)| format!("{count} {code}")).collect();
-    Err(Failure::failed(format!("{failed} of {} requests failed: {}", result.totals.sent, codes.join(", "))))
+    Err(CommandFailure::failed(format!("{failed} of {} requests failed: {}", result.totals.sent, codes.join(", "))))
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use leafseal_client::{ClientSettings, ClientTls, TlsPart};
-use leafseal_load::accounting::Process;
-use leafseal_load::run::Observed;
-use leafseal_load::scenario::{Authority, Pem, PemSource, Place as FilePlace, Script, Target};
+use leafseal_load::accounting::ProcessAccount;
+use leafseal_load::run::ObservedEngine;
+use leafseal_load::scenario::{LoadTarget, Pem, PemSource, Script, TargetAuthority, YamlPosition as FilePlace};
 
 use crate::arguments::{GlobalArguments, LoadRunArguments};
-use crate::commands::bench::engine::Target as OwnEngine;
-use crate::context::Context;
-use crate::failure::{Failure, Outcome, plain};
+use crate::commands::bench::engine::BenchTarget as OwnEngine;
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome, plain};
 
 /// The authority's file beside the client's certificate, if the scenario names none.
 const AUTHORITY: &str = "ca.pem";
@@ -19,11 +19,11 @@ const AUTHORITY: &str = "ca.pem";
 const PEM_SIZE_MAX: u64 = 1 << 20;
 
 /// The connection settings and observable sources of an engine.
-pub(super) struct Engine {
+pub(super) struct EngineTarget {
     /// The connection settings.
     pub client: ClientSettings,
     /// Its observable sources.
-    pub observed: Observed,
+    pub observed: ObservedEngine,
     /// Its settings, if the command started it.
     pub settings: Vec<String>,
     /// Stopped on drop.
@@ -36,57 +36,57 @@ pub(super) fn engine(
     arguments: &LoadRunArguments,
     path: &Path,
     script: &mut Script,
-) -> Outcome<Engine> {
+) -> CommandOutcome<EngineTarget> {
     if arguments.start {
         let own = OwnEngine::start(global, &[])?;
         script.kinds.iter_mut().for_each(|kind| own.app.clone_into(&mut kind.app));
-        return Ok(Engine {
+        return Ok(EngineTarget {
             client: own.client.clone(),
-            observed: Observed { metrics: own.operator.into_iter().collect(), process: own.process.clone() },
+            observed: ObservedEngine { metrics: own.operator.into_iter().collect(), process: own.process.clone() },
             settings: own.settings.clone(),
             _own: Some(own),
         });
     }
-    let context = Context::checked(global)?;
+    let context = RunContext::checked(global)?;
     let metrics = arguments.metrics.as_deref().map(metrics_addresses).transpose()?.unwrap_or_default();
-    let Target { host, port, server_name, .. } = &script.target;
+    let LoadTarget { host, port, server_name, .. } = &script.target;
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let tls = certificates(path, &script.target)?;
-    Ok(Engine {
+    Ok(EngineTarget {
         client: context.config().client(&address, server_name.as_deref(), tls),
-        observed: Observed { metrics, process: arguments.pid.map(Process::new) },
+        observed: ObservedEngine { metrics, process: arguments.pid.map(ProcessAccount::new) },
         settings: Vec::new(),
         _own: None,
     })
 }
 
 /// A part of the certificates: its key in `config.e3`, its position in the scenario file, and the file, if it is one.
-struct Part<'a> {
+struct CertificatePart<'a> {
     key: &'static str,
     place: FilePlace,
-    source: Source<'a>,
+    source: TargetSource<'a>,
 }
 
-enum Source<'a> {
+enum TargetSource<'a> {
     File(PathBuf),
     Text(&'a str),
 }
 
-impl<'a> Part<'a> {
+impl<'a> CertificatePart<'a> {
     fn new(key: &'static str, pem: &'a Pem, folder: &Path) -> Self {
         let source = match &pem.source {
-            PemSource::File(name) => Source::File(folder.join(name)),
-            PemSource::Text(text) => Source::Text(text),
+            PemSource::File(name) => TargetSource::File(folder.join(name)),
+            PemSource::Text(text) => TargetSource::Text(text),
         };
-        Part { key, place: pem.place, source }
+        CertificatePart { key, place: pem.place, source }
     }
 
-    fn authority(target: &'a Target, folder: &Path) -> Self {
+    fn authority(target: &'a LoadTarget, folder: &Path) -> Self {
         match &target.authority {
-            Authority::Given(pem) => Part::new("ca", pem, folder),
-            Authority::BesideCertificate => {
-                let source = Source::File(beside(folder, &target.certificate));
-                Part { key: "ca", place: target.certificate.place, source }
+            TargetAuthority::Given(pem) => CertificatePart::new("ca", pem, folder),
+            TargetAuthority::BesideCertificate => {
+                let source = TargetSource::File(beside(folder, &target.certificate));
+                CertificatePart { key: "ca", place: target.certificate.place, source }
             }
         }
     }
@@ -94,8 +94,8 @@ impl<'a> Part<'a> {
     /// Its content, or an error.
     fn read(&self) -> Result<Vec<u8>, String> {
         match &self.source {
-            Source::Text(text) => Ok(text.as_bytes().to_vec()),
-            Source::File(path) => {
+            TargetSource::Text(text) => Ok(text.as_bytes().to_vec()),
+            TargetSource::File(path) => {
                 read_pem(path).map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))
             }
         }
@@ -104,8 +104,8 @@ impl<'a> Part<'a> {
     /// An error line about unusable content.
     fn unusable(&self, scenario: &Path, message: &str) -> String {
         match &self.source {
-            Source::File(path) => self.problem(scenario, &format!("{}: {message}", path.display())),
-            Source::Text(_) => self.problem(scenario, message),
+            TargetSource::File(path) => self.problem(scenario, &format!("{}: {message}", path.display())),
+            TargetSource::Text(_) => self.problem(scenario, message),
         }
     }
 
@@ -115,22 +115,23 @@ impl<'a> Part<'a> {
 }
 
 /// Reads certificates and key; everything that cannot be read or used is reported with its position in the scenario.
-fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
+fn certificates(path: &Path, target: &LoadTarget) -> CommandOutcome<ClientTls> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    let key = Part::new("key", &target.key, folder);
-    let certificate = Part::new("cert", &target.certificate, folder);
-    let authority = Part::authority(target, folder);
+    let key = CertificatePart::new("key", &target.key, folder);
+    let certificate = CertificatePart::new("cert", &target.certificate, folder);
+    let authority = CertificatePart::authority(target, folder);
     let mut problems = Vec::new();
-    let mut read = |part: &Part| part.read().map_err(|message| problems.push(part.problem(path, &message))).ok();
+    let mut read =
+        |part: &CertificatePart| part.read().map_err(|message| problems.push(part.problem(path, &message))).ok();
     let private_key_pem = read(&key);
     let certificate_chain_pem = read(&certificate);
-    let is_expected = target.authority != Authority::BesideCertificate || certificate_chain_pem.is_some();
+    let is_expected = target.authority != TargetAuthority::BesideCertificate || certificate_chain_pem.is_some();
     // Without a certificate, no authority is expected beside it.
     let authorities_pem = if is_expected { read(&authority) } else { None };
     let (Some(private_key_pem), Some(certificate_chain_pem), Some(authorities_pem)) =
         (private_key_pem, certificate_chain_pem, authorities_pem)
     else {
-        return Err(Failure::usage(problems.join("\n")));
+        return Err(CommandFailure::usage(problems.join("\n")));
     };
     let tls = ClientTls { authorities_pem, certificate_chain_pem, private_key_pem: private_key_pem.into() };
     let mut unusable = tls.problems();
@@ -141,7 +142,7 @@ fn certificates(path: &Path, target: &Target) -> Outcome<ClientTls> {
     };
     unusable.sort_by_key(|problem| part_of(problem.part).place);
     problems.extend(unusable.iter().map(|problem| part_of(problem.part).unusable(path, &problem.message)));
-    if problems.is_empty() { Ok(tls) } else { Err(Failure::usage(problems.join("\n"))) }
+    if problems.is_empty() { Ok(tls) } else { Err(CommandFailure::usage(problems.join("\n"))) }
 }
 
 fn read_pem(path: &Path) -> std::io::Result<Vec<u8>> {
@@ -160,9 +161,10 @@ fn beside(folder: &Path, certificate: &Pem) -> PathBuf {
 }
 
 /// Resolves `http://HOST:PORT/metrics`.
-fn metrics_addresses(url: &str) -> Outcome<Vec<SocketAddr>> {
-    let wrong =
-        || Failure::usage("--metrics: it must be the engine's metrics URL, such as http://127.0.0.1:3444/metrics");
+fn metrics_addresses(url: &str) -> CommandOutcome<Vec<SocketAddr>> {
+    let wrong = || {
+        CommandFailure::usage("--metrics: it must be the engine's metrics URL, such as http://127.0.0.1:3444/metrics")
+    };
     let rest = url.strip_prefix("http://").ok_or_else(wrong)?;
     let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(path, "" | "metrics") {
@@ -171,7 +173,7 @@ fn metrics_addresses(url: &str) -> Outcome<Vec<SocketAddr>> {
     let with_port = if address.contains(':') { address.to_owned() } else { format!("{address}:80") };
     let found: Vec<SocketAddr> = with_port
         .to_socket_addrs()
-        .map_err(|error| Failure::unreachable(format!("--metrics: cannot find {address}: {}", plain(&error))))?
+        .map_err(|error| CommandFailure::unreachable(format!("--metrics: cannot find {address}: {}", plain(&error))))?
         .collect();
     if found.is_empty() { Err(wrong()) } else { Ok(found) }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use leafseal_client::{ClientSettings, ClientTls};
 use leafseal_engine::admin::{
-    Environment, Limits, LocalRootKey, OpenMode, PostgresKeystore, PostgresUrl, system_clock,
+    Environment, LocalRootKey, OpenMode, PostgresKeystore, PostgresUrl, StoreLimits, system_clock,
 };
 use leafseal_engine::system_random;
 use leafseal_testkit::postgres::{PostgresServer, ROLE};
@@ -154,7 +154,7 @@ fn open_keystore(place: &Place<'_>) -> PostgresKeystore {
         rng: Box::new(system_random()),
     };
     let settings = place.server.settings(&place.database);
-    PostgresKeystore::open(&settings, OpenMode::Existing, environment, Limits::default()).expect("it opens")
+    PostgresKeystore::open(&settings, OpenMode::Existing, environment, StoreLimits::default()).expect("it opens")
 }
 
 /// The key versions of an app in `keys list`, in ascending order.

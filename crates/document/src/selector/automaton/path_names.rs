@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 
-use super::{AmbiguousName, Automaton, Program, SETS_MAX, SetId, State};
-use crate::fold::{OtherCase, folded};
+use super::{AmbiguousName, Automaton, AutomatonState, CompiledQueries, SETS_MAX, SetId};
+use crate::fold::{CaseFold, folded};
 use crate::selector::fields::before_parenthesis;
 use crate::text::unescape_lossy;
 
@@ -25,18 +25,18 @@ pub(super) struct Paths {
     /// Those behind them, which select what paths lead to, and after these as many with the same segments, which select nothing.
     pub(super) copies: u32,
     /// The first state of the segments that select nothing, and how many there are.
-    first: State,
-    segments: State,
+    first: AutomatonState,
+    segments: AutomatonState,
 }
 
 impl Paths {
     /// The end states below this one select.
-    pub(super) fn selecting(self) -> State {
+    pub(super) fn selecting(self) -> AutomatonState {
         self.fields + self.copies
     }
 
     /// The state of the copy.
-    fn copied(self, state: State, queries: u32) -> State {
+    fn copied(self, state: AutomatonState, queries: u32) -> AutomatonState {
         match state {
             state if state >= self.first => state - self.segments,
             state if state < queries && state >= self.selecting() => state - self.copies,
@@ -45,14 +45,14 @@ impl Paths {
     }
 }
 
-impl Program {
+impl CompiledQueries {
     /// The first queries, `fields`, select as always. The rest has two halves with the same queries: the first selects what names that are
     /// paths lead to, the second nothing.
-    pub(crate) fn finding_paths(mut self, fields: usize) -> Program {
-        let (fields, states) = (fields as u32, self.steps.len() as State);
+    pub(crate) fn finding_paths(mut self, fields: usize) -> CompiledQueries {
+        let (fields, states) = (fields as u32, self.steps.len() as AutomatonState);
         let copies = (self.queries - fields) / 2;
-        let is_silent = |step: &&super::Step| step.query >= fields + copies;
-        let segments = self.steps[self.queries as usize..].iter().filter(is_silent).count() as State;
+        let is_silent = |step: &&super::StateStep| step.query >= fields + copies;
+        let segments = self.steps[self.queries as usize..].iter().filter(is_silent).count() as AutomatonState;
         self.paths = Some(Paths { fields, copies, first: states - segments, segments });
         let is_copy = |query: usize| (fields..fields + copies).contains(&(query as u32));
         let starts = self.starts.iter().enumerate().filter(|(query, _)| !is_copy(*query));
@@ -74,7 +74,7 @@ enum Division {
 
 /// A step of a path that is written as a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step<'n> {
+enum NameStep<'n> {
     /// A name, or the index of an element.
     Name(&'n str),
     /// `[]`: an element, or nothing.
@@ -126,7 +126,7 @@ impl Automaton {
     }
 
     /// The set behind the steps of a path.
-    fn follow<'n>(&mut self, set: SetId, steps: impl Iterator<Item = Step<'n>>) -> Result<SetId, AmbiguousName> {
+    fn follow<'n>(&mut self, set: SetId, steps: impl Iterator<Item = NameStep<'n>>) -> Result<SetId, AmbiguousName> {
         let mut at = set;
         for step in steps {
             // Only vast numbers of sets, those of consecutive descendant wildcards.
@@ -134,12 +134,12 @@ impl Automaton {
                 return Err(AmbiguousName::Path);
             }
             at = match step {
-                Step::Element | Step::Empty => {
+                NameStep::Element | NameStep::Empty => {
                     let (named, element) = (self.named_set(at, "")?, self.any_element(at));
                     let other = self.union(named, element);
                     self.union(at, other)
                 }
-                Step::Name(name) => {
+                NameStep::Name(name) => {
                     let (whole, attribute) = (self.named_set(at, name)?, before_parenthesis(name));
                     let named = match attribute == name {
                         true => whole,
@@ -171,8 +171,8 @@ impl Automaton {
         }
         let row = self.sets[set.index()].row.as_ref().expect("built above");
         Ok(match self.other_case {
-            OtherCase::Same => row.named(folded(name).as_bytes()).set,
-            OtherCase::Refuse | OtherCase::Other => row.guarded(name.as_bytes())?.set,
+            CaseFold::Same => row.named(folded(name).as_bytes()).set,
+            CaseFold::Refuse | CaseFold::Other => row.guarded(name.as_bytes())?.set,
         })
     }
 
@@ -187,7 +187,7 @@ impl Automaton {
         }
         let (indexes, ranges) =
             (row.indexes.iter().map(|&(_, state)| state), row.ranges.iter().map(|&(_, state)| state));
-        let states: Vec<State> = row.base.iter().copied().chain(indexes).chain(ranges).collect();
+        let states: Vec<AutomatonState> = row.base.iter().copied().chain(indexes).chain(ranges).collect();
         self.number(&states)
     }
 
@@ -212,9 +212,9 @@ impl Automaton {
         }
         let Some(paths) = self.program.paths else { return found };
         let (known, reached) = (&self.sets[found.index()].states, &self.sets[at.index()].states);
-        let is_new = |state: &&State| known.binary_search(state).is_err();
+        let is_new = |state: &&AutomatonState| known.binary_search(state).is_err();
         let copies = reached.iter().filter(is_new).map(|&state| paths.copied(state, self.program.queries));
-        let states: Vec<State> = known.iter().copied().chain(copies).collect();
+        let states: Vec<AutomatonState> = known.iter().copied().chain(copies).collect();
         let joined = self.number(&states);
         self.joined.insert((found, at), joined);
         joined
@@ -230,7 +230,7 @@ fn variants(name: &str) -> impl Iterator<Item = Cow<'_, str>> {
 }
 
 /// The steps of a path: `a[b][].c` has `a`, `b`, an element, and `c`.
-fn steps(path: &str, division: Division) -> impl Iterator<Item = Step<'_>> {
+fn steps(path: &str, division: Division) -> impl Iterator<Item = NameStep<'_>> {
     let mut rest = Some(path);
     let mut before = None;
     std::iter::from_fn(move || {
@@ -247,11 +247,11 @@ fn steps(path: &str, division: Division) -> impl Iterator<Item = Step<'_>> {
             let name = text[..end.unwrap_or(text.len())].trim().trim_matches(['"', '\'']);
             (rest, before) = (end.map(|end| &text[end + 1..]), mark);
             match (name, last, mark) {
-                ("", Some(b'['), Some(b']')) => return Some(Step::Element),
+                ("", Some(b'['), Some(b']')) => return Some(NameStep::Element),
                 // Between brackets, or at an end of the path beside one, there is no step.
                 ("", Some(b']'), _) | ("", None, Some(b'[') | None) => {}
-                ("", ..) => return Some(Step::Empty),
-                (name, ..) => return Some(Step::Name(name)),
+                ("", ..) => return Some(NameStep::Empty),
+                (name, ..) => return Some(NameStep::Name(name)),
             }
         }
     })
@@ -271,9 +271,9 @@ mod tests {
     fn names_have_the_steps_of_paths() {
         let written = |path, division| {
             let step = |step| match step {
-                Step::Name(name) => name,
-                Step::Element => "[]",
-                Step::Empty => "?",
+                NameStep::Name(name) => name,
+                NameStep::Element => "[]",
+                NameStep::Empty => "?",
             };
             steps(path, division).map(step).collect::<Vec<_>>().join("/")
         };

@@ -1,6 +1,6 @@
 //! The transitions of a set of states, and the names by which its members are told apart.
 
-use super::{Elements, SetId, State};
+use super::{AutomatonState, ElementSelector, SetId};
 use crate::error::DocumentErrorKind;
 use crate::fold::folded;
 
@@ -9,7 +9,7 @@ pub(super) const FOLDED_GROWTH_MAX: usize = 4;
 
 /// The transitions of a set.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct TransitionRow {
     /// For members whose name is in no selector, and for elements that no index or slice selects.
     pub(super) other: SetId,
     /// By length, then by bytes. Case-folded if case is ignored.
@@ -19,13 +19,13 @@ pub(super) struct Row {
     /// Unless case counts, the lengths of the case-folded names modulo 64.
     pub(super) lengths: u64,
     /// The states that every child is in.
-    pub(super) base: Vec<State>,
+    pub(super) base: Vec<AutomatonState>,
     /// Zero-based indexes with the states that they add, ordered by index.
-    pub(super) indexes: Vec<(i64, State)>,
+    pub(super) indexes: Vec<(i64, AutomatonState)>,
     /// Slices and indexes from the end, with the state each adds.
-    pub(super) ranges: Vec<(Elements, State)>,
+    pub(super) ranges: Vec<(ElementSelector, AutomatonState)>,
     /// The set of the last element: adjacent elements mostly have the same.
-    pub(super) last_element: (Vec<State>, SetId),
+    pub(super) last_element: (Vec<AutomatonState>, SetId),
 }
 
 /// A name that some readers take for another one.
@@ -63,7 +63,7 @@ impl Member {
     }
 }
 
-impl Row {
+impl TransitionRow {
     /// Refuses names that differ from these only in case.
     pub(super) fn guard(&mut self, names: Vec<Box<str>>) {
         self.lengths = lengths(names.iter().map(|name| name.len()));

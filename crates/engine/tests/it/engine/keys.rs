@@ -212,7 +212,7 @@ fn caches_count_hits_and_misses() {
     let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
     let mut encryptor = engine.encryptor(&client, &options).expect("begins");
     assert_eq!((reported(|counters| &counters.grants), reported(|counters| &counters.apps)), ((1, 1, 1), (0, 1, 1)));
-    let value = Value { value_type: ValueType::Number, text: b"1" };
+    let value = SealedInput { value_type: ValueType::Number, text: b"1" };
     let mut step = || encryptor.encrypt(&[value], &mut Vec::new(), |_, _, _| ()).expect("encrypts");
     (0..3).for_each(|_| step());
     assert_eq!(reported(|counters| &counters.sessions), (2, 1, 1));

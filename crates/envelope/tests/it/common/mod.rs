@@ -58,7 +58,7 @@ impl App {
     }
 }
 
-pub(crate) fn owned(opened: &leafseal_envelope::Opened<'_>) -> Owned {
+pub(crate) fn owned(opened: &leafseal_envelope::OpenedValue<'_>) -> Owned {
     let metadata = opened.metadata.unwrap_or_default();
     Owned {
         value_type: opened.value_type,

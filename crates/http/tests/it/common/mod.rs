@@ -20,8 +20,8 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use leafseal_errors::ErrorCode;
 use leafseal_http::{
-    Buffers, Event, Handler, Hold, HttpCounters, HttpSettings, Listener, ListenerOptions, Observer, Peer, Problem,
-    RequestBody, ResponseBody, bytes, empty,
+    BufferedBody, ConnectionPeer, Handler, Hold, HttpCounters, HttpProblem, HttpSettings, Listener, ListenerEvent,
+    ListenerObserver, ListenerOptions, RequestBody, ResponseBody, bytes, empty,
 };
 use leafseal_net::tls::{Acceptor, PrivateKeySettings, ServerIdentity, SessionSettings};
 use tokio::net::TcpStream;
@@ -55,14 +55,20 @@ impl Drop for Hanging {
 }
 
 impl Handler for Echo {
-    async fn handle(self: Arc<Self>, request: Request<RequestBody>, peer: Arc<Peer>) -> Response<ResponseBody> {
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<RequestBody>,
+        peer: Arc<ConnectionPeer>,
+    ) -> Response<ResponseBody> {
         if request.method() == Method::CONNECT || request.headers().contains_key(UPGRADE) {
             return change_protocol(request);
         }
         match request.uri().path() {
-            "/refuse" => Problem::new(ErrorCode::TooLarge, "no more").response(),
+            "/refuse" => HttpProblem::new(ErrorCode::TooLarge, "no more").response(),
             "/protocol" => Response::new(bytes(Bytes::from(format!("{:?}", peer.protocol)))),
-            "/endless" => Response::new(Buffers::new(vec![Bytes::from(vec![0; 1 << 20]); 1000], ()).boxed_unsync()),
+            "/endless" => {
+                Response::new(BufferedBody::new(vec![Bytes::from(vec![0; 1 << 20]); 1000], ()).boxed_unsync())
+            }
             "/hang" => {
                 let released = self.release.notified();
                 self.hanging.fetch_add(1, Ordering::SeqCst);
@@ -72,7 +78,7 @@ impl Handler for Echo {
             }
             _ => match request.into_body().collect().await {
                 Ok(body) => Response::new(bytes(body.to_bytes())),
-                Err(error) => Problem::new(ErrorCode::SlowBody, error.to_string()).response(),
+                Err(error) => HttpProblem::new(ErrorCode::SlowBody, error.to_string()).response(),
             },
         }
     }
@@ -100,8 +106,8 @@ fn change_protocol(mut request: Request<RequestBody>) -> Response<ResponseBody> 
 /// Ignores events; the counters are checked.
 struct Silent;
 
-impl Observer for Silent {
-    fn happened(&self, _: &Event<'_>) {}
+impl ListenerObserver for Silent {
+    fn happened(&self, _: &ListenerEvent<'_>) {}
 }
 
 pub(crate) struct Served {

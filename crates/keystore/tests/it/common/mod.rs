@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use leafseal_crypto::hash::sha256;
 use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, Secret};
 use leafseal_keystore::{
-    AppName, Apps, ClientName, Environment, Error, Keystore, Limits, LocalRootKey, NewClient, OpenMode, Operation,
-    PostgresKeystore, PostgresSettings, Roles, SqliteKeystore,
+    AppName, Apps, ClientName, Environment, Keystore, LocalRootKey, NewClient, OpenMode, Operation, PostgresKeystore,
+    PostgresSettings, Roles, SqliteKeystore, StoreError, StoreLimits,
 };
 use leafseal_testkit::postgres::PostgresServer;
 use rand::rand_core::UnwrapErr;
@@ -35,10 +35,10 @@ pub(crate) fn environment() -> Environment {
 
 /// A store in a file.
 pub(crate) fn open(path: &Path) -> SqliteKeystore {
-    open_with(path, Limits::default())
+    open_with(path, StoreLimits::default())
 }
 
-pub(crate) fn open_with(path: &Path, limits: Limits) -> SqliteKeystore {
+pub(crate) fn open_with(path: &Path, limits: StoreLimits) -> SqliteKeystore {
     SqliteKeystore::open(path, OpenMode::CreateIfMissing, environment(), limits).expect("opened")
 }
 
@@ -110,14 +110,19 @@ impl Place {
     }
 
     pub(crate) fn open(&self) -> Store {
-        self.open_with(Limits::default())
+        self.open_with(StoreLimits::default())
     }
 
-    pub(crate) fn open_with(&self, limits: Limits) -> Store {
+    pub(crate) fn open_with(&self, limits: StoreLimits) -> Store {
         self.try_open(OpenMode::CreateIfMissing, environment(), limits).expect("opened")
     }
 
-    pub(crate) fn try_open(&self, mode: OpenMode, environment: Environment, limits: Limits) -> Result<Store, Error> {
+    pub(crate) fn try_open(
+        &self,
+        mode: OpenMode,
+        environment: Environment,
+        limits: StoreLimits,
+    ) -> Result<Store, StoreError> {
         Ok(Store(match self.kind {
             Kind::Sqlite => Box::new(SqliteKeystore::open(&self.name, mode, environment, limits)?),
             Kind::Postgres => Box::new(PostgresKeystore::open(&self.settings(), mode, environment, limits)?),

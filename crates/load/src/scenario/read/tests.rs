@@ -4,7 +4,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
 use super::*;
-use crate::scenario::flow::{Cursor, Next};
+use crate::scenario::flow::{FlowPosition, NextAction};
 
 const PRINTED: &str = include_str!("../../../../../examples/load/printed.yml");
 
@@ -30,9 +30,9 @@ fn with_phase(phase: &str) -> String {
 fn the_published_scenario_is_parsed() {
     let script = Script::read(PRINTED).unwrap();
     assert_eq!((script.target.host.as_str(), script.target.port, script.target.connections), ("127.0.0.1", 3443, 2));
-    assert_eq!(script.target.authority, Authority::BesideCertificate);
-    let load = PhaseLoad::Open { from: 2.0, to: 2.0, process: Process::Even, users_max: None };
-    assert_eq!(script.phases, [Phase { name: None, duration: Duration::from_secs(90), load }]);
+    assert_eq!(script.target.authority, TargetAuthority::BesideCertificate);
+    let load = PhaseLoad::Open { from: 2.0, to: 2.0, process: ArrivalProcess::Even, users_max: None };
+    assert_eq!(script.phases, [ScenarioPhase { name: None, duration: Duration::from_secs(90), load }]);
     let reported: Vec<(&str, u32, u64)> = script
         .scenarios
         .iter()
@@ -56,7 +56,7 @@ fn every_key_is_read() {
     let script =
         Script::read(&with_flow(&format!("[{{ {send} }}, {{ count: 2, loop: [{{ {send} }}, {{ think: 0.5 }}] }}]")))
             .unwrap();
-    let kind = Kind {
+    let kind = RequestKind {
         fields: 7,
         field_size: 9,
         curve: Some(Curve::K1),
@@ -66,10 +66,10 @@ fn every_key_is_read() {
         app: "other".into(),
     };
     assert_eq!(script.kinds, [kind]);
-    let mut cursor = Cursor::default();
-    let steps: Vec<Next> = std::iter::repeat_with(|| cursor.advance(&script.scenarios[0].flow)).take(6).collect();
-    let pause = Next::Think(Duration::from_millis(500));
-    assert_eq!(steps, [Next::Send(0), Next::Send(0), pause, Next::Send(0), pause, Next::Done]);
+    let mut cursor = FlowPosition::default();
+    let steps: Vec<NextAction> = std::iter::repeat_with(|| cursor.advance(&script.scenarios[0].flow)).take(6).collect();
+    let pause = NextAction::Think(Duration::from_millis(500));
+    assert_eq!(steps, [NextAction::Send(0), NextAction::Send(0), pause, NextAction::Send(0), pause, NextAction::Done]);
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn phases_take_their_forms() {
     let phase = |text: &str| Script::read(&with_phase(text)).map(|script| script.phases[0].clone());
     let open = |from, to, process, users_max| PhaseLoad::Open { from, to, process, users_max };
     for (text, seconds, load) in [
-        ("{ duration: 10, arrivalRate: 1, rampTo: 5.5 }", 10.0, open(1.0, 5.5, Process::Even, None)),
+        ("{ duration: 10, arrivalRate: 1, rampTo: 5.5 }", 10.0, open(1.0, 5.5, ArrivalProcess::Even, None)),
         (
             "{ duration: '1.5m', arrivalRate: 0, rampTo: 5, mode: poisson, maxVusers: 3 }",
             90.0,
-            open(0.0, 5.0, Process::Poisson, Some(3)),
+            open(0.0, 5.0, ArrivalProcess::Poisson, Some(3)),
         ),
-        ("{ duration: 5, arrivalCount: 20 }", 5.0, open(4.0, 4.0, Process::Even, None)),
+        ("{ duration: 5, arrivalCount: 20 }", 5.0, open(4.0, 4.0, ArrivalProcess::Even, None)),
         ("{ pause: 250ms }", 0.25, PhaseLoad::Pause),
         ("{ duration: 1h, connections: 8, name: busy }", 3600.0, PhaseLoad::Closed { connections: 8 }),
     ] {

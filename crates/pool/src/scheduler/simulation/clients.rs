@@ -30,7 +30,7 @@ fn share_of_fresh(mut rng: StdRng, client: u64) -> f64 {
             workers.hand_out(|job| if job == BUSY { 50_000 } else { rng.random_range(1_000..longest) });
             let ended = workers.end_next();
             served[ended.job] += ended.cost_ns;
-            workers.give_back(&ended, if ended.job == BUSY { Outcome::More } else { Outcome::Done });
+            workers.give_back(&ended, if ended.job == BUSY { SliceOutcome::More } else { SliceOutcome::Done });
             if ended.job == FRESH {
                 break;
             }

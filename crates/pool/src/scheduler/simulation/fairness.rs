@@ -65,7 +65,7 @@ impl Floor {
         let workers = rng.random_range(1..=8);
         let mut floor = Floor {
             scheduler: Scheduler::new(
-                Limits { total: most, tenant: most, connection: most },
+                LedgerLimits { total: most, tenant: most, connection: most },
                 Scheduling::Fair,
                 workers,
                 true,
@@ -128,7 +128,7 @@ impl Floor {
         let pause_ns = self.clients[work.client].pause_ns;
         // Jobs end occasionally, and the next one arrives at once.
         let is_done = pause_ns.is_some() || !work.hand.has_shared && self.rng.random_range(0..10) == 0;
-        let outcome = if is_done { Outcome::Done } else { Outcome::More };
+        let outcome = if is_done { SliceOutcome::Done } else { SliceOutcome::More };
         if let Some(ending) = self.scheduler.give_back(work.hand, outcome, cost, self.instant()) {
             self.scheduler.release(ending.receipt);
         }

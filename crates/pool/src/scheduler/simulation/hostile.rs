@@ -88,7 +88,7 @@ impl HostileSimulation {
         // A refusal ends a job too.
         let Ok(ticket) = self.workers.scheduler.admit(job, admission, now) else { return };
         if is_hostile && self.behaviour == Behaviour::Cancels {
-            cancellation.cancel(Reason::Cancelled);
+            cancellation.cancel(CancelReason::Cancelled);
             self.workers.scheduler.hurry(ticket, now);
         }
     }
@@ -119,7 +119,7 @@ impl HostileSimulation {
         let job = &self.jobs[ended.job];
         let (tenant, submitted_ns) = (job.tenant, job.submitted_ns);
         let is_busy = BUSY.contains(&tenant);
-        self.workers.give_back(&ended, if is_busy { Outcome::More } else { Outcome::Done });
+        self.workers.give_back(&ended, if is_busy { SliceOutcome::More } else { SliceOutcome::Done });
         if tenant == QUIET {
             self.took_ns.push(self.workers.now_ns - submitted_ns);
             self.quiet_ns = Some(self.workers.now_ns + self.rng.random_range(0..100_000));

@@ -128,13 +128,13 @@ impl Overload {
         let ended = self.workers.end_next();
         let job = &self.jobs[ended.job];
         if job.left_ns > 0 && !job.is_stopped {
-            return self.workers.give_back(&ended, Outcome::More);
+            return self.workers.give_back(&ended, SliceOutcome::More);
         }
         if !job.is_stopped && self.workers.now_ns <= job.deadline_ns {
             self.in_time_ns += job.cost_ns;
         }
         self.jobs.remove(ended.job);
-        self.workers.give_back(&ended, Outcome::Done);
+        self.workers.give_back(&ended, SliceOutcome::Done);
     }
 
     /// The work finished in time, as a share of the workers' capacity.

@@ -27,7 +27,7 @@ pub(super) struct Ended {
 impl Workers {
     pub(super) fn new(workers: usize, jobs_max: usize, refuses_early: bool) -> Self {
         let most = Amount { jobs: jobs_max, bytes: usize::MAX };
-        let limits = Limits { total: most, tenant: most, connection: most };
+        let limits = LedgerLimits { total: most, tenant: most, connection: most };
         Workers {
             scheduler: Scheduler::new(limits, Scheduling::Fair, workers, refuses_early),
             start: Instant::now(),
@@ -52,7 +52,7 @@ impl Workers {
     pub(super) fn hand_out(&mut self, mut cost_ns: impl FnMut(usize) -> u64) {
         let now = self.now();
         for place in self.hands.iter_mut().filter(|hand| hand.is_none()) {
-            let Some(Taken { item: job, hand, .. }) = self.scheduler.take(now) else { return };
+            let Some(TakenSlice { item: job, hand, .. }) = self.scheduler.take(now) else { return };
             let until_ns = self.now_ns + cost_ns(job);
             *place = Some(Work { job, hand, began_ns: self.now_ns, until_ns });
         }
@@ -72,7 +72,7 @@ impl Workers {
         Ended { job: work.job, hand: work.hand, cost_ns: next_ns - work.began_ns }
     }
 
-    pub(super) fn give_back(&mut self, ended: &Ended, outcome: Outcome) {
+    pub(super) fn give_back(&mut self, ended: &Ended, outcome: SliceOutcome) {
         let cost = Duration::from_nanos(ended.cost_ns);
         if let Some(ending) = self.scheduler.give_back(ended.hand, outcome, cost, self.now()) {
             self.scheduler.release(ending.receipt);

@@ -17,7 +17,7 @@ pub(super) struct Plan {
     tenants: u64,
     clients: u64,
     connections: u64,
-    limits: Limits,
+    limits: LedgerLimits,
     refuses_early: bool,
     /// Time between two arrivals.
     pause_ns: Range<u64>,
@@ -42,7 +42,7 @@ impl Plan {
         let amount = |rng: &mut StdRng| Amount { jobs: rng.random_range(1..40), bytes: rng.random_range(50..2000) };
         let most = Amount { jobs: usize::MAX, bytes: usize::MAX };
         let limit = |rng: &mut StdRng| if rng.random_range(0..3) == 0 { amount(rng) } else { most };
-        let limits = Limits { total: limit(rng), tenant: limit(rng), connection: limit(rng) };
+        let limits = LedgerLimits { total: limit(rng), tenant: limit(rng), connection: limit(rng) };
         let part = [5_000, 50_000, 150_000][rng.random_range(0..3)];
         let workers = rng.random_range(1..=8);
         let parts = rng.random_range(2..30);
@@ -80,7 +80,7 @@ impl Plan {
             clients: 1,
             connections: 1,
             refuses_early: true,
-            limits: Limits { total: most, tenant: most, connection: most },
+            limits: LedgerLimits { total: most, tenant: most, connection: most },
             pause_ns: 0..1,
             parts: parts..parts + 1,
             part_ns: 50_000..50_001,
@@ -141,7 +141,7 @@ enum Event {
     Share(usize),
     /// It has finished its part; the job determines what remains.
     Leave(usize),
-    GiveBack(usize, Outcome),
+    GiveBack(usize, SliceOutcome),
     Stop,
 }
 
@@ -159,7 +159,7 @@ enum Quiet {
 }
 
 struct Job {
-    ticket: Option<Ticket>,
+    ticket: Option<JobTicket>,
     tenant: u64,
     client: u64,
     bytes: usize,
@@ -185,7 +185,7 @@ struct Job {
     takes_after_stop: u32,
     /// The maximum: one, plus one for each worker that returned `More` before and returns later.
     takes_after_stop_max: u32,
-    end: Option<End>,
+    end: Option<EntryEnd>,
 }
 
 /// Service in nanoseconds by tenant, client and connection, each identified together with its parents.
@@ -399,8 +399,8 @@ impl World {
 
     /// The result that the limits require, computed from the live jobs.
     fn expected_answer(&self, admission: &Admission) -> Result<(), Rejection> {
-        use crate::ledger::{Measure, Scope};
-        if self.scheduler.phase() != Phase::Open {
+        use crate::ledger::{LimitScope, Measure};
+        if self.scheduler.phase() != SchedulerPhase::Open {
             return Err(Rejection::ShuttingDown);
         }
         let entries = || self.scheduler.entries.iter().map(|(_, entry)| entry.receipt);
@@ -410,16 +410,16 @@ impl World {
         };
         let limits = &self.plan.limits;
         let accounts = [
-            (Scope::Connection, held(&|receipt| receipt.connection == admission.connection), limits.connection),
-            (Scope::Tenant, held(&|receipt| receipt.tenant == admission.tenant), limits.tenant),
-            (Scope::Total, held(&|_| true), limits.total),
+            (LimitScope::Connection, held(&|receipt| receipt.connection == admission.connection), limits.connection),
+            (LimitScope::Tenant, held(&|receipt| receipt.tenant == admission.tenant), limits.tenant),
+            (LimitScope::Total, held(&|_| true), limits.total),
         ];
         for (scope, held, max) in accounts {
             if held.jobs == max.jobs {
-                return Err(Rejection::Overloaded(Bound { scope, measure: Measure::Jobs }));
+                return Err(Rejection::Overloaded(ReachedLimit { scope, measure: Measure::Jobs }));
             }
             if held.bytes + admission.bytes > max.bytes {
-                return Err(Rejection::Overloaded(Bound { scope, measure: Measure::Bytes }));
+                return Err(Rejection::Overloaded(ReachedLimit { scope, measure: Measure::Bytes }));
             }
         }
         Ok(())
@@ -427,7 +427,7 @@ impl World {
 
     fn cancel(&mut self, index: usize) {
         let job = &self.jobs[index];
-        job.cancellation.cancel(Reason::Cancelled);
+        job.cancellation.cancel(CancelReason::Cancelled);
         let now = self.instant();
         self.scheduler.hurry(job.ticket.expect("admitted"), now);
     }
@@ -506,15 +506,15 @@ impl World {
             self.outcome(work.job, work.has_part)
         } else {
             // Once the job has returned `Done`, no other result matters.
-            [Outcome::Left, Outcome::More, Outcome::Panicked][self.rng.random_range(0..3)]
+            [SliceOutcome::Left, SliceOutcome::More, SliceOutcome::Panicked][self.rng.random_range(0..3)]
         };
         let latency = self.rng.random_range(self.plan.latency_ns.clone());
         self.schedule(latency, Event::GiveBack(worker, outcome));
     }
 
-    fn give_back(&mut self, worker: usize, outcome: Outcome) {
+    fn give_back(&mut self, worker: usize, outcome: SliceOutcome) {
         let work = self.workers[worker].take().expect("works");
-        if outcome == Outcome::More && self.must_stop(&self.jobs[work.job]) {
+        if outcome == SliceOutcome::More && self.must_stop(&self.jobs[work.job]) {
             self.jobs[work.job].takes_after_stop_max += 1;
         }
         let cost_ns = self.now_ns - work.taken_ns;
@@ -530,47 +530,47 @@ impl World {
     }
 
     /// The outcome that the job's own logic returns at the end of a slice.
-    fn outcome(&mut self, job: usize, has_part: bool) -> Outcome {
+    fn outcome(&mut self, job: usize, has_part: bool) -> SliceOutcome {
         let panics = self.chance(self.plan.panics);
         let is_put_aside = has_part && self.chance(self.plan.put_aside);
         let must_stop = self.must_stop(&self.jobs[job]);
         let job = &mut self.jobs[job];
         job.has_panicked |= panics;
         if panics && job.leaks_on_panic {
-            return Outcome::Panicked;
+            return SliceOutcome::Panicked;
         }
         job.inside -= 1;
         if panics {
-            return Outcome::Panicked;
+            return SliceOutcome::Panicked;
         }
         job.parts = if must_stop { 0 } else { job.parts + u32::from(is_put_aside) };
         if job.parts > 0 {
-            Outcome::More
+            SliceOutcome::More
         } else if job.inside > 0 {
-            Outcome::Left
+            SliceOutcome::Left
         } else {
             job.said_done = true;
-            Outcome::Done
+            SliceOutcome::Done
         }
     }
 
-    fn end(&mut self, ending: Ending<usize>) {
-        let Ending { item, end, receipt } = ending;
+    fn end(&mut self, ending: EndedEntry<usize>) {
+        let EndedEntry { item, end, receipt } = ending;
         self.scheduler.release(receipt);
         assert!(self.workers.iter().flatten().all(|work| work.job != item), "no worker is inside");
         let job = &mut self.jobs[item];
         assert_eq!(job.end.replace(end), None, "a job ends once");
-        let is_stopped = self.scheduler.phase() == Phase::Stopped;
+        let is_stopped = self.scheduler.phase() == SchedulerPhase::Stopped;
         let expected = match (job.said_done, job.has_panicked) {
-            (true, _) => End::Done,
-            (false, true) => End::Panicked,
-            (false, false) => End::ShutDown,
+            (true, _) => EntryEnd::Done,
+            (false, true) => EntryEnd::Panicked,
+            (false, false) => EntryEnd::ShutDown,
         };
-        assert!(end == expected || is_stopped && end == End::ShutDown, "{end:?}, not {expected:?}");
+        assert!(end == expected || is_stopped && end == EntryEnd::ShutDown, "{end:?}, not {expected:?}");
         match end {
-            End::Done => self.seen.done += 1,
-            End::Panicked => self.seen.panicked += 1,
-            End::ShutDown => self.seen.shut_down += 1,
+            EntryEnd::Done => self.seen.done += 1,
+            EntryEnd::Panicked => self.seen.panicked += 1,
+            EntryEnd::ShutDown => self.seen.shut_down += 1,
         }
     }
 }

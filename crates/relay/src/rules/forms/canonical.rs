@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use leafseal_document::Progress;
+use leafseal_document::WalkProgress;
 use leafseal_document::form::{
-    Field, FieldNames, FieldReader, FormError, FormLimits, MediaType, Part, PartHead, PartReader, Syntax, Wanted,
+    FieldNames, FieldReader, FormError, FormField, FormLimits, MediaType, MultipartPart, PartHead, PartReader, Syntax,
+    WantedFields,
 };
 
 use super::{FormFault, Output, Step, progress};
@@ -91,7 +92,7 @@ pub(crate) struct Canonical {
 pub(crate) struct CanonicalFields {
     body: Buffer,
     reader: Option<FieldReader>,
-    fields: Vec<Field>,
+    fields: Vec<FormField>,
     checks: Checks,
     syntax: Syntax,
     out: Output,
@@ -111,7 +112,8 @@ impl CanonicalFields {
         checks: Checks,
         syntax: Syntax,
     ) -> Self {
-        let (reader, out) = (Some(FieldReader::new(names, limits, Wanted::All)), Output::with_capacity(body.len()));
+        let (reader, out) =
+            (Some(FieldReader::new(names, limits, WantedFields::All)), Output::with_capacity(body.len()));
         let (fields, selected, search) = (Vec::new(), Vec::new(), ValueSearch::new(&checks));
         CanonicalFields {
             body,
@@ -138,15 +140,15 @@ impl CanonicalFields {
         })
     }
 
-    fn advance(&mut self) -> Result<Progress, FormFault> {
+    fn advance(&mut self) -> Result<WalkProgress, FormFault> {
         if let Some(reader) = &mut self.reader {
-            if reader.read(self.body.as_ref())? == Progress::Done {
+            if reader.read(self.body.as_ref())? == WalkProgress::Done {
                 self.fields = self.reader.take().map(FieldReader::into_fields).unwrap_or_default();
             }
-            return Ok(Progress::More);
+            return Ok(WalkProgress::More);
         }
         while self.out.left > 0 {
-            let Some(field) = self.fields.get(self.next).cloned() else { return Ok(Progress::Done) };
+            let Some(field) = self.fields.get(self.next).cloned() else { return Ok(WalkProgress::Done) };
             let value = &self.body.as_ref()[field.value.clone().unwrap_or_default()];
             if self.is_searching
                 && let Some(search) = &mut self.search
@@ -163,11 +165,11 @@ impl CanonicalFields {
             }
             self.next += usize::from(!self.is_in_value);
         }
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 
     /// Writes a field up to its value.
-    fn begin(&mut self, field: &Field) -> Result<(), FormFault> {
+    fn begin(&mut self, field: &FormField) -> Result<(), FormFault> {
         let body = self.body.as_ref();
         let name = &body[field.name.clone()];
         if self.next > 0 {
@@ -203,7 +205,7 @@ pub(crate) struct CanonicalParts {
     body: Buffer,
     boundary: String,
     reader: Option<PartReader>,
-    parts: Vec<(Part, PartHead)>,
+    parts: Vec<(MultipartPart, PartHead)>,
     checks: Checks,
     out: Output,
     next: usize,
@@ -224,7 +226,7 @@ impl CanonicalParts {
         limits: FormLimits,
         checks: Checks,
     ) -> Result<Self, FormError> {
-        let reader = Some(PartReader::new(&boundary, names, limits, Wanted::All)?);
+        let reader = Some(PartReader::new(&boundary, names, limits, WantedFields::All)?);
         let (parts, out, search) = (Vec::new(), Output::with_capacity(body.len()), ValueSearch::new(&checks));
         Ok(CanonicalParts {
             body,
@@ -250,18 +252,18 @@ impl CanonicalParts {
         })
     }
 
-    fn advance(&mut self) -> Result<Progress, FormFault> {
+    fn advance(&mut self) -> Result<WalkProgress, FormFault> {
         if let Some(reader) = &mut self.reader {
-            if reader.read(self.body.as_ref())? == Progress::Done {
+            if reader.read(self.body.as_ref())? == WalkProgress::Done {
                 self.parts = self.reader.take().map(PartReader::into_parts_with_heads).unwrap_or_default();
             }
-            return Ok(Progress::More);
+            return Ok(WalkProgress::More);
         }
         let body = self.body.as_ref();
         while self.out.left > 0 {
             let Some((part, head)) = self.parts.get(self.next) else {
                 self.out.bytes.extend_from_slice(format!("--{}--\r\n", self.boundary).as_bytes());
-                return Ok(Progress::Done);
+                return Ok(WalkProgress::Done);
             };
             let content = &body[part.content.clone()];
             if !self.is_in_content {
@@ -286,7 +288,7 @@ impl CanonicalParts {
                 (self.is_in_content, self.next) = (false, self.next + 1);
             }
         }
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 }
 

@@ -10,9 +10,9 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use leafseal_document::form::{
-    FieldNames, FieldReader, FormError, FormLimits, PartReader, Syntax, Wanted, find_fields,
+    FieldNames, FieldReader, FormError, FormLimits, PartReader, Syntax, WantedFields, find_fields,
 };
-use leafseal_document::{Limits as DocumentLimits, OtherCase, Progress, Selection};
+use leafseal_document::{CaseFold, DocumentLimits, Selection, WalkProgress};
 
 use super::other_readings::Search;
 use super::redact::Redaction;
@@ -41,7 +41,7 @@ pub fn check_steps(bytes: &[u8]) {
     let (Some(names), Some(body)) = (lines.next(), lines.next()) else { return };
     let names = String::from_utf8_lossy(names).into_owned();
     let names = FieldNames::new(names.split(',').filter(|name| !name.is_empty()));
-    let guarded = Arc::new(names.clone().guarded(OtherCase::Refuse, &names));
+    let guarded = Arc::new(names.clone().guarded(CaseFold::Refuse, &names));
     match first.wrapping_sub(b'A') % 9 {
         0 => check_fields(body, &Arc::new(names), &guarded),
         1 => check_parts(body, &Arc::new(names), &guarded),
@@ -91,7 +91,7 @@ fn check_calls(calls: usize, size: usize, readings: u64, what: &str) {
 fn check_reader(
     size: usize,
     per_byte: u64,
-    mut read: impl FnMut() -> (Result<Progress, FormError>, u64),
+    mut read: impl FnMut() -> (Result<WalkProgress, FormError>, u64),
 ) -> Result<(), FormError> {
     let mut before = 0;
     loop {
@@ -102,17 +102,20 @@ fn check_reader(
         assert!(steps <= per_byte * (size as u64 + 128), "{steps} steps for {size} bytes");
         before = steps;
         match progress {
-            Ok(Progress::More) => {}
-            Ok(Progress::Done) => return Ok(()),
+            Ok(WalkProgress::More) => {}
+            Ok(WalkProgress::Done) => return Ok(()),
             Err(error) => return Err(error),
         }
     }
 }
 
 fn check_fields(body: &[u8], names: &Arc<FieldNames>, guarded: &Arc<FieldNames>) {
-    for (names, wanted) in
-        [(names, Wanted::Selected), (guarded, Wanted::Selected), (guarded, Wanted::All), (guarded, Wanted::Any)]
-    {
+    for (names, wanted) in [
+        (names, WantedFields::Selected),
+        (guarded, WantedFields::Selected),
+        (guarded, WantedFields::All),
+        (guarded, WantedFields::Any),
+    ] {
         let mut reader = FieldReader::new(Arc::clone(names), limits(), wanted);
         // Whether the form is refused makes no difference.
         let _ = check_reader(body.len(), FieldReader::STEPS_PER_BYTE, || (reader.read(body), reader.steps()));
@@ -162,7 +165,9 @@ fn check_canonical_fields(body: &[u8], written: &[u8], names: &Arc<FieldNames>, 
 
 fn check_parts(body: &[u8], names: &Arc<FieldNames>, guarded: &Arc<FieldNames>) {
     let readings = PartReader::STEPS_PER_BYTE;
-    for (names, wanted) in [(names, Wanted::Selected), (guarded, Wanted::Selected), (guarded, Wanted::All)] {
+    for (names, wanted) in
+        [(names, WantedFields::Selected), (guarded, WantedFields::Selected), (guarded, WantedFields::All)]
+    {
         let mut reader = PartReader::new("B", Arc::clone(names), limits(), wanted).expect("a boundary");
         let _ = check_reader(body.len(), readings, || (reader.read(body), reader.steps()));
     }

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use leafseal_document::{DocumentError, Limits as DocumentLimits, Match, Progress, Purpose, Selection, Walk};
+use leafseal_document::{DocumentError, DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress};
 
 use super::{Job, Kind};
 use crate::body::buffer::{BudgetShare, Buffer};
@@ -24,7 +24,7 @@ const WALK_FACTOR: u64 = 16;
 /// A search for values that no rule selects, in steps.
 pub(crate) struct MemberSearch {
     body: Buffer,
-    walk: Walk,
+    walk: DocumentWalk,
     batch: Vec<Match>,
     /// Where the values begin that were found, and whether a rule selects them.
     places: Vec<(usize, bool)>,
@@ -110,15 +110,15 @@ impl MemberSearch {
             return ControlFlow::Break(Err(MemberFault::NoRoom(refusal)));
         }
         match progress {
-            Ok(Progress::More) => ControlFlow::Continue(self),
-            Ok(Progress::Done) => ControlFlow::Break(Ok(self)),
+            Ok(WalkProgress::More) => ControlFlow::Continue(self),
+            Ok(WalkProgress::Done) => ControlFlow::Break(Ok(self)),
             Err(error) => ControlFlow::Break(Err(MemberFault::Document(error))),
         }
     }
 }
 
-fn walk(body: &Buffer, selection: &Selection, is_lines: bool) -> Result<Walk, MemberFault> {
-    let walk = Walk::new(body.len(), selection, Purpose::Encrypt, &DocumentLimits::default());
+fn walk(body: &Buffer, selection: &Selection, is_lines: bool) -> Result<DocumentWalk, MemberFault> {
+    let walk = DocumentWalk::new(body.len(), selection, Purpose::Encrypt, &DocumentLimits::default());
     let walk = walk.map_err(MemberFault::Document)?;
     Ok(if is_lines { walk.lines() } else { walk })
 }

@@ -5,8 +5,8 @@
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use leafseal_document::form::{FormErrorKind, PartReader, Wanted};
-use leafseal_document::{Limits as DocumentLimits, Match, Progress, Purpose, Selection, Walk};
+use leafseal_document::form::{FormErrorKind, PartReader, WantedFields};
+use leafseal_document::{DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress};
 use leafseal_errors::ErrorCode;
 
 use super::other_readings::Search;
@@ -94,14 +94,14 @@ impl Job<'_> {
     async fn method_in_parts(&self, body: Buffer, boundary: &str) -> (Buffer, Found) {
         let cost = forms::cost(body.len(), true);
         let limits = self.transforms.form.clone();
-        let Ok(reader) = PartReader::new(boundary, overrides::method_fields(), limits, Wanted::Selected) else {
+        let Ok(reader) = PartReader::new(boundary, overrides::method_fields(), limits, WantedFields::Selected) else {
             return (body, Found::Malformed);
         };
         let step = |(body, mut reader): (Buffer, PartReader)| {
             let found = match reader.read(body.as_ref()) {
-                Ok(Progress::More) => return ControlFlow::Continue((body, reader)),
-                Ok(Progress::Done) if reader.into_parts().is_empty() => Found::Nothing,
-                Ok(Progress::Done) => Found::Method,
+                Ok(WalkProgress::More) => return ControlFlow::Continue((body, reader)),
+                Ok(WalkProgress::Done) if reader.into_parts().is_empty() => Found::Nothing,
+                Ok(WalkProgress::Done) => Found::Method,
                 Err(error) if error.kind == FormErrorKind::AmbiguousName => Found::Method,
                 Err(_) => Found::Malformed,
             };
@@ -117,7 +117,7 @@ struct MemberSearch<B> {
     is_lines: bool,
     /// How far it is known that no name is the member's.
     at: usize,
-    walk: Option<Walk>,
+    walk: Option<DocumentWalk>,
     matches: Vec<Match>,
 }
 
@@ -149,7 +149,7 @@ impl<B: AsRef<[u8]>> MemberSearch<B> {
                     false => ControlFlow::Continue(self),
                 };
             }
-            let walk = Walk::new(document.len(), &MEMBER, Purpose::Encrypt, &DocumentLimits::default());
+            let walk = DocumentWalk::new(document.len(), &MEMBER, Purpose::Encrypt, &DocumentLimits::default());
             let Ok(walk) = walk else { return ControlFlow::Break((self.body, Found::Malformed)) };
             self.walk = Some(if self.is_lines { walk.lines() } else { walk });
             return ControlFlow::Continue(self);
@@ -157,8 +157,8 @@ impl<B: AsRef<[u8]>> MemberSearch<B> {
         let progress = walk.next_batch(document, &mut self.matches, 1, Self::STEP_SIZE);
         let found = match progress {
             _ if !self.matches.is_empty() => Found::Method,
-            Ok(Progress::More) => return ControlFlow::Continue(self),
-            Ok(Progress::Done) => Found::Nothing,
+            Ok(WalkProgress::More) => return ControlFlow::Continue(self),
+            Ok(WalkProgress::Done) => Found::Nothing,
             Err(_) => Found::Malformed,
         };
         ControlFlow::Break((self.body, found))

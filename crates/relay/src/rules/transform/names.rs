@@ -2,7 +2,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use leafseal_document::{CanonicalNames, Limits as DocumentLimits, Match, NameWalk, Progress, Selection};
+use leafseal_document::{CanonicalNames, DocumentLimits, Match, NameWalk, Selection, WalkProgress};
 
 use super::splice::{Splice, Tokens};
 use super::{Job, Kind};
@@ -103,7 +103,7 @@ impl NameSearch {
             }
             left = left.saturating_sub(document.len());
             // The rules refuse a document that is not well-formed.
-            if !matches!(progress, Ok(Progress::More)) {
+            if !matches!(progress, Ok(WalkProgress::More)) {
                 self.document = None;
             }
         }

@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use leafseal_document::form::{FieldNames, FieldReader, FormLimits, PartReader, Wanted};
-use leafseal_document::{Progress, is_number};
+use leafseal_document::form::{FieldNames, FieldReader, FormLimits, PartReader, WantedFields};
+use leafseal_document::{WalkProgress, is_number};
 
 use super::{Job, Kind};
 use crate::body::buffer::Buffer;
@@ -74,11 +74,11 @@ impl Job<'_> {
     ) -> Result<Buffer, Refusal> {
         let refusal = || Refusal::mismatch(self.direction, what);
         let cost = forms::cost(body.len(), true);
-        let reader = PartReader::new(boundary, Arc::clone(names), self.transforms.form.clone(), Wanted::Selected);
+        let reader = PartReader::new(boundary, Arc::clone(names), self.transforms.form.clone(), WantedFields::Selected);
         let reader = reader.map_err(|_| refusal())?;
         let step = |(body, mut reader): (Buffer, PartReader)| match reader.read(body.as_ref()) {
-            Ok(Progress::More) => ControlFlow::Continue((body, reader)),
-            Ok(Progress::Done) => ControlFlow::Break((body, !reader.into_parts().is_empty())),
+            Ok(WalkProgress::More) => ControlFlow::Continue((body, reader)),
+            Ok(WalkProgress::Done) => ControlFlow::Break((body, !reader.into_parts().is_empty())),
             // One that is malformed has been refused where a rule reads forms.
             Err(_) => ControlFlow::Break((body, true)),
         };
@@ -97,13 +97,13 @@ pub(crate) struct Search<B> {
 
 impl<B: AsRef<[u8]>> Search<B> {
     pub(crate) fn new(text: B, names: Arc<FieldNames>, limits: FormLimits) -> Self {
-        Search { text, reader: FieldReader::new(names, limits, Wanted::Any) }
+        Search { text, reader: FieldReader::new(names, limits, WantedFields::Any) }
     }
 
     /// Breaks with the text, and whether some reader finds one of the fields in it.
     pub(crate) fn step(mut self) -> ControlFlow<(B, bool), Self> {
         match self.reader.read(self.text.as_ref()) {
-            Ok(Progress::More) => ControlFlow::Continue(self),
+            Ok(WalkProgress::More) => ControlFlow::Continue(self),
             _ => ControlFlow::Break((self.text, self.reader.has_found())),
         }
     }

@@ -3,8 +3,7 @@
 use std::ops::{ControlFlow, Range};
 
 use leafseal_document::{
-    Limits as DocumentLimits, LineFinder, Match, NextLine, PatchShape, PatchWalk, Progress, Purpose, ShapeWalk,
-    escape_into,
+    DocumentLimits, LineFinder, Match, NextLine, PatchShape, PatchWalk, Purpose, ShapeWalk, WalkProgress, escape_into,
 };
 
 use super::splice::{Elements, List, Splice, Tokens, WalkFault};
@@ -135,8 +134,8 @@ impl Search {
             return ControlFlow::Break(Err(WalkFault::NoRoom(refusal)));
         }
         match progress {
-            Progress::More => ControlFlow::Continue(self),
-            Progress::Done => ControlFlow::Break(Ok(self)),
+            WalkProgress::More => ControlFlow::Continue(self),
+            WalkProgress::Done => ControlFlow::Break(Ok(self)),
         }
     }
 

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use leafseal_document::{
-    DocumentError, DocumentErrorKind, Limits as DocumentLimits, Match, Progress, Purpose, Selection, Walk, escape_into,
+    DocumentError, DocumentErrorKind, DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress,
+    escape_into,
 };
 
 use crate::body::buffer::Buffer;
@@ -27,7 +28,7 @@ impl From<Refusal> for RedactFault {
 /// Replaces the selected values of a document, in steps.
 pub(super) struct Redaction {
     document: Buffer,
-    walk: Walk,
+    walk: DocumentWalk,
     /// The replacement as a JSON string.
     token: Vec<u8>,
     out: Buffer,
@@ -54,7 +55,7 @@ impl Redaction {
     ) -> Result<Self, RedactFault> {
         let mut token = Vec::new();
         escape_into(replacement, &mut token);
-        let walk = Walk::new(document.len(), selection, Purpose::Encrypt, &DocumentLimits::default());
+        let walk = DocumentWalk::new(document.len(), selection, Purpose::Encrypt, &DocumentLimits::default());
         let walk = walk.map_err(RedactFault::Document)?.strict(is_strict);
         let walk = if is_lines { walk.lines() } else { walk };
         let out = Buffer::with_capacity(document.len(), document.share())?;
@@ -64,13 +65,13 @@ impl Redaction {
     /// Breaks with the document and the number of replaced values.
     pub(super) fn step(mut self) -> ControlFlow<Result<(Buffer, u64), RedactFault>, Self> {
         match self.advance() {
-            Ok(Progress::More) => ControlFlow::Continue(self),
-            Ok(Progress::Done) => ControlFlow::Break(Ok((self.out, self.count))),
+            Ok(WalkProgress::More) => ControlFlow::Continue(self),
+            Ok(WalkProgress::Done) => ControlFlow::Break(Ok((self.out, self.count))),
             Err(fault) => ControlFlow::Break(Err(fault)),
         }
     }
 
-    fn advance(&mut self) -> Result<Progress, RedactFault> {
+    fn advance(&mut self) -> Result<WalkProgress, RedactFault> {
         let bytes = self.document.as_ref();
         let walked = self.walk.next_batch(bytes, &mut self.matches, Self::MATCHES_MAX, Self::STEP_SIZE);
         let progress = walked.map_err(|error| match error.kind {
@@ -86,7 +87,7 @@ impl Redaction {
             self.count += 1;
         }
         // Later matches begin behind the position.
-        let end = if progress == Progress::Done { bytes.len() } else { self.walk.position().max(self.copied) };
+        let end = if progress == WalkProgress::Done { bytes.len() } else { self.walk.position().max(self.copied) };
         self.out.extend(&bytes[self.copied..end])?;
         self.copied = end;
         Ok(progress)

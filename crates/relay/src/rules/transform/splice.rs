@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use leafseal_document::{DocumentError, Limits as DocumentLimits, Match, Progress, Purpose, Selection, Walk};
+use leafseal_document::{DocumentError, DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress};
 
 use crate::body::buffer::{BudgetShare, Buffer};
 use crate::refusal::Refusal;
@@ -67,13 +67,13 @@ impl Splice {
     /// Runs one step; breaks with the new document.
     pub(crate) fn step(mut self) -> ControlFlow<Result<Buffer, Refusal>, Self> {
         match self.advance() {
-            Ok(Progress::More) => ControlFlow::Continue(self),
-            Ok(Progress::Done) => ControlFlow::Break(Ok(self.out)),
+            Ok(WalkProgress::More) => ControlFlow::Continue(self),
+            Ok(WalkProgress::Done) => ControlFlow::Break(Ok(self.out)),
             Err(refusal) => ControlFlow::Break(Err(refusal)),
         }
     }
 
-    fn advance(&mut self) -> Result<Progress, Refusal> {
+    fn advance(&mut self) -> Result<WalkProgress, Refusal> {
         let document = self.body.as_ref();
         let mut left = STEP_SIZE;
         while left > 0 {
@@ -86,7 +86,7 @@ impl Splice {
                 self.copied = end;
                 continue;
             }
-            let Some((place, token)) = place else { return Ok(Progress::Done) };
+            let Some((place, token)) = place else { return Ok(WalkProgress::Done) };
             let end = token.len().min(self.written + left);
             self.out.extend(&token[self.written..end])?;
             // Each place takes time too.
@@ -97,7 +97,7 @@ impl Splice {
                 self.next += 1;
             }
         }
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 }
 
@@ -128,18 +128,18 @@ impl List {
     /// Runs one step; breaks with the document, its matches and the list.
     pub(crate) fn step(mut self) -> ControlFlow<Result<Listed, Refusal>, Self> {
         match self.advance() {
-            Ok(Progress::More) => ControlFlow::Continue(self),
-            Ok(Progress::Done) => ControlFlow::Break(Ok((self.body, self.matches, self.out))),
+            Ok(WalkProgress::More) => ControlFlow::Continue(self),
+            Ok(WalkProgress::Done) => ControlFlow::Break(Ok((self.body, self.matches, self.out))),
             Err(refusal) => ControlFlow::Break(Err(refusal)),
         }
     }
 
-    fn advance(&mut self) -> Result<Progress, Refusal> {
+    fn advance(&mut self) -> Result<WalkProgress, Refusal> {
         let mut left = STEP_SIZE;
         while left > 0 {
             let Some(place) = self.matches.get(self.next) else {
                 self.out.extend(if self.next == 0 { b"[]" } else { b"]" })?;
-                return Ok(Progress::Done);
+                return Ok(WalkProgress::Done);
             };
             if self.written == 0 {
                 self.out.extend(if self.next == 0 { b"[" } else { b"," })?;
@@ -153,7 +153,7 @@ impl List {
                 (self.next, self.written) = (self.next + 1, 0);
             }
         }
-        Ok(Progress::More)
+        Ok(WalkProgress::More)
     }
 }
 
@@ -166,7 +166,7 @@ pub(crate) enum WalkFault {
 /// Finds the scalars of a list, in steps.
 pub(crate) struct Elements {
     list: Buffer,
-    walk: Walk,
+    walk: DocumentWalk,
     found: Vec<Match>,
     /// Covers those that were found.
     share: BudgetShare,
@@ -180,7 +180,7 @@ impl Elements {
     /// If the list is too large, or there is no memory.
     pub(crate) fn new(list: Buffer) -> Result<Self, WalkFault> {
         let limits = DocumentLimits::default();
-        let walk = Walk::new(list.len(), &Selection::everything(), Purpose::Encrypt, &limits);
+        let walk = DocumentWalk::new(list.len(), &Selection::everything(), Purpose::Encrypt, &limits);
         let walk = walk.map_err(WalkFault::Document)?;
         let share = list.share().another(0).map_err(WalkFault::NoRoom)?;
         Ok(Elements { list, walk, found: Vec::new(), share })
@@ -197,8 +197,8 @@ impl Elements {
             return ControlFlow::Break(Err(WalkFault::NoRoom(refusal)));
         }
         match progress {
-            Progress::More => ControlFlow::Continue(self),
-            Progress::Done => ControlFlow::Break(Ok((self.list, self.found, self.share))),
+            WalkProgress::More => ControlFlow::Continue(self),
+            WalkProgress::Done => ControlFlow::Break(Ok((self.list, self.found, self.share))),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::task::Poll;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use leafseal_client::{ClientSettings, ClientTls};
-use leafseal_document::{Limits as DocumentLimits, Selection};
+use leafseal_document::{DocumentLimits, Selection};
 use leafseal_errors::ErrorCode;
 
 use super::headers::lookalike_header;

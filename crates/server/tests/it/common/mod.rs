@@ -18,7 +18,9 @@ use leafseal_client::{
     CallObserver, CallOutcome, Client, ClientError, ClientSettings, ClientTls, ErrorKind as ClientErrorKind, Method,
 };
 use leafseal_engine::pool::Cancellation;
-use leafseal_net::tls::{Authority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains};
+use leafseal_net::tls::{
+    CertificateAuthority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
+};
 use leafseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
     connection_error,
@@ -32,13 +34,13 @@ use leafseal_service::{
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Pki {
-    pub authority: Authority,
+    pub authority: CertificateAuthority,
     pub authority_pem: Vec<u8>,
 }
 
 impl Pki {
     pub(crate) fn new() -> Pki {
-        let authority = Authority::create("test authority", validity()).unwrap();
+        let authority = CertificateAuthority::create("test authority", validity()).unwrap();
         let authority_pem = authority.certificate_pem().unwrap();
         Pki { authority, authority_pem }
     }

@@ -90,7 +90,7 @@ struct StepClock {
     tick: Arc<AtomicU64>,
 }
 
-impl Clock for StepClock {
+impl PoolClock for StepClock {
     fn now(&self) -> Instant {
         let tick = self.tick.load(Ordering::Relaxed);
         self.began + Duration::from_nanos(self.time.fetch_add(tick, Ordering::Relaxed))

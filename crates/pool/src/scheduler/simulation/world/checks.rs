@@ -4,14 +4,14 @@ use super::*;
 
 impl World {
     /// Checks which job a worker may take: none with precedence is skipped.
-    pub(super) fn check_taken(&mut self, index: usize, is_first: bool, lane: Lane) {
+    pub(super) fn check_taken(&mut self, index: usize, is_first: bool, lane: ConnectionLane) {
         let taken = &self.jobs[index];
         assert_eq!(taken.end, None, "nobody comes back");
         let (tenant, client, connection) = (taken.tenant, taken.client, taken.connection);
         self.check_passed(index, is_first, lane);
         self.check_ending(index, lane);
         if self.must_stop(&self.jobs[index]) {
-            self.seen.ended_first += u64::from(lane == Lane::Ending);
+            self.seen.ended_first += u64::from(lane == ConnectionLane::Ending);
             let taken = &mut self.jobs[index];
             taken.takes_after_stop += 1;
             assert!(taken.takes_after_stop <= taken.takes_after_stop_max, "the take that ends it is the last");
@@ -25,13 +25,13 @@ impl World {
         }
     }
 
-    fn check_passed(&mut self, index: usize, is_first: bool, lane: Lane) {
+    fn check_passed(&mut self, index: usize, is_first: bool, lane: ConnectionLane) {
         let taken = &self.jobs[index];
         for (_, entry) in &self.scheduler.entries {
-            let Turn::Queued(Queue::Fair(passed_lane)) = entry.turn else { continue };
+            let ExclusiveTurn::Queued(EntryQueues::Fair(passed_lane)) = entry.turn else { continue };
             let passed = &self.jobs[entry.item];
             let is_same_client = (passed.tenant, passed.client) == (taken.tenant, taken.client);
-            let is_ending = Lane::Ending == lane || Lane::Ending == passed_lane;
+            let is_ending = ConnectionLane::Ending == lane || ConnectionLane::Ending == passed_lane;
             if is_same_client && passed.connection == taken.connection && is_ending {
                 // Those of a connection that must stop run first in their own order, and take turns with the others.
                 continue;
@@ -44,7 +44,7 @@ impl World {
             };
             let was_earlier = is_first && index < entry.item && (taken.quiet >= passed.quiet || taken.ties(passed));
             // A stopped one takes the turn of others of its connection.
-            let was_earlier = was_earlier || (lane == Lane::Ending && taken.ties(passed));
+            let was_earlier = was_earlier || (lane == ConnectionLane::Ending && taken.ties(passed));
             assert!(may_pass || was_earlier, "{} waits for more than the slices in hand: {index}", entry.item);
         }
         if taken.quiet == Quiet::Tenant && self.scheduler.running_slices() == self.plan.workers {
@@ -53,14 +53,14 @@ impl World {
     }
 
     /// Checks that jobs that must stop end within the fair share of their connection, client and tenant.
-    fn check_ending(&mut self, index: usize, lane: Lane) {
+    fn check_ending(&mut self, index: usize, lane: ConnectionLane) {
         let (path, workers) = (self.jobs[index].path(), self.plan.workers);
         // Each worker may have taken a slice for one flow and for the other that was not expected to be long.
         let lead_max_ns = (2 * workers as u64 + 1) * self.longest_ns();
         self.jobs[index].ending = None;
         for (_, entry) in &self.scheduler.entries {
             let job = &mut self.jobs[entry.item];
-            if entry.turn != Turn::Queued(Queue::Fair(Lane::Ending)) || entry.item == index {
+            if entry.turn != ExclusiveTurn::Queued(EntryQueues::Fair(ConnectionLane::Ending)) || entry.item == index {
                 continue;
             }
             let waiting = job
@@ -69,7 +69,7 @@ impl World {
             let passed = [job.tenant, job.client, job.connection];
             match (0..3).find(|&level| path[level] != passed[level]) {
                 // A live job has its turn at most once per slice that ends a job.
-                None if lane == Lane::Ending => waiting.live_slices_max += 1,
+                None if lane == ConnectionLane::Ending => waiting.live_slices_max += 1,
                 None => {
                     let left = waiting.live_slices_max.checked_sub(1);
                     waiting.live_slices_max =
@@ -98,9 +98,10 @@ impl World {
         assert_eq!((scheduler.jobs(), scheduler.bytes()), (jobs, bytes));
         let working = self.workers.iter().flatten().count();
         assert_eq!(scheduler.running_slices(), working);
-        let queued = scheduler.entries.iter().filter(|(_, entry)| matches!(entry.turn, Turn::Queued(_))).count();
+        let queued =
+            scheduler.entries.iter().filter(|(_, entry)| matches!(entry.turn, ExclusiveTurn::Queued(_))).count();
         assert_eq!(scheduler.waiting(), queued);
-        let is_open = scheduler.phase() != Phase::Stopped;
+        let is_open = scheduler.phase() != SchedulerPhase::Stopped;
         assert!(!is_open || working == self.workers.len() || queued == 0, "no worker is idle while something waits");
         self.check_memory();
     }

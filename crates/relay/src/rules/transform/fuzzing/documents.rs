@@ -1,6 +1,6 @@
 //! Bounds on the work that JSON documents cause: patches, texts inside of strings, and names.
 
-use leafseal_document::{Match, OtherCase, PatchWalk, Purpose, Walker};
+use leafseal_document::{CaseFold, Match, PatchWalk, Purpose, Walker};
 
 use super::*;
 use crate::json_text::{MemberNames, TextSearch, Verdict};
@@ -14,7 +14,7 @@ use crate::rules::transform::splice::{Elements, List, Splice, Tokens};
 const SELECTORS: [&str; 4] = ["$.card.number", "$..a", "$.*['a','b']", "$"];
 
 fn selection(selector: &str) -> Selection {
-    let mut builder = Selection::builder(&DocumentLimits::default()).other_case(OtherCase::Refuse).unambiguous(true);
+    let mut builder = Selection::builder(&DocumentLimits::default()).other_case(CaseFold::Refuse).unambiguous(true);
     builder.add(selector).expect("a selector");
     builder.finish()
 }
@@ -67,7 +67,7 @@ pub(super) fn check_texts(body: &[u8], names: &FieldNames) {
     let selectors: Vec<String> =
         names.iter().filter(|name| !name.contains(['\'', '\\'])).map(|name| format!("$..['{name}']")).collect();
     let Ok(selection) = Selection::parse(&selectors, &DocumentLimits::default()) else { return };
-    for case in [OtherCase::Refuse, OtherCase::Other] {
+    for case in [CaseFold::Refuse, CaseFold::Other] {
         let names = Arc::new(MemberNames::new(std::slice::from_ref(&selection), names.iter(), case));
         let mut texts = TextSearch::new(Arc::clone(&names));
         texts.begin_bytes();
@@ -98,7 +98,7 @@ pub(super) fn check_texts(body: &[u8], names: &FieldNames) {
 
 /// Members are found, and compared with what rules select, in few calls.
 pub(super) fn check_members(body: &[u8]) {
-    let members = Selection::guard(["card[number]", "a"], &[], OtherCase::Same).expect("names");
+    let members = Selection::guard(["card[number]", "a"], &[], CaseFold::Same).expect("names");
     for is_lines in [false, true] {
         let readings = if is_lines { LINE_READINGS } else { 2 };
         let search = MemberSearch::new(buffer(body), &members, is_lines).expect("there is room");
@@ -117,7 +117,7 @@ pub(super) fn check_names(body: &[u8]) {
         let limits = DocumentLimits::default();
         let mut walker = Walker::new(document, &Selection::everything(), Purpose::Encrypt, &limits).ok()?;
         let mut found = Vec::new();
-        while walker.next_batch(&mut found, usize::MAX, usize::MAX).ok()? == Progress::More {}
+        while walker.next_batch(&mut found, usize::MAX, usize::MAX).ok()? == WalkProgress::More {}
         Some(found.iter().map(|found| document[found.start..found.end].to_vec()).collect::<Vec<_>>())
     };
     let selections = SELECTORS.map(|selector| Some(selection(selector)));
