@@ -169,7 +169,7 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
         time.sleep(0.2)
     assert problem(answer) == (401, "unauthorized")
     log = api.log.read_text()
-    assert "call refused" in log and "lsk_" not in log and key not in log and "value" not in log
+    assert "caller refused" in log and "lsk_" not in log and key not in log and "value" not in log
 
 
 def test_roles_hold(api: Api, key: str) -> None:

@@ -7,7 +7,7 @@ use leafseal_engine::admin::{
     Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SqliteKeystore, StoreAddress,
     StoreLimits, system_clock,
 };
-use leafseal_engine::{Engine, admin, system_random};
+use leafseal_engine::{Engine, EntryPoint, RequestOrigin, admin, system_random};
 use zeroize::Zeroizing;
 
 use crate::allocator;
@@ -175,7 +175,8 @@ impl RunContext {
 
     /// Opens the engine over the store.
     pub(crate) fn engine(&self) -> CommandOutcome<Engine> {
-        Ok(Engine::new(self.store()?, self.config().engine.clone()))
+        let engine = Engine::new(self.store()?, self.config().engine.clone());
+        Ok(engine.at(RequestOrigin::of(EntryPoint::Cli)))
     }
 
     /// An engine over an empty temporary store, for commands that need no keys.

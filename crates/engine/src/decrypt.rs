@@ -4,17 +4,17 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, OpenedMetadata, OpenedValue, Role};
+use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, OpenedValue, Role};
 use leafseal_pool::{others_wait, yield_slice};
 
 use crate::app::App;
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorCode};
+use crate::engine::permit::{Knowledge, Permit, Renewal};
+use crate::error::Error;
 use crate::gatherer::Wanted;
 use crate::opening::{Agreements, EphemeralId, Opening};
-use crate::permissions::{Caller, Operation, Rights};
-use crate::permit::{Knowledge, Permit, Renewal};
+use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, Report, Tally};
 use crate::request_openings::{Found, RequestOpenings, Unopened};
 
@@ -60,30 +60,23 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn decryptor(&self, caller: &Caller, options: &DecryptOptions<'_>) -> Result<Decryptor, Error> {
-        self.decryptor_for(caller, options, &[Operation::Decrypt])
+        Decryptor::new(Permit::new(self, caller, &[Operation::Decrypt], options.app)?, options)
     }
+}
 
-    /// The same for a caller that needs several permissions.
-    pub(crate) fn decryptor_for(
-        &self,
-        caller: &Caller,
-        options: &DecryptOptions<'_>,
-        operations: &'static [Operation],
-    ) -> Result<Decryptor, Error> {
-        let permit = Permit::new(self, caller, operations, options.app)?;
-        Ok(Decryptor {
-            permit,
+impl Decryptor {
+    pub(crate) fn new(permit: Permit, options: &DecryptOptions<'_>) -> Result<Self, Error> {
+        Ok(Self {
             role: options.role.map(Role::parse).transpose()?,
-            openings: RequestOpenings::new(self),
+            openings: RequestOpenings::new(&permit.engine),
+            permit,
             wanted: Vec::new(),
             scratch: OpenScratch::default(),
             on_failure: options.on_failure,
             tally: Tally::default(),
         })
     }
-}
 
-impl Decryptor {
     /// The number of texts that one step should be offered.
     pub fn step_values_max(&self) -> usize {
         self.permit.engine.settings().step_values_max.max(1)
@@ -221,7 +214,7 @@ impl Decryptor {
                 Ok(Some(Found { key, opened: None })) => (key, run),
                 Ok(Some(Found { key, opened: Some(opened) })) => {
                     *done += 1;
-                    if hand_over(&permit.rights, role.as_ref(), index, Ok(opened), receiver).is_break() {
+                    if hand_over(permit, role.as_ref(), index, Ok(opened), receiver).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                     (key, rest)
@@ -240,7 +233,7 @@ impl Decryptor {
             *done += rest.len();
             let mut flow = ControlFlow::Continue(());
             key.open_many(rest, scratch, |i, result| {
-                if hand_over(&permit.rights, role.as_ref(), index + i, result, receiver).is_break() {
+                if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
                     flow = ControlFlow::Break(());
                 }
             });
@@ -341,14 +334,14 @@ impl Decryptor {
 
 /// Hands an opened value over, if the caller may read it.
 fn hand_over(
-    rights: &Rights,
+    permit: &Permit,
     role: Option<&Role>,
     index: usize,
     result: Result<OpenedValue<'_>, OpenError>,
     receiver: &mut impl Receiver,
 ) -> ControlFlow<()> {
     let error = match result {
-        Ok(opened) => match check_role(rights, role, opened.metadata) {
+        Ok(opened) => match permit.check_role(role, opened.metadata) {
             Ok(()) => {
                 receiver.opened(index, Some(opened));
                 return ControlFlow::Continue(());
@@ -443,22 +436,4 @@ fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), M
         }
     }
     Ok(())
-}
-
-/// Checks that the caller may read the role of an envelope, and that it equals the requested role.
-pub(crate) fn check_role(
-    rights: &Rights,
-    wanted: Option<&Role>,
-    metadata: Option<OpenedMetadata<'_>>,
-) -> Result<(), Error> {
-    let carried = metadata.and_then(|metadata| metadata.role);
-    if let Some(role) = carried {
-        rights.check_role(role)?;
-    }
-    match wanted {
-        Some(wanted) if carried != Some(wanted.as_str()) => {
-            Err(Error::new(ErrorCode::Forbidden, "a value does not carry the role that was asked for"))
-        }
-        _ => Ok(()),
-    }
 }

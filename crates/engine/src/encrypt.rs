@@ -11,9 +11,9 @@ use leafseal_envelope::{
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::engine::Engine;
+use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
 use crate::permissions::{Caller, Operation};
-use crate::permit::{Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
 use crate::settings::{EmptyStrings, Keying};
 
@@ -88,11 +88,14 @@ impl Engine {
     /// # Errors
     /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
     pub fn encryptor(&self, caller: &Caller, options: &EncryptOptions<'_>) -> Result<Encryptor, Error> {
-        let permit = Permit::new(self, caller, &[Operation::Encrypt], options.app)?;
+        const ENCRYPT: &[Operation] = &[Operation::Encrypt];
+        const BOTH: &[Operation] = &[Operation::Encrypt, Operation::Decrypt];
+        let operations = if options.skip_sealed { BOTH } else { ENCRYPT };
+        let permit = Permit::new(self, caller, operations, options.app)?;
         let opener = match options.skip_sealed {
             true => {
                 let options = DecryptOptions { app: options.app, role: options.role, on_failure: OnFailure::Leave };
-                Some(Box::new(self.decryptor_for(caller, &options, &[Operation::Encrypt, Operation::Decrypt])?))
+                Some(Box::new(Decryptor::new(permit.probe(), &options)?))
             }
             false => None,
         };

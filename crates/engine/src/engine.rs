@@ -1,39 +1,41 @@
 //! The engine: the state shared by all requests, and the entry points of requests.
 
-use std::future::poll_fn;
+mod callers;
+pub(crate) mod permit;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use leafseal_crypto::random::{fresh_random, system_random};
 use leafseal_crypto::{EcContext, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
-use leafseal_keystore::{ApiKey, ApiKeyId, AppName, AppPublicKeys, ClientName, Keystore};
+use leafseal_errors::{DecisionObserver, EntryPoint, Observers, RequestOrigin};
+use leafseal_keystore::{AppName, AppPublicKeys, Keystore};
 
-use crate::api_key::{ApiCaller, read_api_key};
 use crate::app::{App, PublicApps, public_apps};
 use crate::apps::{Directory, TokenSecret};
 use crate::clock::{Clock, SystemClock};
 use crate::counters::Counters;
-use crate::decision::DecisionObserver;
 use crate::error::{Error, ErrorCode};
 use crate::gatherer::Gatherer;
-use crate::lookups::{Asker, Bounds, LookupRun, Standing};
+use crate::lookups::{Bounds, LookupRun, Standing};
 use crate::no_store::NoStore;
 use crate::opening::OpeningWork;
 use crate::opening_cache::OpeningCache;
-use crate::permissions::{Caller, Rights, not_a_key};
+use crate::permissions::Caller;
 use crate::recipients::Recipients;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::spares::Spares;
-use crate::wanted::Wanted;
 
 /// The engine's interface. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
+    /// Where the requests of this handle come from.
+    origin: RequestOrigin,
 }
 
 struct Shared {
@@ -49,7 +51,7 @@ struct Shared {
     gatherer: Gatherer,
     epoch: AtomicU64,
     store: StoreWatch,
-    observer: OnceLock<Box<dyn DecisionObserver>>,
+    observers: Observers,
 }
 
 /// The last known state of the store, for non-blocking queries.
@@ -106,9 +108,9 @@ impl Engine {
             gatherer: Gatherer::default(),
             epoch: AtomicU64::default(),
             store: store_watch,
-            observer: OnceLock::new(),
+            observers: Observers::default(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(shared), origin: RequestOrigin::of(EntryPoint::Library) }
     }
 
     /// The store, for its owner, on a thread that may wait. Requests never use it: on a server they read it through look-ups
@@ -178,7 +180,7 @@ impl Engine {
 
     /// Checks that [`Engine::maintain`] has not been waiting for the store for longer than `store_silence_max`, and so has not cleared the
     /// caches.
-    fn check_store_hang(&self) -> Result<(), Error> {
+    pub(crate) fn check_store_hang(&self) -> Result<(), Error> {
         let hangs = self.store_silence() >= self.settings().store_silence_max.saturating_add(STORE_HANG_MAX);
         if hangs { Err(Error::silent_store()) } else { Ok(()) }
     }
@@ -195,14 +197,6 @@ impl Engine {
     /// Counts how often the caches were cleared.
     pub(crate) fn epoch(&self) -> u64 {
         self.shared.epoch.load(Ordering::Relaxed)
-    }
-
-    /// Checks that the caller may make any request.
-    ///
-    /// # Errors
-    /// Forbidden, store unavailable.
-    pub fn admit(&self, caller: &Caller) -> Result<(), Error> {
-        self.rights(caller).map(drop)
     }
 
     fn reblind(&self, now: Duration) {
@@ -259,113 +253,9 @@ impl Engine {
         self.store().on_change(hint);
     }
 
-    /// The caller with this certificate, if its grant is valid.
-    ///
-    /// # Errors
-    /// [`ErrorCode::Forbidden`] with a reason; [`ErrorCode::Unavailable`].
-    pub fn client(&self, name: &str, certificate_sha256: [u8; 32]) -> Result<Caller, Error> {
-        let name = ClientName::parse(name)
-            .map_err(|_| Error::new(ErrorCode::Forbidden, "the certificate's name is not that of a client"))?;
-        let caller = Caller::Client { name, certificate_sha256 };
-        self.rights(&caller)?;
-        Ok(caller)
-    }
-
-    /// The client with this certificate, if its grant is cached and valid; without blocking. `None` if that does not suffice.
-    pub fn known_client(&self, name: &str, certificate_sha256: [u8; 32]) -> Option<Caller> {
-        let name = ClientName::parse(name).ok()?;
-        self.check_store_hang().ok()?;
-        Rights::granted(self.shared.directory.known_client(&name)?, &certificate_sha256).ok()?;
-        Some(Caller::Client { name, certificate_sha256 })
-    }
-
-    /// The caller with this API key, if the key is valid. On a worker the request is parked until the store has answered; any other thread
-    /// waits, so a network thread uses [`Engine::find_api_caller`].
-    ///
-    /// # Errors
-    /// [`ErrorCode::Forbidden`], the same for every invalid key; [`ErrorCode::Unavailable`]; [`ErrorCode::Overloaded`].
-    pub fn api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Result<ApiCaller, Error> {
-        ApiCaller::new(self.api_key(id, Standing::Unknown)?, secret_sha256)
-    }
-
-    /// The same without blocking; `source` identifies the address that has sent it. Waits for as long as the store takes: the caller sets a
-    /// limit.
-    ///
-    /// # Errors
-    /// As [`Engine::api_caller`].
-    pub async fn find_api_caller(
-        &self,
-        id: &ApiKeyId,
-        secret_sha256: [u8; 32],
-        source: u64,
-    ) -> Result<ApiCaller, Error> {
-        if !self.shared.directory.lookups().is_served() {
-            return self.api_caller(id, secret_sha256);
-        }
-        let (wanted, asker) = (Wanted::ApiKey(id.clone()), Asker { standing: Standing::Unknown, source });
-        let found: Result<Arc<ApiKey>, _> =
-            poll_fn(|context| self.shared.directory.poll(&wanted, asker, &*self.shared.clock, context.waker())).await?;
-        ApiCaller::new(found.ok(), secret_sha256)
-    }
-
-    /// The same from the cache only, without blocking: `None` if that does not suffice.
-    pub fn known_api_caller(&self, id: &ApiKeyId, secret_sha256: [u8; 32]) -> Option<ApiCaller> {
-        ApiCaller::new(Some(self.shared.directory.known_api_key(id)?), secret_sha256).ok()
-    }
-
-    /// Identifies the caller of an API key. `agent`, such as a relay that receives keys from its clients, must be permitted to use the
-    /// key's app, and names the key's user as `client`, whose look-ups take turns with those of others. May wait for the store, as
-    /// [`Engine::api_caller`].
-    ///
-    /// # Errors
-    /// [`ErrorCode::Forbidden`]: the key is invalid, for any reason, or `agent` may not use its app; [`ErrorCode::Unavailable`].
-    pub fn authenticate(&self, agent: &Caller, api_key: &str, client: Option<&str>) -> Result<ApiCaller, Error> {
-        let rights = self.rights(agent)?;
-        let (id, secret_sha256) = read_api_key(api_key).ok_or_else(not_a_key)?;
-        let key = self.shared.directory.api_key(&id, Standing::Unknown, client, &*self.shared.clock)?;
-        let shown = ApiCaller::new(key, secret_sha256)?;
-        let checked = rights
-            .check_any(shown.app())
-            .map_err(|_| Error::new(ErrorCode::Forbidden, "the API key is for an app that this client may not use"));
-        self.observed(agent, &[], shown.app().as_str(), checked)?;
-        Ok(shown)
-    }
-
     /// The secret that tokens are signed with, read from the store on first use.
     pub(crate) fn token_secret(&self) -> Result<Arc<TokenSecret>, Error> {
         self.shared.directory.token_secret(&*self.shared.clock)
-    }
-
-    /// The same without blocking, except where no look-ups are served.
-    pub(crate) async fn find_token_secret(&self) -> Result<Arc<TokenSecret>, Error> {
-        let directory = &self.shared.directory;
-        if let Some(secret) = directory.known_token_secret() {
-            return Ok(Arc::clone(secret));
-        }
-        if !directory.lookups().is_served() {
-            return self.token_secret();
-        }
-        let asker = Asker { standing: Standing::Known, source: 0 };
-        let polled =
-            poll_fn(|context| directory.poll(&Wanted::TokenSecret, asker, &*self.shared.clock, context.waker()));
-        polled.await?.map_err(|_| Error::new(ErrorCode::Internal, "the keystore has no secret for tokens"))
-    }
-
-    fn api_key(&self, id: &ApiKeyId, standing: Standing) -> Result<Option<Arc<ApiKey>>, Error> {
-        self.shared.directory.api_key(id, standing, None, &*self.shared.clock)
-    }
-
-    /// Whether the app exists and the caller may use it, from the cache only, without blocking: false for anything that no request has used
-    /// since the store last changed. The app of an API key or a token exists, because the store or this engine has named it.
-    pub fn is_known_to_use(&self, caller: &Caller, app: &str) -> bool {
-        let Ok(app) = AppName::parse(app) else { return false };
-        let directory = &self.shared.directory;
-        if let Caller::OnBehalf { agent, .. } = caller {
-            return self.is_known_to_use(agent, app.as_str());
-        }
-        let rights = self.known_rights(caller);
-        let names_its_app = matches!(caller, Caller::ApiKey { .. } | Caller::Token { .. });
-        rights.is_some_and(|rights| rights.check_any(&app).is_ok()) && (names_its_app || directory.knows_app(&app))
     }
 
     /// Compiles selectors.
@@ -381,54 +271,27 @@ impl Engine {
         Selection::builder(&self.settings().document)
     }
 
-    /// The caller's current permissions.
-    pub(crate) fn rights(&self, caller: &Caller) -> Result<Rights, Error> {
-        let directory = &self.shared.directory;
-        if *caller != Caller::Owner {
-            self.check_store_hang()?;
-        }
-        match caller {
-            Caller::Owner => Ok(Rights::Everything),
-            Caller::Client { name, certificate_sha256 } => {
-                Rights::granted(directory.client(name, &*self.shared.clock)?, certificate_sha256)
-            }
-            // Its key was verified when the request arrived.
-            Caller::ApiKey { id, secret_sha256 } => Rights::of_key(self.api_key(id, Standing::Known)?, secret_sha256),
-            Caller::OnBehalf { agent, key } => {
-                Rights::on_behalf(self.rights(agent)?, self.api_key(key, Standing::Known)?)
-            }
-            Caller::Token { app, roles } => Ok(Rights::Token { app: app.clone(), roles: roles.clone() }),
-        }
+    /// The same engine, for requests from there: decisions about them name it.
+    pub fn at(&self, origin: RequestOrigin) -> Self {
+        Self { shared: Arc::clone(&self.shared), origin }
     }
 
-    /// The permissions of a caller that acts for itself, from the cache only, without blocking.
-    pub(crate) fn known_rights(&self, caller: &Caller) -> Option<Rights> {
-        let directory = &self.shared.directory;
-        match caller {
-            Caller::Owner => Some(Rights::Everything),
-            Caller::OnBehalf { .. } => None,
-            Caller::Client { name, certificate_sha256 } => {
-                directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
-            }
-            Caller::ApiKey { id, secret_sha256 } => {
-                directory.known_api_key(id).and_then(|key| Rights::of_key(Some(key), secret_sha256).ok())
-            }
-            Caller::Token { app, roles } => Some(Rights::Token { app: app.clone(), roles: roles.clone() }),
-        }
+    /// Has every decision about callers reported to `observer`, too.
+    pub fn observe_decisions(&self, observer: Arc<dyn DecisionObserver>) {
+        self.shared.observers.attach(observer);
     }
 
-    /// Has every decision about a caller's permissions reported. Returns whether it will be: an engine has one observer, the first.
-    pub fn observe_decisions(&self, observer: Box<dyn DecisionObserver>) -> bool {
-        self.shared.observer.set(observer).is_ok()
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.shared.observers
     }
 
-    pub(crate) fn decision_observer(&self) -> Option<&dyn DecisionObserver> {
-        self.shared.observer.get().map(|observer| &**observer)
+    pub(crate) fn origin(&self) -> RequestOrigin {
+        self.origin
     }
 
-    /// Returns the app. The owner may be a caller without credentials, whom a server serves public keys.
-    pub(crate) fn app(&self, caller: &Caller, name: &AppName) -> Result<Arc<App>, Error> {
-        let standing = if *caller == Caller::Owner { Standing::Unknown } else { Standing::Known };
+    /// Returns the app, for a decision: the permit, which is inside of this module, is the only way to it.
+    fn app(&self, caller: &Caller, name: &AppName) -> Result<Arc<App>, Error> {
+        let standing = if *caller == Caller::Anonymous { Standing::Unknown } else { Standing::Known };
         self.shared.directory.app(name, standing, &*self.shared.clock)
     }
 

@@ -9,12 +9,12 @@ use leafseal_envelope::{Marking, Sealed, metadata_in_file};
 
 use crate::document::Progress;
 use crate::engine::Engine;
+use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
 use crate::long::wipe;
 use crate::long_search::LongSearch;
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
-use crate::permit::{Permit, Renewal};
 
 /// A file that is being encrypted.
 pub struct FileEncryption {
@@ -133,8 +133,8 @@ impl FileDecryption {
         if !is_open {
             return Ok(Progress::More);
         }
-        let role = metadata_in_file(&out[self.start..]).and_then(|metadata| metadata.role);
-        role.map_or(Ok(()), |role| self.permit.rights.check_role(role))?;
+        let metadata = metadata_in_file(&out[self.start..]);
+        self.permit.check_role(None, metadata)?;
         Ok(Progress::Done)
     }
 }

@@ -5,13 +5,12 @@ use leafseal_crypto::PublicKey;
 use leafseal_envelope::{Envelope, Marking, OpenScratch, OpenedMetadata, ValueType, Version};
 
 use crate::cost::SearchBudget;
-use crate::decrypt::check_role;
 use crate::engine::Engine;
+use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
 use crate::long::LongOpen;
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
-use crate::permit::{Permit, Renewal};
 use crate::request_openings::{Found, RequestOpenings};
 
 /// The metadata of an envelope; the last four fields only if it was decrypted.
@@ -67,14 +66,18 @@ impl Engine {
     /// # Errors
     /// Forbidden; with an app also: unknown app, disabled app, store unavailable.
     pub fn inspector(&self, caller: &Caller, app: Option<&str>) -> Result<Inspector, Error> {
-        self.admit(caller)?;
-        let permit = app.map(|app| Permit::new(self, caller, &[Operation::Inspect], app)).transpose()?;
-        let inside = permit.map(|permit| Inside {
-            permit,
-            openings: RequestOpenings::new(self),
-            scratch: OpenScratch::default(),
-            long: None,
-        });
+        let inside = match app {
+            Some(app) => Some(Inside {
+                permit: Permit::new(self, caller, &[Operation::Inspect], app)?,
+                openings: RequestOpenings::new(self),
+                scratch: OpenScratch::default(),
+                long: None,
+            }),
+            None => {
+                self.admit(caller)?;
+                None
+            }
+        };
         Ok(Inspector { inside, step_values_max: self.settings().step_values_max.max(1) })
     }
 
@@ -160,7 +163,8 @@ impl Inside {
         if envelope.sealed_size() > self.permit.step_bytes_max() {
             return self.tell_long(envelope, inspected);
         }
-        let Self { permit: Permit { engine, app, rights, .. }, openings, scratch, .. } = self;
+        let Self { permit, openings, scratch, .. } = self;
+        let Permit { engine, app, .. } = &*permit;
         let ephemeral = EphemeralId::of(envelope);
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
         let mut budget = SearchBudget::default();
@@ -174,7 +178,7 @@ impl Inside {
             Some(Found { opened: Some(opened), .. }) => opened,
             Some(Found { key, opened: None }) => key.open(envelope, scratch)?,
         };
-        check_role(rights, None, opened.metadata)?;
+        permit.check_role(None, opened.metadata)?;
         inspected.fill(opened.metadata, opening.version());
         Ok(true)
     }
@@ -186,7 +190,7 @@ impl Inside {
             step.map_err(|unopened| self.openings.error(unopened, |error| error))?;
             return Ok(false);
         }
-        check_role(&self.permit.rights, None, long.metadata())?;
+        self.permit.check_role(None, long.metadata())?;
         inspected.fill(long.metadata(), long.opening().version());
         self.long = None;
         Ok(true)

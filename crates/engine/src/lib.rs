@@ -16,7 +16,7 @@ mod apps;
 mod clock;
 mod cost;
 mod counters;
-mod decision;
+mod credentials;
 mod decrypt;
 mod document;
 mod encrypt;
@@ -34,7 +34,6 @@ mod no_store;
 mod opening;
 mod opening_cache;
 mod permissions;
-mod permit;
 mod recent;
 mod recipients;
 mod report;
@@ -49,7 +48,6 @@ mod wanted;
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use clock::{Clock, SystemClock};
 pub use counters::{CacheCounters, Counters, LookupCounters};
-pub use decision::{Decision, DecisionObserver};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,
@@ -70,6 +68,9 @@ pub use leafseal_document::{
 };
 pub use leafseal_envelope::{
     ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, OpenedMetadata, OpenedValue, Role, SealedInput, ValueType,
+};
+pub use leafseal_errors::{
+    Decision, DecisionCounts, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin,
 };
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;

@@ -11,12 +11,12 @@ use leafseal_envelope::{
 };
 use zeroize::Zeroize;
 
-use crate::decrypt::{Decryptor, check_role};
+use crate::decrypt::Decryptor;
 use crate::encrypt::{Encryptor, is_sealed};
+use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
 use crate::long_search::LongSearch;
 use crate::opening::{EphemeralId, Opening};
-use crate::permit::{Permit, Renewal};
 use crate::report::OnFailure;
 use crate::request_openings::{RequestOpenings, Unopened};
 use crate::rewrap::{Old, Rewrapper};
@@ -367,7 +367,7 @@ impl Decryptor {
         }
         let (value_type, opened) = (envelope.value_type, long.open.text());
         let Some(written) = &mut long.written else {
-            let role = check_role(&self.permit.rights, self.role.as_ref(), long.open.metadata());
+            let role = self.permit.check_role(self.role.as_ref(), long.open.metadata());
             role.and_then(|()| shape.begin(value_type, long.open.open().size, out)).map_err(of_the_value)?;
             long.written = Some(Written { done: 0, left: long.open.open().size });
             return Ok(LongStep::More);
@@ -475,7 +475,7 @@ impl Rewrapper {
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         let metadata = long.open.metadata();
-        check_role(&self.permit.rights, None, metadata).map_err(of_the_value)?;
+        self.permit.check_role(None, metadata).map_err(of_the_value)?;
         let (form, by_newest) = (long.open.open().form, long.open.opening().by_newest());
         let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest }) else {
             return Ok(LongStep::Left);

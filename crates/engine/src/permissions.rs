@@ -2,9 +2,11 @@
 //! client is refused from the next refresh on; the same holds for API keys. A token contains its own permissions. The owner of the store
 //! may do everything.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub(crate) use leafseal_keystore::Operation;
+pub(crate) use leafseal_errors::Operation;
+use leafseal_errors::Principal;
 use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientGrant, ClientName, RoleName, Roles};
 
 use crate::error::{Error, ErrorCode};
@@ -14,6 +16,8 @@ use crate::error::{Error, ErrorCode};
 pub enum Caller {
     /// The owner of the store.
     Owner,
+    /// A caller without credentials, to whom a server returns public keys.
+    Anonymous,
     /// A client, identified by its certificate.
     Client {
         /// The name in its certificate.
@@ -28,7 +32,7 @@ pub enum Caller {
         /// SHA-256 of the presented secret.
         secret_sha256: [u8; 32],
     },
-    /// A client, such as a relay, that operations for the holder of an API key: it may do what both may.
+    /// A client, such as a relay, that acts for the holder of an API key: it may do what both may.
     OnBehalf {
         /// The client.
         agent: Box<Caller>,
@@ -37,6 +41,8 @@ pub enum Caller {
     },
     /// The holder of a client-side token with a valid signature; see [`crate::Token`].
     Token {
+        /// Its id, in lower-case hexadecimal digits.
+        id: String,
         /// The only app that it is for.
         app: AppName,
         /// The data roles that it may read.
@@ -45,13 +51,20 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// `agent`, acting for the API key with this id.
-    ///
-    /// # Errors
-    /// [`ErrorCode::Forbidden`], as for an unknown key.
-    pub fn on_behalf(agent: Caller, key_id: &str) -> Result<Self, Error> {
-        let key = ApiKeyId::parse(key_id).map_err(|_| not_a_key())?;
-        Ok(Self::OnBehalf { agent: Box::new(agent), key })
+    /// The caller as decisions name it: its identity without secrets.
+    pub fn principal(&self) -> Principal<'_> {
+        match self {
+            Self::Owner => Principal::Owner,
+            Self::Anonymous => Principal::Anonymous,
+            Self::Client { name, certificate_sha256 } => {
+                Principal::Client { name: name.as_str(), certificate_sha256: *certificate_sha256 }
+            }
+            Self::ApiKey { id, .. } => Principal::ApiKey { id: id.as_str() },
+            Self::OnBehalf { agent, key } => {
+                Principal::OnBehalf { client: agent.principal().client().unwrap_or_default(), key: key.as_str() }
+            }
+            Self::Token { id, .. } => Principal::Token { id },
+        }
     }
 }
 
@@ -59,16 +72,26 @@ impl Caller {
 #[derive(Debug, Clone)]
 pub(crate) enum Rights {
     Everything,
+    /// Reading public keys, which needs no permission of its own.
+    PublicKeys,
     Granted(Arc<ClientGrant>),
     Key(Arc<ApiKey>),
-    Token { app: AppName, roles: Roles },
-    OnBehalf { agent: Box<Rights>, key: Box<Rights> },
+    Token {
+        app: AppName,
+        roles: Roles,
+    },
+    OnBehalf {
+        agent: Box<Rights>,
+        key: Box<Rights>,
+    },
 }
 
 /// The error for every invalid API key: it does not reveal whether the key exists.
 pub(crate) fn not_a_key() -> Error {
     Error::new(ErrorCode::Forbidden, "the API key is not known to this engine, or was revoked")
 }
+
+static NO_ROLE: Roles = Roles::Only(BTreeSet::new());
 
 impl Rights {
     /// The permissions of a client with this certificate.
@@ -84,7 +107,7 @@ impl Rights {
         Ok(Self::Granted(grant))
     }
 
-    /// The permissions that an agent and the key that it operations for have in common.
+    /// The permissions that an agent and the key that it acts for have in common.
     pub(crate) fn on_behalf(agent: Self, key: Option<Arc<ApiKey>>) -> Result<Self, Error> {
         let key = key.filter(|key| key.revoked_at.is_none()).ok_or_else(not_a_key)?;
         Ok(Self::OnBehalf { agent: Box::new(agent), key: Box::new(Self::Key(key)) })
@@ -94,6 +117,7 @@ impl Rights {
     pub(crate) fn check(&self, operations: &[Operation], app: &AppName) -> Result<(), Error> {
         let who = match self {
             Self::Everything => return Ok(()),
+            Self::PublicKeys => "a caller without credentials".to_owned(),
             Self::Granted(grant) => format!("client {}", grant.name),
             Self::Key(key) => format!("API key {}", key.id),
             Self::Token { .. } => "the token".to_owned(),
@@ -111,6 +135,7 @@ impl Rights {
     fn allows(&self, operation: Operation, app: &AppName) -> bool {
         match self {
             Self::Everything => true,
+            Self::PublicKeys => false,
             Self::Granted(grant) => grant.allows(operation, app),
             Self::Key(key) => key.app == *app && key.operations.contains(&operation),
             Self::Token { app: own, .. } => own == app && operation == Operation::Decrypt,
@@ -131,6 +156,7 @@ impl Rights {
     /// Checks that anything is permitted, which suffices to read public keys.
     pub(crate) fn check_any(&self, app: &AppName) -> Result<(), Error> {
         match self {
+            Self::PublicKeys => Ok(()),
             Self::Key(key) if key.app == *app && !key.operations.is_empty() => Ok(()),
             _ => self.check(&[Operation::Encrypt], app).or_else(|_| self.check(&[Operation::Decrypt], app)),
         }
@@ -140,6 +166,7 @@ impl Rights {
     pub(crate) fn roles(&self) -> Option<&Roles> {
         match self {
             Self::Everything => None,
+            Self::PublicKeys => Some(&NO_ROLE),
             Self::Granted(grant) => Some(&grant.roles),
             Self::Key(key) => Some(&key.roles),
             Self::Token { roles, .. } => Some(roles),
@@ -151,6 +178,7 @@ impl Rights {
     pub(crate) fn check_role(&self, role: &str) -> Result<(), Error> {
         let (roles, who) = match self {
             Self::Everything => return Ok(()),
+            Self::PublicKeys => (&NO_ROLE, "caller"),
             Self::Granted(grant) => (&grant.roles, "client"),
             Self::Key(key) => (&key.roles, "API key"),
             Self::Token { roles, .. } => (roles, "token"),

@@ -11,12 +11,11 @@ use leafseal_envelope::{
 };
 
 use crate::cost::SearchBudget;
-use crate::decrypt::check_role;
 use crate::engine::Engine;
+use crate::engine::permit::{Permit, Renewal};
 use crate::error::{Error, ErrorCode};
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
-use crate::permit::{Permit, Renewal};
 use crate::report::{OnFailure, Report, Tally};
 use crate::request_openings::{Found, RequestOpenings};
 
@@ -179,9 +178,8 @@ impl Rewrapper {
             parsed => parsed.map_err(|malformed| at(malformed.into()))?,
         };
         let ephemeral = EphemeralId::of(&envelope);
-        let Self {
-            permit: Permit { engine, app, rights, .. }, curve, openings, keys, open_scratch, seal_scratch, ..
-        } = self;
+        let Self { permit, curve, openings, keys, open_scratch, seal_scratch, .. } = self;
+        let Permit { engine, app, .. } = &*permit;
         let opening =
             openings.find(ephemeral, || engine.opening(app, ephemeral)).map_err(|malformed| at(malformed.into()))?;
         let opened = match openings.key(engine, &opening, &envelope, open_scratch, &mut spent.search) {
@@ -192,7 +190,7 @@ impl Rewrapper {
             }
             Err(unopened) => return Err(openings.error(unopened, at)),
         };
-        check_role(rights, None, opened.metadata).map_err(at)?;
+        permit.check_role(None, opened.metadata).map_err(at)?;
         let old =
             Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest: opening.by_newest() };
         let Some((profile, metadata)) = old.target(*curve, engine.now_unix_s()) else { return Ok(Outcome::Done) };

@@ -101,6 +101,8 @@ pub struct IssuedToken {
 /// A token with a valid MAC that has not expired.
 #[derive(Debug, Clone)]
 pub struct Token {
+    /// Its id.
+    pub id: String,
     /// The identity that it proves.
     pub caller: Caller,
     /// The app that it is for.
@@ -167,7 +169,7 @@ impl Engine {
         self.now_unix_ms().saturating_add(u64::try_from(age.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Prepares [`Engine::token`], so that it never blocks.
+    /// Reads the secret that tokens are signed with, so that verifying one never blocks.
     ///
     /// # Errors
     /// The store does not respond.
@@ -175,35 +177,32 @@ impl Engine {
         self.token_secret().map(drop)
     }
 
-    /// [`Engine::token`] without blocking, even if the secret has to be looked up first. Waits for as long as the store takes: the caller
-    /// sets a limit.
-    ///
-    /// # Errors
-    /// As [`Engine::token`]; the store does not respond.
-    pub async fn find_token(&self, text: &str) -> Result<Token, Error> {
-        self.find_token_secret().await?;
-        self.token(text)
-    }
-
-    /// The identity that a token proves, without a lookup.
-    ///
-    /// # Errors
-    /// Forbidden: the same for every fault except expiry, whether it is not a token or not of this store; another message if it has
-    /// expired.
-    pub fn token(&self, text: &str) -> Result<Token, Error> {
-        let not_good = || Error::new(ErrorCode::Forbidden, "the token is not one of this engine");
-        let digits = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_SIZE_MAX).ok_or_else(not_good)?;
-        let bytes = unhex(digits).ok_or_else(not_good)?;
-        let (content, mac) = bytes.split_last_chunk::<MAC_SIZE>().ok_or_else(not_good)?;
-        if !hmac_sha256_verify(self.token_secret()?.expose(), &[LABEL, content].concat(), mac) {
-            return Err(not_good());
+    /// Verifies a token and reads what it proves, without a lookup.
+    pub(crate) fn verify_token(&self, text: &str) -> Result<Token, TokenFault> {
+        let invalid = || TokenFault::Invalid;
+        let digits = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_SIZE_MAX).ok_or_else(invalid)?;
+        let bytes = unhex(digits).ok_or_else(invalid)?;
+        let (content, mac) = bytes.split_last_chunk::<MAC_SIZE>().ok_or_else(invalid)?;
+        let secret = self.token_secret().map_err(TokenFault::Store)?;
+        if !hmac_sha256_verify(secret.expose(), &[LABEL, content].concat(), mac) {
+            return Err(invalid());
         }
-        let (expires_ms, token) = read(content).ok_or_else(not_good)?;
+        let (expires_ms, token) = read(content).ok_or_else(invalid)?;
         if self.now_unix_ms() >= expires_ms {
-            return Err(Error::new(ErrorCode::Forbidden, "the token has expired"));
+            return Err(TokenFault::Expired(token.id));
         }
         Ok(token)
     }
+}
+
+/// Why a token proves nothing.
+pub(crate) enum TokenFault {
+    /// It is not a token of this store.
+    Invalid,
+    /// It has expired; it has this id.
+    Expired(String),
+    /// The store does not respond.
+    Store(Error),
 }
 
 impl PayloadReading {
@@ -293,6 +292,7 @@ fn read(content: &[u8]) -> Option<(u64, Token)> {
     (fixed[0] == FORM).then_some(())?;
     let expires_ms = u64::from_be_bytes(fixed[9..17].try_into().ok()?);
     let payload = PayloadDigest(fixed[17..49].try_into().ok()?);
+    let id = hex(&fixed[49..49 + ID_SIZE]).to_string();
     let roles = match fixed[FIXED_SIZE - 1] {
         ANY_ROLE => Roles::Any,
         count => {
@@ -307,5 +307,6 @@ fn read(content: &[u8]) -> Option<(u64, Token)> {
         }
     };
     let app = AppName::parse(std::str::from_utf8(rest).ok()?).ok()?;
-    Some((expires_ms, Token { caller: Caller::Token { app: app.clone(), roles }, app, payload }))
+    let caller = Caller::Token { id: id.clone(), app: app.clone(), roles };
+    Some((expires_ms, Token { id, caller, app, payload }))
 }

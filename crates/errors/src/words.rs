@@ -4,7 +4,7 @@
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$case_about:meta])* $case:ident = $word:literal),+ $(,)? }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
             $($(#[$case_about])* $case),+
         }

@@ -32,6 +32,7 @@ mod store;
 mod wrapping;
 
 pub use leafseal_crypto::Secret;
+pub use leafseal_errors::Operation;
 
 pub use attributes::{Attributes, AttributesError};
 pub use copying::{Copied, StoreAddress, copy_store};
@@ -41,7 +42,7 @@ pub use extracting::{Extracted, extract_apps};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use model::{
     ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,
-    NewApiKey, NewClient, NewKeys, Operation, Roles, StoreFault, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
+    NewApiKey, NewClient, NewKeys, Roles, StoreFault, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem};

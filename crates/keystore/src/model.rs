@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
+use leafseal_errors::Operation;
 
 use crate::error::KeyFault;
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
@@ -172,34 +173,6 @@ pub struct AppPublicKeys {
     pub r1: PublicKey,
     /// The secp256k1 public key.
     pub k1: PublicKey,
-}
-
-/// What a caller does with an app. Grants of clients have the first two, API keys any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operation {
-    /// Values to envelopes.
-    Encrypt,
-    /// Envelopes to values. Rewrapping needs both operations.
-    Decrypt,
-    /// Opening envelopes to read their metadata. A client needs [`Operation::Decrypt`] for it.
-    Inspect,
-    /// Making tokens with which somebody else may decrypt one payload.
-    IssueTokens,
-}
-
-impl Operation {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Encrypt, Self::Decrypt, Self::Inspect, Self::IssueTokens];
-
-    /// The word for people and programs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Encrypt => "encrypt",
-            Self::Decrypt => "decrypt",
-            Self::Inspect => "inspect",
-            Self::IssueTokens => "client-side-tokens",
-        }
-    }
 }
 
 /// The apps that a grant covers.

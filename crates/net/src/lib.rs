@@ -11,6 +11,7 @@
 mod bulk;
 mod calendar;
 mod client;
+mod decision_log;
 mod log_limit;
 mod log_line;
 pub mod metrics;
@@ -27,6 +28,7 @@ pub mod tls;
 pub use bulk::{BulkMember, BulkQueue};
 pub use calendar::utc;
 pub use client::{ClientBound, NETWORKS, Network, NetworkError, client_of, client_of_unless};
+pub use decision_log::DecisionLog;
 pub use log_limit::LogLimit;
 pub use log_line::{LogFormat, LogLine};
 pub use operator::{HEADER_SIZE_MIN, OperatorPort, OperatorReport, OperatorSettings};

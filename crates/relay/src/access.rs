@@ -9,11 +9,13 @@ use std::time::Instant;
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
-use leafseal_errors::ErrorCode;
+use leafseal_client::ApiKeyFacts;
+use leafseal_errors::{ErrorCode, Observers};
 use leafseal_http::{BodyError, ConnectionPeer, Received};
 use leafseal_net::{LogFormat, LogLine};
 
 use crate::cut::cut;
+use crate::decisions::Claim;
 use crate::hop_headers;
 use crate::metrics::{ListenerMetrics, SealedBefore};
 use crate::place::Place;
@@ -39,6 +41,7 @@ pub(crate) struct Record {
     pub(crate) listener: Arc<str>,
     pub(crate) metrics: Arc<ListenerMetrics>,
     pub(crate) refusals: Arc<RefusalLog>,
+    observers: Arc<Observers>,
     log: Option<Arc<dyn AccessLog>>,
     /// Maximum size of a text in the line.
     text_size_max: usize,
@@ -50,6 +53,8 @@ pub(crate) struct Record {
     path: String,
     pub(crate) route: Option<Arc<str>>,
     pub(crate) app: Option<Arc<str>>,
+    /// The caller and its needs, for the decision.
+    pub(crate) claim: Claim,
     pub(crate) status: u16,
     /// Counts the received bytes of the request's body; `None` if they are not counted.
     pub(crate) received: Option<Received>,
@@ -69,8 +74,7 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn new(
         listener: &Arc<str>,
-        metrics: &Arc<ListenerMetrics>,
-        refusals: &Arc<RefusalLog>,
+        (metrics, refusals, observers): (&Arc<ListenerMetrics>, &Arc<RefusalLog>, &Arc<Observers>),
         log: Option<(&Arc<dyn AccessLog>, usize)>,
         peer: Arc<ConnectionPeer>,
         head: &hyper::http::request::Parts,
@@ -81,6 +85,7 @@ impl Record {
             listener: Arc::clone(listener),
             metrics: Arc::clone(metrics),
             refusals: Arc::clone(refusals),
+            observers: Arc::clone(observers),
             log: log.map(|(log, _)| Arc::clone(log)),
             text_size_max,
             began: Instant::now(),
@@ -91,6 +96,7 @@ impl Record {
             path: logged(head.uri.path()),
             route: None,
             app: None,
+            claim: Claim::default(),
             status: 0,
             received: None,
             sent: 0,
@@ -133,7 +139,20 @@ impl Record {
         self.withheld = Some((refusal.code, refusal.detail.clone()));
     }
 
+    /// Sets the holder of the API key.
+    pub(crate) fn belongs_to(&mut self, key: &ApiKeyFacts) {
+        self.app = Some(key.app.as_str().into());
+        (self.claim.key_id, self.claim.app) = (Some(key.id.clone()), Some(key.app.clone()));
+    }
+
+    /// Reports that the caller may do what it asks for.
+    pub(crate) fn granted(&self) {
+        self.claim.granted(&self.observers, self.peer.address.ip());
+    }
+
+    /// Counts the refusal of the request, and reports it if the caller is the reason.
     pub(crate) fn refused(&mut self, refusal: &Refusal) {
+        self.claim.refused(&self.observers, self.peer.address.ip(), refusal);
         self.metrics.refused(refusal.code);
         self.refusal = Some((refusal.code, refusal.detail.clone()));
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use hyper::http::request::Parts;
+use leafseal_errors::Observers;
 use leafseal_http::ConnectionPeer;
 
 use crate::access::{AccessLog, Record};
@@ -36,6 +37,8 @@ pub(crate) struct ListenerContext {
     pub(crate) index: usize,
     pub(crate) metrics: Arc<ListenerMetrics>,
     pub(crate) refusals: Arc<RefusalLog>,
+    /// The observers of the relay's decisions.
+    pub(crate) observers: Arc<Observers>,
     pub(crate) log: Option<Arc<dyn AccessLog>>,
 }
 
@@ -54,6 +57,6 @@ impl ListenerContext {
         let process = &worker.configuration.process;
         let log = self.log.as_ref().filter(|_| process.access_log);
         let log = log.map(|log| (log, process.access_log_text_size_max));
-        Record::new(name, &self.metrics, &self.refusals, log, Arc::clone(peer), head)
+        Record::new(name, (&self.metrics, &self.refusals, &self.observers), log, Arc::clone(peer), head)
     }
 }

@@ -12,6 +12,7 @@ mod body;
 pub mod config;
 mod context;
 mod cut;
+mod decisions;
 mod demo_upstream;
 mod forward;
 mod hop_headers;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use leafseal_errors::ErrorCode;
+use leafseal_errors::{DecisionCounts, EntryPoint, ErrorCode};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, MetricName, MetricsWriter, openmetrics};
@@ -128,6 +128,7 @@ pub(crate) struct Snapshot {
     pub(crate) bodies: Usage,
     pub(crate) log_lines_dropped: u64,
     pub(crate) reloads: u64,
+    pub(crate) decisions: Arc<DecisionCounts>,
     pub(crate) process: ProcessFigures,
     pub(crate) private_keys: PrivateKeyFigures,
     /// When certificates expire, by usage and subject.
@@ -143,6 +144,7 @@ impl Snapshot {
     fn write(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         self.write_state(out)?;
         self.write_requests(out)?;
+        self.write_decisions(out)?;
         self.write_messages(out)?;
         self.write_buffered_bodies(out)?;
         self.write_connections(out)?;
@@ -165,6 +167,18 @@ impl Snapshot {
         let expiries =
             self.certificates.iter().map(|(words, not_after)| (words.each_ref().map(String::as_str), *not_after));
         out.gauges(EXPIRY, ["use", "subject"], expiries)
+    }
+
+    fn write_decisions(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const DECISIONS: MetricName = MetricName::plain(
+            "relay_decisions",
+            "Decisions of outbound listeners about holders of API keys by outcome: granted, or the code of the refusal",
+        );
+        out.counters(
+            DECISIONS,
+            ["outcome"],
+            self.decisions.of(EntryPoint::Relay).map(|(outcome, count)| ([outcome], count)),
+        )
     }
 
     fn write_requests(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
@@ -353,6 +367,7 @@ mod tests {
 
     fn snapshot(metrics: Vec<Arc<ListenerMetrics>>) -> Snapshot {
         Snapshot {
+            decisions: Arc::default(),
             listeners: vec![ListenerSnapshot {
                 name: "api".into(),
                 metrics,

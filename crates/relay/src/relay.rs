@@ -10,11 +10,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use leafseal_client::{Client, ClientError, ClientSettings, ClientTls};
+use leafseal_errors::{DecisionCounts, DecisionObserver, Observers};
 use leafseal_http::HttpCounters;
 use leafseal_net::tls::{
     Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, SessionSettings, TlsError,
 };
-use leafseal_net::{OperatorPort, OperatorReport, OperatorSettings, ProcessFigures, ShutdownNotice};
+use leafseal_net::{DecisionLog, OperatorPort, OperatorReport, OperatorSettings, ProcessFigures, ShutdownNotice};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -128,6 +129,8 @@ struct Shared {
     reloads: AtomicU64,
     certificates: Expiries,
     refusals: Arc<RefusalLog>,
+    observers: Arc<Observers>,
+    decisions: Arc<DecisionCounts>,
     /// Set when the relay begins to shut down.
     is_shutting_down: AtomicBool,
     log: Option<Arc<dyn AccessLog>>,
@@ -194,6 +197,7 @@ impl OperatorReport for Shared {
             bodies: self.resources.budget.usage(),
             log_lines_dropped: self.log.as_ref().map_or(0, |log| log.dropped()),
             reloads: self.reloads.load(Ordering::Relaxed),
+            decisions: Arc::clone(&self.decisions),
             process: ProcessFigures::read(),
             private_keys: PrivateKeyFigures::read(),
             certificates: self.certificates.first(),
@@ -222,14 +226,16 @@ impl Relay {
         let prepared = Prepared::new(&configuration, base)?;
         let resources = SharedResources::new(&configuration)?;
         let worker = |thread| {
-            prepared
-                .worker(&configuration, &resources, thread, None)
-                .map(|worker| Arc::new(ArcSwap::from_pointee(worker)))
+            let worker = prepared.worker(&configuration, &resources, thread, None);
+            worker.map(|worker| Arc::new(ArcSwap::from_pointee(worker)))
         };
         let boxes: Vec<SharedWorkerContext> = (0..threads).map(worker).collect::<Result<_, _>>()?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, base)).collect::<Result<_, _>>()?;
         let refusals = Arc::new(RefusalLog::new(configuration.process.refusal_lines_max));
+        let decision_log = Arc::new(DecisionLog::new(configuration.process.refusal_lines_max));
+        let decisions: Arc<DecisionCounts> = Arc::default();
+        let observers = observers([Arc::<DecisionLog>::clone(&decision_log), Arc::<DecisionCounts>::clone(&decisions)]);
         let (stage, staged) = watch::channel(Stage::Serving);
         let mut listeners: Vec<Vec<BoundListener>> = (0..threads).map(|_| Vec::new()).collect();
         let (mut addresses, mut counted) = (Vec::new(), Vec::new());
@@ -244,7 +250,8 @@ impl Relay {
                 of_metrics.push(Arc::clone(&metrics));
                 of_counting.push(Arc::clone(&counting));
                 let (worker, refusals) = (Arc::clone(&boxes[thread]), Arc::clone(&refusals));
-                let context = ListenerContext { worker, index, metrics, refusals, log: log.clone() };
+                let observers = Arc::clone(&observers);
+                let context = ListenerContext { worker, index, metrics, refusals, observers, log: log.clone() };
                 let (name, acceptor) = (Arc::clone(name), acceptor.clone());
                 listeners[thread].push(BoundListener { socket, name, acceptor, context, is_outbound, counting });
             }
@@ -261,6 +268,8 @@ impl Relay {
             reloads: AtomicU64::new(0),
             certificates: Expiries::default(),
             refusals: Arc::clone(&refusals),
+            observers,
+            decisions,
             is_shutting_down: AtomicBool::new(false),
             log,
         });
@@ -268,14 +277,19 @@ impl Relay {
             .map_err(|error| RelayError::Listen { address: operator_address, error })?;
         let mut running = Vec::new();
         for (index, (listeners, worker)) in listeners.into_iter().zip(boxes).enumerate() {
-            let (staged, refusals) = (staged.clone(), Arc::clone(&refusals));
+            let (staged, logs) = (staged.clone(), (Arc::clone(&refusals), Arc::clone(&decision_log)));
             let thread = std::thread::Builder::new().name(format!("leafseal-relay-{index}"));
-            let thread = thread.spawn(move || worker::run(&worker, listeners, &refusals, staged));
+            let thread = thread.spawn(move || worker::run(&worker, listeners, &logs, staged));
             running.push(thread.map_err(RelayError::Thread)?);
         }
         shared.certificates.replace(expiries(&configuration, base));
         log_start(&addresses, operator.address(), threads);
         Ok(Relay { base: base.to_owned(), shared, addresses, acceptors, operator, stage, threads: running })
+    }
+
+    /// Has every decision of the relay reported to `observer`.
+    pub fn observe_decisions(&self, observer: Arc<dyn DecisionObserver>) {
+        self.shared.observers.attach(observer);
     }
 
     /// The addresses of the listeners.
@@ -363,6 +377,12 @@ impl Relay {
         tracing::info!(connections_cut = left, "relay stopped");
         Ok(left)
     }
+}
+
+fn observers(attached: [Arc<dyn DecisionObserver>; 2]) -> Arc<Observers> {
+    let observers = Observers::default();
+    attached.into_iter().for_each(|observer| observers.attach(observer));
+    Arc::new(observers)
 }
 
 fn log_start(addresses: &[Address], operator: SocketAddr, threads: usize) {

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leafseal_http::{Handler, HttpCounters, Listener, ListenerEvent, ListenerObserver, ListenerOptions};
-use leafseal_net::ShutdownNotice;
 use leafseal_net::tls::Acceptor;
 use leafseal_net::tls::sign_before_parking;
+use leafseal_net::{DecisionLog, ShutdownNotice};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -116,7 +116,7 @@ pub(crate) enum Stage {
 pub(crate) fn run(
     worker: &SharedWorkerContext,
     listeners: Vec<BoundListener>,
-    refusals: &RefusalLog,
+    (refusals, decision_log): &(Arc<RefusalLog>, Arc<DecisionLog>),
     mut stage: watch::Receiver<Stage>,
 ) -> io::Result<usize> {
     let runtime = Builder::new_current_thread()
@@ -150,6 +150,7 @@ pub(crate) fn run(
                 _ = tidy.tick() => {
                     worker.load().pool.tidy();
                     refusals.log_overdue();
+                    decision_log.log_overdue();
                 }
                 changed = stage.changed() => {
                     // The sender was dropped, which means to stop.

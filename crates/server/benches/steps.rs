@@ -102,7 +102,9 @@ fn main() {
     let service = EngineService::new(fixture.engine.clone(), Limits::default(), usize::MAX);
     service.maintain();
     let peer = PeerIdentity { name: "bench".to_owned(), certificate_sha256: [0; 32] };
-    let caller = service.authenticate(&peer).expect("granted");
+    let caller = service
+        .authenticate(&peer, leafseal_engine::RequestOrigin::of(leafseal_engine::EntryPoint::Rpc))
+        .expect("granted");
     let bench = Bench { service, caller };
     let (encrypt, decrypt) = (EncryptOptions::new("acme"), DecryptOptions::new("acme"));
     let text = "x".repeat(SIZE);

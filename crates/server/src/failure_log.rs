@@ -26,12 +26,8 @@ impl FailureObserver for FailureLog {
         if report.failed == 0 {
             return;
         }
-        let client = match caller {
-            Caller::Owner => "owner",
-            Caller::Client { name, .. } => name.as_str(),
-            Caller::ApiKey { id, .. } | Caller::OnBehalf { key: id, .. } => id.as_str(),
-            Caller::Token { .. } => "token",
-        };
+        let principal = caller.principal();
+        let client = principal.key().or(principal.client()).unwrap_or_else(|| principal.kind());
         if let Some(suppressed) = self.0.admit(clock::now(), &client) {
             let (failed, places) = (report.failed, places(&report.failures));
             tracing::warn!(client, app, failed, places, suppressed, "envelopes failed to decrypt");

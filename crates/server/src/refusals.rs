@@ -1,35 +1,28 @@
-//! Log lines about refused connections, requests and calls. Peers can cause any number of them, so their rate is limited for each kind
-//! separately, and suppressed lines are counted.
+//! Log lines about connections that are not served, and calls that fail. Peers can cause any number of them, so their rate is limited for
+//! each kind separately, and suppressed lines are counted. Refused callers are logged by [`leafseal_net::DecisionLog`].
 
 use std::hash::Hash;
-use std::sync::Arc;
 use std::time::Instant;
 
-use leafseal_engine::admin::AppName;
 use leafseal_net::LogLimit;
-use leafseal_protocol::{ErrorCode, ErrorObject, Method};
-
 use leafseal_service::PeerIdentity;
 
 /// The kind of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
-    /// A connection that was refused, or that the server ended.
+    /// A connection that was refused at a limit, or that the server ended.
     Connection,
-    /// A request on a connection.
-    Request,
-    /// A call of the HTTPS API.
+    /// A call of the HTTPS API that the engine could not serve.
     Call,
 }
 
 impl Refused {
-    const ALL: [Refused; 3] = [Refused::Connection, Refused::Request, Refused::Call];
+    const ALL: [Refused; 2] = [Refused::Connection, Refused::Call];
 
     /// The name in the log.
     fn as_str(self) -> &'static str {
         match self {
             Refused::Connection => "connections",
-            Refused::Request => "requests",
             Refused::Call => "calls",
         }
     }
@@ -66,32 +59,6 @@ impl RefusalLog {
 fn tell(kind: Refused, suppressed: u64) {
     if suppressed > 0 {
         tracing::warn!(suppressed, kind = kind.as_str(), "refusals omitted from the log");
-    }
-}
-
-/// The sender and the app of a request, for the log line if a permission is missing.
-#[derive(Debug)]
-pub(crate) struct RequestSource {
-    pub(crate) log: Arc<RefusalLog>,
-    pub(crate) peer: Arc<PeerIdentity>,
-    /// The app as the request names it, valid or not.
-    pub(crate) app: Option<Arc<str>>,
-}
-
-impl RequestSource {
-    /// Logs the refusal if `error` is about permissions.
-    pub(crate) fn refused(&self, now: Instant, method: Option<Method>, error: &ErrorObject) {
-        if !matches!(error.code, ErrorCode::Forbidden | ErrorCode::UnknownApp | ErrorCode::AppDisabled) {
-            return;
-        }
-        let client = self.peer.name.as_str();
-        // Invalid names may contain anything, line breaks included.
-        let app = self.app.as_deref().map_or("", |app| if AppName::parse(app).is_ok() { app } else { "(no app name)" });
-        self.log.line(Refused::Request, now, &client, || {
-            let (fingerprint, code) = (fingerprint(&self.peer), error.code.as_str());
-            let method = method.map_or("unknown", |method| method.as_str());
-            tracing::warn!(client, %fingerprint, method, app, code, reason = %error.message, "request refused");
-        });
     }
 }
 

@@ -8,11 +8,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use leafseal_engine::DecisionCounts;
 use leafseal_engine::pool::Pool;
 use leafseal_http::Listener;
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity, sign_before_parking};
-use leafseal_net::{OperatorPort, OperatorSettings, ShutdownNotice, bind};
+use leafseal_net::{DecisionLog, OperatorPort, OperatorSettings, ShutdownNotice, bind};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
@@ -20,7 +21,6 @@ use tokio::task::AbortHandle;
 use crate::api::{self, Api};
 use crate::clock;
 use crate::metrics::{ServerCounters, Times};
-use crate::refusals::RefusalLog;
 use crate::rpc::listener::listen;
 use crate::server_state::ServerState;
 use crate::settings::{ServerSettings, TlsSettings};
@@ -91,11 +91,12 @@ impl Server {
         let (local_address, listener) =
             bind_on(&runtime, address).map_err(|error| StartError::Listen { setting, address, error })?;
         let server_state = Arc::new(ServerState::new(settings, pool, times));
+        service.observe_decisions(Arc::<DecisionLog>::clone(&server_state.decision_log));
+        service.observe_decisions(Arc::<DecisionCounts>::clone(&server_state.decisions));
         let operator = start_operator(&server_state, &service)?;
         let api = service.engine().map(|engine| api::start(&server_state, engine, &runtime)).transpose()?.flatten();
         let (api, api_acceptor) = api.unzip();
-        let maintenance = Maintenance::start(Arc::clone(&service), Arc::clone(&server_state.refusals))
-            .map_err(StartError::Threads)?;
+        let maintenance = Maintenance::start(Arc::clone(&service), &server_state).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&server_state), service, acceptor.clone()));
         let listener = listener.abort_handle();
         let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
@@ -255,7 +256,7 @@ fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, Tc
     Ok((listener.local_addr()?, listener))
 }
 
-/// The thread that calls [`Service::maintain`] and flushes the log of refusals; it ends on drop.
+/// The thread that calls [`Service::maintain`] and flushes the logs of refusals; it ends on drop.
 struct Maintenance {
     turns: SyncSender<Turn>,
     thread: Option<JoinHandle<()>>,
@@ -269,7 +270,8 @@ enum Turn {
 }
 
 impl Maintenance {
-    fn start<S: Service>(service: Arc<S>, refusals: Arc<RefusalLog>) -> io::Result<Maintenance> {
+    fn start<S: Service>(service: Arc<S>, server_state: &ServerState) -> io::Result<Maintenance> {
+        let (refusals, decision_log) = (Arc::clone(&server_state.refusals), Arc::clone(&server_state.decision_log));
         // Requests that arrive while one waits are covered by it.
         let (turns, next) = sync_channel(1);
         let due = turns.clone();
@@ -284,6 +286,7 @@ impl Maintenance {
                     tracing::error!("maintenance panicked");
                 }
                 refusals.log_overdue(clock::now());
+                decision_log.log_overdue();
             }
         })?;
         Ok(Maintenance { turns, thread: Some(thread) })

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use leafseal_engine::DecisionCounts;
 use leafseal_engine::pool::Pool;
 use leafseal_net::tls::Expiries;
-use leafseal_net::{BulkQueue, ConnectionSlots, Full, ShutdownNotice, ShutdownPhase};
+use leafseal_net::{BulkQueue, ConnectionSlots, DecisionLog, Full, ShutdownNotice, ShutdownPhase};
 
 use crate::client_slots::ClientSlots;
+use crate::clock;
 use crate::metrics::{ApiCounters, Counters, Requests, ServerCounters, Times};
 use crate::outbox::Outbox;
 use crate::refusals::RefusalLog;
@@ -28,6 +30,9 @@ pub(crate) struct ServerState {
     pub(crate) times: Arc<Times>,
     pub(crate) handshakes: Arc<ConnectionSlots>,
     pub(crate) refusals: Arc<RefusalLog>,
+    /// Logs refused callers, and counts decisions about all callers: observers of the engine.
+    pub(crate) decision_log: Arc<DecisionLog>,
+    pub(crate) decisions: Arc<DecisionCounts>,
     pub(crate) api: ApiCounters,
     /// The queue of bulk RPC connections, by the numbers of their clients.
     pub(crate) bulk: BulkQueue<u64>,
@@ -95,6 +100,7 @@ impl ServerState {
         let answers = Budget::new(settings.answers_bytes_max, None);
         let handshakes = ConnectionSlots::new(settings.handshakes_max, settings.handshake_clients());
         let refusals = RefusalLog::new(settings.refusal_lines_max);
+        let decision_log = DecisionLog::with_clock(settings.refusal_lines_max, clock::now);
         ServerState {
             settings,
             pool,
@@ -103,6 +109,8 @@ impl ServerState {
             times,
             handshakes: Arc::new(handshakes),
             refusals: Arc::new(refusals),
+            decision_log: Arc::new(decision_log),
+            decisions: Arc::default(),
             api: ApiCounters::default(),
             bulk: BulkQueue::default(),
             certificates: Expiries::default(),

@@ -146,7 +146,7 @@ settings! {
         pub drain_delay: Duration = secs(5), in ms(0)..;
         /// How long a shutdown then waits for requests in flight.
         pub drain_timeout: Duration = secs(30), in ms(0)..;
-        /// Maximum number of log lines in 10 s about refused connections, and the same number each about refused requests and refused calls
+        /// Maximum number of log lines in 10 s about refused callers, and the same number each about rejected connections and failed calls
         /// of the API. One client causes at most half of them. Omitted lines are counted.
         pub refusal_lines_max: usize = 100, in 0..=1 << 20;
         /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not

@@ -17,7 +17,7 @@ use crate::rpc::gathered::Gathered;
 pub use crate::rpc::wire::Socket;
 use crate::server_state::ServerState;
 use crate::settings::ServerSettings;
-use leafseal_service::{PeerIdentity, Service};
+use leafseal_service::Service;
 
 /// The validity of callers' certificates.
 const VALIDITY: Duration = Duration::from_secs(365 * 86_400);
@@ -52,8 +52,7 @@ impl<S: Service> Simulated<S> {
         let expires = clock::now() + VALIDITY;
         Some(async move {
             let stream = Gathered::new(socket);
-            let peer = PeerIdentity { name: "simulated".to_owned(), certificate_sha256: [0; 32] };
-            Connection::new(server_state, service, Arc::new(peer), caller, stream, &registration, expires).run().await;
+            Connection::new(server_state, service, caller, stream, &registration, expires).run().await;
         })
     }
 

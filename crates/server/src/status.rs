@@ -46,6 +46,7 @@ impl<S: Service> OperatorReport for Status<S> {
             requests: self.server_state.requests.snapshot(),
             engine: self.service.counters(),
             api: self.server_state.api.snapshot(),
+            decisions: Arc::clone(&self.server_state.decisions),
             process: ProcessFigures::read(),
             private_keys: PrivateKeyFigures::read(),
             certificates: self.server_state.certificates.first(),

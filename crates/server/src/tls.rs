@@ -81,6 +81,13 @@ pub enum HandshakeFailure {
     Other(String),
 }
 
+impl HandshakeFailure {
+    /// Whether the client's certificate is the reason.
+    pub(crate) fn is_about_the_certificate(&self) -> bool {
+        matches!(self, HandshakeFailure::NoCertificate | HandshakeFailure::Certificate { .. })
+    }
+}
+
 /// Explains a failed handshake from the library's reasons and the verification of the certificate.
 pub(crate) fn explain<S: std::fmt::Debug>(error: &HandshakeError<S>) -> HandshakeFailure {
     let source = std::error::Error::source(error);

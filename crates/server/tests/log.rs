@@ -63,7 +63,7 @@ fn fingerprint(issued: &Issued) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Log lines about requests refused for missing permissions name client, certificate, method and app. A client that causes many of them
+/// Log lines about requests refused for missing permissions name client, certificate, operation and app. A client that causes many of them
 /// leaves half of the lines to others; the rest is counted.
 fn refused_requests_are_bounded_lines(test_server: &TestServer) {
     const SENT: u32 = 300;
@@ -77,9 +77,11 @@ fn refused_requests_are_bounded_lines(test_server: &TestServer) {
     let line = line_with("request refused");
     for part in [
         "WARN",
+        "entry_point=\"rpc\"",
         "client=\"shop\"",
-        &format!("fingerprint={fingerprint}"),
-        "method=\"encrypt_document\"",
+        &format!("fingerprint=\"{fingerprint}\""),
+        "request=0",
+        "operations=\"encrypt\"",
         "app=\"closed\"",
         "code=\"forbidden\"",
         "reason=the app is closed to this client",
@@ -91,15 +93,15 @@ fn refused_requests_are_bounded_lines(test_server: &TestServer) {
     // In windows of 10 s, half of 100 lines each.
     assert!(lines < SENT as usize && lines.is_multiple_of(50), "{lines} lines");
     let mut other = test_server.raw_of("other");
-    other.send(|out| test_request(1, "closed\n\u{1b}[31mWARN forged", "4111-plaintext", out));
+    other.send(|out| test_request(1, "closed", "4111-plaintext", out));
     other.read_response();
-    wait_for("app=\"(no app name)\"");
-    wait_for("kind=\"requests\"");
+    wait_for("client=\"other\"");
+    wait_for("kind=\"decisions\"");
     let suppressed: usize = LOG
         .lock()
         .unwrap()
         .lines()
-        .filter(|line| line.contains("kind=\"requests\""))
+        .filter(|line| line.contains("kind=\"decisions\""))
         .map(|line| line.split("suppressed=").nth(1).unwrap().split(' ').next().unwrap().parse::<usize>().unwrap())
         .sum();
     assert_eq!(suppressed + lines, SENT as usize);
@@ -135,7 +137,7 @@ fn the_log_gives_reasons_and_no_content() {
     let fingerprint = fingerprint(&stranger);
     refused(&test_server, Some(stranger), "no client of this name");
     let line = line_with("no client of this name");
-    assert!(line.contains("client=\"stranger\"") && line.contains(&format!("fingerprint={fingerprint}")), "{line}");
+    assert!(line.contains("client=\"stranger\"") && line.contains(&format!("fingerprint=\"{fingerprint}\"")), "{line}");
 
     let mut old = raw_connector(&test_server.pki, Some(test_server.pki.client("shop")));
     old.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use leafseal_engine::pool::Cancellation;
+use leafseal_engine::{DecisionObserver, RequestOrigin};
 use leafseal_protocol::ErrorCode;
 
 use crate::work::RequestStage;
@@ -57,7 +58,18 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the service does not know the certificate's name, or cannot look it up.
-    fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Self::Caller>, Refused>;
+    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Self::Caller>, Refused>;
+
+    /// Reports that the network side has refused a peer because of its certificate, which identifies it as `peer` or as no one. The reason
+    /// is one sentence without a secret.
+    fn refuse_peer(&self, peer: Option<&PeerIdentity>, origin: RequestOrigin, reason: &str) {
+        let _ = (peer, origin, reason);
+    }
+
+    /// Has every decision about callers reported to `observer`.
+    fn observe_decisions(&self, observer: Arc<dyn DecisionObserver>) {
+        drop(observer);
+    }
 
     /// The caller of a connection, if memory alone suffices to authenticate it: without blocking. Otherwise [`Service::authenticate`] does.
     fn recognise(&self, peer: &PeerIdentity) -> Option<Arc<Self::Caller>> {

@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Cancellation;
-use leafseal_engine::{Caller, Counters, Engine, LookupRun, Report};
+use leafseal_engine::{
+    Caller, Counters, DecisionObserver, Engine, EntryPoint, Error, LookupRun, Principal, Report, RequestOrigin,
+};
 use leafseal_protocol::{ErrorCode, ErrorObject, Limits};
 
 use crate::interface::{PeerIdentity, Refused, Service, Tenant};
@@ -81,13 +83,25 @@ impl Drop for EngineService {
 impl Service for EngineService {
     type Caller = Caller;
 
-    fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
-        let caller = self.engine.client(&peer.name, peer.certificate_sha256);
+    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Caller>, Refused> {
+        let caller = self.engine.at(origin).client(&peer.name, peer.certificate_sha256);
         caller.map(Arc::new).map_err(|error| {
             let is_temporary = matches!(error.code, ErrorCode::Unavailable | ErrorCode::Overloaded);
             let code = if is_temporary { error.code } else { ErrorCode::Forbidden };
             Refused { code, message: error.to_string() }
         })
+    }
+
+    fn refuse_peer(&self, peer: Option<&PeerIdentity>, origin: RequestOrigin, reason: &str) {
+        let principal = peer.map_or(Principal::Anonymous, |peer| Principal::Client {
+            name: &peer.name,
+            certificate_sha256: peer.certificate_sha256,
+        });
+        self.engine.at(origin).refuse(principal, Error::new(ErrorCode::Forbidden, reason));
+    }
+
+    fn observe_decisions(&self, observer: Arc<dyn DecisionObserver>) {
+        self.engine.observe_decisions(observer);
     }
 
     fn recognise(&self, peer: &PeerIdentity) -> Option<Arc<Caller>> {
@@ -119,7 +133,7 @@ impl Service for EngineService {
             (_, Caller::OnBehalf { agent, .. }) => self.tenant(agent, app),
             (_, Caller::Owner) => Tenant::Owner,
             // Each is for one app, which the first arm handles once a request has cached it.
-            (_, Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,
+            (_, Caller::Anonymous | Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,
         }
     }
 
@@ -132,7 +146,7 @@ impl Service for EngineService {
         cancellation: Arc<Cancellation>,
     ) -> RequestStage {
         RequestStage::beginning(EngineRequest {
-            engine: self.engine.clone(),
+            engine: self.engine.at(RequestOrigin { request: Some(id), ..RequestOrigin::of(EntryPoint::Rpc) }),
             caller: Arc::clone(caller),
             id,
             arrived,
@@ -224,8 +238,7 @@ impl EngineRequest {
     /// Checks the request and begins its work.
     fn begin_work(&self, call: &Arc<Call>, out: &mut Vec<u8>) -> Result<Begun, ErrorObject> {
         let (engine, id) = (&self.engine, self.id);
-        let caller = &*convert::caller(&self.caller, call.parsed().key_id())?;
-        engine.admit(caller).map_err(convert::error)?;
+        let caller = &*convert::caller(engine, &self.caller, call.parsed().key_id())?;
         let work: Box<dyn RequestWork> = match call.parsed() {
             Parsed::Encrypt(params) => Box::new(List::encrypt(engine, caller, id, (call, params), out)?),
             Parsed::Decrypt(params) => {
@@ -254,6 +267,7 @@ impl EngineRequest {
             Parsed::PublicKeys(params) => lists::public_keys(engine, caller, id, params, out),
             Parsed::Authenticate(params) => lists::authenticate(engine, caller, id, params, out),
             Parsed::Info => {
+                engine.admit(caller).map_err(convert::error)?;
                 lists::info(id, &self.limits, out);
                 Ok(())
             }

@@ -1,6 +1,8 @@
 //! Shared by tests and benchmarks of several crates: a real store in a temporary folder, an engine over it, and a store that can be
 //! held up. Never shipped.
 
+mod decision_cases;
+mod decisions;
 mod engine;
 mod gated_store;
 mod metrics_table;
@@ -14,6 +16,10 @@ use leafseal_engine::admin::{
 };
 use leafseal_engine::system_random;
 
+pub use decision_cases::{
+    CASE_APP, CaseCaller, CaseRequest, DISABLED_APP, DecisionCase, DecisionFixture, decision_cases, id_of,
+};
+pub use decisions::{RecordedDecisions, words_of};
 pub use engine::{EngineFixture, engine};
 pub use gated_store::{Gate, GatedStore};
 pub use metrics_table::check_metrics_table;

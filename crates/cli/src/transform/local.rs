@@ -135,3 +135,46 @@ impl TransformBackend for Local {
         Ok(out)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leafseal_engine::{EntryPoint, OnFailure, RequestOrigin};
+    use leafseal_testkit::{CaseRequest, DecisionCase, DecisionFixture, decision_cases};
+
+    use super::*;
+
+    fn job(case: &DecisionCase) -> TransformJob {
+        let operation = match case.request {
+            CaseRequest::Encrypt | CaseRequest::SkipSealed => ValueOperation::Encrypt,
+            CaseRequest::Decrypt => ValueOperation::Decrypt,
+            CaseRequest::Rewrap => ValueOperation::Rewrap,
+            CaseRequest::Inspect | CaseRequest::PublicKeys => unreachable!("no job"),
+        };
+        TransformJob {
+            operation,
+            app: case.app.to_owned(),
+            select: Vec::new(),
+            curve: None,
+            keying: None,
+            role: None,
+            skip_sealed: case.request == CaseRequest::SkipSealed,
+            on_failure: OnFailure::Fail,
+            strict: false,
+        }
+    }
+
+    #[test]
+    fn each_job_gives_the_decisions_of_the_table() {
+        let fixture = DecisionFixture::new();
+        let engine = fixture.engine.at(RequestOrigin::of(EntryPoint::Cli));
+        for case in decision_cases(EntryPoint::Cli) {
+            let job = job(case);
+            let document = if job.operation == ValueOperation::Encrypt { "\"a\"" } else { &fixture.sealed };
+            let local = Local::new(engine.clone(), job).expect("no selectors");
+            let done = local.document(document.as_bytes().to_vec(), &TerminalProgress::bytes("test", None));
+            let expected = case.expected(EntryPoint::Cli);
+            assert_eq!(done.is_ok(), expected.iter().all(|words| words.ends_with(" granted")), "{}", case.name);
+            assert_eq!(fixture.decisions.take(), expected, "{}", case.name);
+        }
+    }
+}

@@ -52,7 +52,7 @@ fn in_pieces() -> Settings {
 fn check_content(content: &[u8]) {
     let slow = slow_content(content);
     let read = super::read(content).map(|(expires, token)| {
-        let Caller::Token { app, roles } = token.caller else { panic!("a token's caller is its bearer") };
+        let Caller::Token { app, roles, .. } = token.caller else { panic!("a token's caller is its bearer") };
         assert_eq!(app, token.app);
         (expires, token.payload.0, roles, app)
     });

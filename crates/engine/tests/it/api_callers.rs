@@ -53,11 +53,11 @@ fn acting_for_a_key_allows_what_both_may_do() {
     let relay = grant(&engine, "relay", &[Operation::Decrypt], Roles::Any);
     let narrow = grant(&engine, "narrow", &[Operation::Decrypt], card);
     let writer = grant(&engine, "writer", &[Operation::Encrypt], Roles::Any);
-    let of_card = key(&engine, &Operation::ALL, &["card"]);
-    let of_health = key(&engine, &Operation::ALL, &["health"]);
+    let of_card = key(&engine, Operation::ALL, &["card"]);
+    let of_health = key(&engine, Operation::ALL, &["health"]);
     let of_writing = key(&engine, &[Operation::Encrypt], &[]);
     let may = |agent: &Caller, key: &Caller, role| {
-        let caller = Caller::on_behalf(agent.clone(), id_of(key)).expect("an id");
+        let caller = engine.on_behalf(agent, id_of(key)).expect("an id");
         match decrypt(&engine, &caller, "acme", &sealed(role)) {
             Ok(text) => text == "[\"a\"]",
             Err(error) => {
@@ -78,7 +78,7 @@ fn acting_for_a_key_allows_what_both_may_do() {
         assert_eq!(found, expected, "{agent:?} for {key:?}");
     }
     // A request in progress ends when its key is revoked.
-    let caller = Caller::on_behalf(relay.clone(), id_of(&of_card)).expect("an id");
+    let caller = engine.on_behalf(&relay, id_of(&of_card)).expect("an id");
     let document = sealed(None);
     let mut work =
         engine.decrypt_document(&caller, &DecryptOptions::new("acme"), None, document.len()).expect("the key is good");
@@ -87,8 +87,7 @@ fn acting_for_a_key_allows_what_both_may_do() {
     engine.maintain().expect("refreshed");
     assert_eq!(kind(work.step(document.as_bytes(), &mut Vec::new())), ErrorCode::Forbidden);
     for id in ["0000000000000000", "nonsense"] {
-        let unknown =
-            Caller::on_behalf(relay.clone(), id).and_then(|caller| decrypt(&engine, &caller, "acme", &document));
+        let unknown = engine.on_behalf(&relay, id).and_then(|caller| decrypt(&engine, &caller, "acme", &document));
         assert_eq!(kind(unknown), ErrorCode::Forbidden, "{id}");
     }
 }
@@ -98,7 +97,7 @@ fn a_key_allows_only_its_operations() {
     let TestEngine { engine, store: _store, .. } = test_engine();
     let sealed = encrypt(&engine, &Caller::Owner, None, "[\"a\"]").expect("the owner may");
     let envelope = sealed.trim_matches(['[', ']', '"']);
-    let all = Operation::ALL;
+    let all: [Operation; 4] = Operation::ALL.try_into().expect("four");
     for own in all {
         let caller = key(&engine, &[own], &[]);
         let token = engine.issue_token(&caller, "acme", digest(&engine, &sealed), None);
@@ -185,7 +184,7 @@ fn a_token_is_for_its_app_payload_and_time() {
     assert!(engine.token(&issued.text).is_ok());
     clock.advance(1);
     let expired = engine.token(&issued.text).expect_err("its time is over");
-    assert!(expired.code == ErrorCode::Forbidden && expired.message.contains("expired"));
+    assert!(expired.code == ErrorCode::Unauthorized && expired.message.contains("expired"));
     assert!(engine.token(&longest.text).is_ok());
     engine.store().disable_app(&app("acme")).expect("disabled");
     engine.maintain().expect("refreshed");
@@ -202,13 +201,13 @@ fn no_changed_token_is_good_and_none_of_another_store() {
         let mut changed = text.clone().into_bytes();
         changed[place] = if changed[place] == b'0' { b'1' } else { b'0' };
         let changed = String::from_utf8(changed).expect("ASCII");
-        assert_eq!(kind(engine.token(&changed)), ErrorCode::Forbidden, "at {place}");
+        assert_eq!(kind(engine.token(&changed)), ErrorCode::Unauthorized, "at {place}");
         assert!(engine.token(&text[..place]).is_err());
     }
     assert!(engine.token(&format!("{text}00")).is_err());
     assert!(engine.token(&format!("fst_{}", "0".repeat(100_000))).is_err());
     let TestEngine { engine: other, store: _other_store, .. } = test_engine();
-    assert_eq!(kind(other.token(&text)), ErrorCode::Forbidden);
+    assert_eq!(kind(other.token(&text)), ErrorCode::Unauthorized);
 }
 
 /// Every process that shares the store verifies a token that another created, without accessing the store or a lookup.
@@ -228,7 +227,7 @@ fn a_token_is_checked_without_a_look_up() {
         let token = checker.token(&text).expect("good");
         assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
     }
-    assert_eq!(kind(checker.token(&format!("{text}00"))), ErrorCode::Forbidden);
+    assert_eq!(kind(checker.token(&format!("{text}00"))), ErrorCode::Unauthorized);
     assert_eq!(checker.counters(), before);
     // A lookup would have failed.
     assert_eq!(kind(checker.api_caller(&id, secret_sha256)), ErrorCode::Unavailable);

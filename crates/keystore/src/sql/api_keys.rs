@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use leafseal_crypto::{CryptoRng, Secret};
+use leafseal_errors::Operation;
 
 use super::apps::{self, app_name};
 use super::roles;
 use super::value::{Sql, SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
-use crate::model::{ApiKey, NewApiKey, Operation, Roles, TOKEN_SECRET_SIZE};
+use crate::model::{ApiKey, NewApiKey, Roles, TOKEN_SECRET_SIZE};
 use crate::root_key::{RootKey, RootKeyError};
 use crate::store::StoreLimits;
 use crate::wrapping::{StoreId, secret_associated_data};
@@ -37,7 +38,7 @@ pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ApiKey>, StoreError> {
 
 fn key(row: &SqlRow, roles: BTreeSet<RoleName>) -> Result<ApiKey, StoreError> {
     let mut operations = BTreeSet::new();
-    for (index, operation) in (6..).zip(Operation::ALL) {
+    for (index, operation) in (6..).zip(Operation::ALL.iter().copied()) {
         if row.flag(index)? {
             operations.insert(operation);
         }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use leafseal_errors::Operation;
+
 use super::EnabledState;
 use super::apps::{self, app_name};
 use super::roles;
 use super::value::{Sql, SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
-use crate::model::{Apps, ClientGrant, NewClient, Operation, Roles};
+use crate::model::{Apps, ClientGrant, NewClient, Roles};
 use crate::store::StoreLimits;
 use crate::{AppName, ClientName, RoleName, StoreError};
 

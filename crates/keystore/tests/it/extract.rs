@@ -48,7 +48,7 @@ fn fill(place: &Place) {
     store.rotate(&app("a")).expect("made");
     store.disable_version(&app("a"), 2).expect("disabled");
     store.put_client(&grant("c", &["a", "b"])).expect("granted");
-    let operations = BTreeSet::from(Operation::ALL);
+    let operations = BTreeSet::from_iter(Operation::ALL.iter().copied());
     let api_key = NewApiKey { app: app("a"), operations, roles: Roles::Any, secret_sha256: [9; 32] };
     store.create_api_key(&api_key).expect("made");
     store.token_secret().expect("made");

@@ -27,6 +27,7 @@ use tokio::time::sleep;
 use crate::access::{Record, Recorded};
 use crate::config::{Forwarded, KeylessConnect, Outbound, Unlisted};
 use crate::context::{ListenerContext, WorkerContext};
+use crate::decisions::{Claim, operations_of};
 use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
 use crate::hop_headers::{self, Source};
 use crate::host::Host;
@@ -75,6 +76,7 @@ struct RawTunnel {
     api_keys: Arc<ApiKeyCache>,
     host: Host,
     key: Key,
+    claim: Claim,
     /// The address that `CONNECT` came from.
     client: IpAddr,
     /// Counts the socket to the destination.
@@ -114,7 +116,7 @@ impl OutboundHandler {
         let origin = Arc::new(Origin { is_tls: true, host: host.without_brackets(), port });
         let key = Key::from_headers(request.headers())?;
         if let Some(key) = &key {
-            record.app = Some(owner(worker, &self.api_keys, key, peer.address.ip()).await?.app.as_str().into());
+            record.belongs_to(&*owner(worker, &self.api_keys, key, peer.address.ip()).await?);
         }
         let is_listed = listener.router.has_host(&host);
         if key.is_none() && (!is_listed || challenges(listener, &request)) {
@@ -143,8 +145,10 @@ impl OutboundHandler {
             let time_max = worker.configuration.upstream.connect_timeout;
             let counted = worker.pool.socket().map_err(of_upstream)?;
             let socket = self.dialer.dial(&origin, time_max, listener.unlisted_internal).await?;
-            let tunnel =
-                RawTunnel { context, api_keys, host, key, client: peer.address.ip(), _socket: counted, _hold: hold };
+            // Requests in a tunnel to a listed destination are decided each, those in this one are not seen.
+            record.granted();
+            let (claim, client) = (record.claim.clone(), peer.address.ip());
+            let tunnel = RawTunnel { context, api_keys, host, key, claim, client, _socket: counted, _hold: hold };
             tokio::spawn(tunnel.carry(upgrade, socket, worker.limits.tunnel_timeout));
         }
         Ok(Response::new(empty()))
@@ -252,7 +256,7 @@ impl Tunnel {
         };
         let key = key.ok_or_else(|| auth::unauthorized("there is no API key in Proxy-Authorization"))?;
         let caller = owner(worker, &self.api_keys, &key, peer.address.ip()).await?;
-        record.app = Some(caller.app.as_str().into());
+        record.belongs_to(&caller);
         head.headers.remove(hyper::header::PROXY_AUTHORIZATION);
         let (host, port) = target::normalize(head)?;
         // Rules apply to the tunnel's host: a request for another host would bypass them, and one for another port may be for another
@@ -274,7 +278,9 @@ impl Tunnel {
         }
         let found = found.filter(|choice| choice.is_certain).map(|choice| &listener.destinations[choice.place]);
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
+        record.claim.operations = operations_of(request, response);
         auth::check(&caller, request, response)?;
+        record.granted();
         // Third parties do not learn the client's address.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
         let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());
@@ -314,12 +320,17 @@ impl RawTunnel {
         loop {
             let worker = self.context.worker();
             let listener = &worker.configuration.outbound[self.context.index];
-            if listener.unlisted == Unlisted::Refuse || listener.router.has_host(&self.host) {
+            if listener.unlisted == Unlisted::Refuse {
+                return self.claim.refused(&self.context.observers, self.client, &unlisted());
+            }
+            if listener.router.has_host(&self.host) {
                 return;
             }
             let owner = owner(&worker, &self.api_keys, &self.key, self.client).await;
-            if owner.is_err_and(|refusal| refusal.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
-                return;
+            if let Err(refusal) = owner
+                && refusal.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            {
+                return self.claim.refused(&self.context.observers, self.client, &refusal);
             }
             sleep(worker.limits.api_key_timeout.max(LOOK_PERIOD)).await;
         }

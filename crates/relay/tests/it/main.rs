@@ -4,6 +4,7 @@
 mod answers;
 mod common;
 mod corpus;
+mod entry_point;
 mod kept_connections;
 mod names;
 mod overrides;

@@ -82,12 +82,12 @@ impl Api {
     /// The tenant and client of the call: the app, once the caller is known to be permitted to use it; within it the API key, all tokens
     /// together, or the address of a caller without credentials.
     pub(super) fn accounts(&self, caller: &Caller, app: &str, peer: &ConnectionPeer) -> Accounts {
-        let is_public = matches!(caller, Caller::Owner) || !self.engine.is_known_to_use(caller, app);
+        let is_public = matches!(caller, Caller::Anonymous) || !self.engine.is_known_to_use(caller, app);
         let tenant = self.server_state.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });
         let client = match caller {
             Caller::ApiKey { id, .. } => self.server_state.number_of_client(("key", id)),
             Caller::Token { .. } => self.server_state.number_of_client("tokens"),
-            Caller::Client { .. } | Caller::OnBehalf { .. } | Caller::Owner => {
+            Caller::Client { .. } | Caller::OnBehalf { .. } | Caller::Owner | Caller::Anonymous => {
                 self.server_state.number_of_client(("address", client_of(peer.address.ip())))
             }
         };

@@ -22,7 +22,9 @@ use hyper::header::{ALLOW, HeaderValue, WWW_AUTHENTICATE};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use leafseal_engine::admin::{AppName, Operation};
-use leafseal_engine::{ApiCaller, Caller, Engine, Error, ErrorCode, PayloadDigest, read_api_key};
+use leafseal_engine::{
+    ApiCaller, Caller, Engine, EntryPoint, Error, ErrorCode, PayloadDigest, Principal, RequestOrigin, read_api_key,
+};
 use leafseal_http::{
     ConnectionPeer, Handler, HttpProblem, Listener, ListenerEvent, ListenerObserver, ListenerOptions, RequestBody,
 };
@@ -47,7 +49,7 @@ use call::Submission;
 use credentials::Credentials;
 use leafseal_service::api::{self, CallInput, CallOptions, ReportSlot};
 use leafseal_service::{FailureObserver, gather};
-use problem::{invalid, not_found, overloaded, unauthorized};
+use problem::{invalid, not_found, overloaded};
 use query::{SupportedOptions, read_options};
 use record::Record;
 use report::{REPORT, header};
@@ -168,7 +170,7 @@ impl Handler for Api {
             None => Err(not_found("there is no such call: GET /openapi.json lists all calls")),
         };
         let mut response = result.unwrap_or_else(|problem| {
-            record.refused(&problem, &peer);
+            record.failed(&problem, &peer);
             let mut response = problem.response();
             if problem.status == StatusCode::UNAUTHORIZED {
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
@@ -199,7 +201,8 @@ impl Api {
     ) -> Answer {
         let settings = &self.server_state.settings.api;
         if parts.method == hyper::Method::OPTIONS && call.is_for_pages() && !settings.cors_origins.is_empty() {
-            return body::preflight(settings, &parts.headers, &call.method());
+            let allowed = body::preflight(settings, &parts.headers, &call.method());
+            return allowed.map_err(|problem| self.refused_preflight(problem, peer));
         }
         let is_head = parts.method == hyper::Method::HEAD && call.method() == hyper::Method::GET;
         if parts.method != call.method() && !is_head {
@@ -221,12 +224,12 @@ impl Api {
             Call::KeysByApp => {
                 let app = parts.headers.get(APP_ID).and_then(|app| app.to_str().ok());
                 let app = app.ok_or_else(|| invalid("the header `x-evervault-app-id` names the app"))?;
-                let found = self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys)));
+                let found = self.public_keys(Caller::Anonymous, app, submission(0, Some(Method::PublicKeys)));
                 self.anonymously(peer, found).await
             }
             Call::AppOfTeam => {
                 let app = app.expect("the path has one");
-                let found = self.public_keys(Caller::Owner, app, submission(0, Some(Method::PublicKeys)));
+                let found = self.public_keys(Caller::Anonymous, app, submission(0, Some(Method::PublicKeys)));
                 let mut response = self.anonymously(peer, found).await?;
                 response.headers_mut().insert(DEBUG_MODE, HeaderValue::from_static("false"));
                 Ok(response)
@@ -252,7 +255,8 @@ impl Api {
     ) -> Answer {
         let settings = &self.server_state.settings.api;
         let authenticated = self.authenticated(&parts.headers, peer).await?;
-        let permitted = self.engine.refuse_early(authenticated.caller(), operations(call), authenticated.app());
+        let engine = self.engine_of(peer);
+        let permitted = engine.refuse_early(authenticated.caller(), operations(call), authenticated.app());
         permitted.map_err(|error| problem::problem(&leafseal_service::error_object(error)))?;
         let form = Form::of(&parts.headers)?;
         let is_file = form == Form::Bytes;
@@ -276,7 +280,6 @@ impl Api {
         let size = read.pieces.size();
         let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming };
         let accounts = self.accounts(&caller, &app, peer);
-        let engine = self.engine.clone();
         let report = ReportSlot::default();
         // Only calls that continue after an envelope fails to decrypt have failures to log.
         let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
@@ -311,7 +314,8 @@ impl Api {
         let memory = self.server_state.memory_of(accounts.tenant);
         let team = self.server_state.settings.api.team.clone();
         let options = CallOptions::default();
-        let (engine, app, body, report) = (self.engine.clone(), app.to_owned(), Vec::new(), ReportSlot::default());
+        let (engine, app, body, report) =
+            (self.engine_of(submission.peer), app.to_owned(), Vec::new(), ReportSlot::default());
         let input = CallInput { engine, caller, app, options, body, is_lines: false, report };
         let answered = self.run(api::public_keys(input, team), submission, accounts, 0, &memory).await;
         answered.map(|answer| body::answer(Form::Json, answer))
@@ -326,7 +330,9 @@ impl Api {
     }
 
     async fn relay_outbound(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Answer {
-        self.authenticate_key(headers, peer).await?;
+        if let Authenticated::Key(key) = self.authenticate_key(headers, peer).await? {
+            self.engine_of(peer).accept(&key);
+        }
         let relay = self.server_state.settings.api.relay.get();
         let relay = relay.as_deref();
         let destinations = relay.map_or(&[][..], |relay| &relay.destinations).iter();
@@ -344,24 +350,48 @@ impl Api {
         Ok(response)
     }
 
+    /// The engine, for the requests of a peer.
+    fn engine_of(&self, peer: &ConnectionPeer) -> Engine {
+        self.engine.at(RequestOrigin { address: Some(peer.address.ip()), ..RequestOrigin::of(EntryPoint::Api) })
+    }
+
+    /// Reports credentials that are refused before the engine has seen them.
+    fn unauthorized(&self, peer: &ConnectionPeer, principal: Principal<'_>, detail: &str) -> HttpProblem {
+        let error = Error::new(ErrorCode::Unauthorized, detail);
+        problem::problem(&leafseal_service::error_object(self.engine_of(peer).refuse(principal, error)))
+    }
+
+    /// Reports a page of an origin that may not make the call.
+    fn refused_preflight(&self, problem: HttpProblem, peer: &ConnectionPeer) -> HttpProblem {
+        if problem.code == ErrorCode::Forbidden {
+            self.engine_of(peer).refuse(Principal::Anonymous, Error::new(problem.code, problem.detail.clone()));
+        }
+        problem
+    }
+
     /// Authenticates the caller by an API key.
     async fn authenticate_key(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<Authenticated, HttpProblem> {
         match self.authenticated(headers, peer).await? {
             authenticated @ Authenticated::Key(_) => Ok(authenticated),
-            Authenticated::Token { .. } => Err(unauthorized("this call requires an API key")),
+            Authenticated::Token { caller, .. } => {
+                Err(self.unauthorized(peer, caller.principal(), "this call requires an API key"))
+            }
         }
     }
 
     async fn authenticated(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<Authenticated, HttpProblem> {
-        match Credentials::read(headers).map_err(|none| unauthorized(none.detail()))? {
+        let credentials = Credentials::read(headers);
+        match credentials.map_err(|none| self.unauthorized(peer, Principal::Anonymous, none.detail()))? {
             Credentials::Token(text) => {
-                let token = self.look_up(self.engine.find_token(&text)).await?;
+                let engine = self.engine_of(peer);
+                let token = self.look_up(engine.find_token(&text)).await?;
                 Ok(Authenticated::Token { caller: token.caller, app: token.app, payload: token.payload })
             }
             Credentials::ApiKey { app, key } => {
                 let caller = self.api_caller(&key, peer).await?;
                 if app.is_some_and(|app| app != caller.app().as_str()) {
-                    return Err(unauthorized("the API key is for another app than the one it was shown for"));
+                    let detail = "the API key is for another app than the one it was shown for";
+                    return Err(self.unauthorized(peer, caller.caller().principal(), detail));
                 }
                 Ok(Authenticated::Key(caller))
             }
@@ -370,20 +400,22 @@ impl Api {
 
     /// Looks up the API key, without blocking the thread.
     async fn api_caller(&self, text: &str, peer: &ConnectionPeer) -> Result<ApiCaller, HttpProblem> {
-        let not_a_key = || unauthorized("the API key is not known to this engine, or was revoked");
-        let (id, secret_sha256) = read_api_key(text).ok_or_else(not_a_key)?;
+        let detail = "the API key is not known to this engine, or was revoked";
+        let (id, secret_sha256) =
+            read_api_key(text).ok_or_else(|| self.unauthorized(peer, Principal::Anonymous, detail))?;
         if let Some(known) = self.engine.known_api_caller(&id, secret_sha256) {
             return Ok(known);
         }
         let source = self.server_state.number_of_client(("address", client_of(peer.address.ip())));
-        self.anonymously(peer, self.look_up(self.engine.find_api_caller(&id, secret_sha256, source))).await
+        let engine = self.engine_of(peer);
+        self.anonymously(peer, self.look_up(engine.find_api_caller(&id, secret_sha256, source))).await
     }
 
     /// Waits for a look-up of the keystore.
     async fn look_up<T>(&self, found: impl Future<Output = Result<T, Error>>) -> Result<T, HttpProblem> {
         let limit = self.engine.settings().store_wait_max;
         let found = timeout(limit, found).await.unwrap_or_else(|_| Err(Error::silent_store()));
-        found.map_err(refusal)
+        found.map_err(|error| problem::problem(&leafseal_service::error_object(error)))
     }
 
     /// Makes a call of which nothing proves who makes it, in one of the places for such calls.
@@ -400,14 +432,6 @@ impl Api {
             answered = call => answered,
             () = place.displaced() => Err(full()),
         }
-    }
-}
-
-/// Invalid credentials are 401; a missing permission is 403, and is decided elsewhere.
-fn refusal(error: Error) -> HttpProblem {
-    match error.code {
-        ErrorCode::Forbidden => unauthorized(error.message),
-        _ => problem::problem(&leafseal_service::error_object(error)),
     }
 }
 

@@ -30,11 +30,6 @@ pub(super) fn problem(error: &ErrorObject) -> HttpProblem {
     }
 }
 
-/// Refusals of the API itself.
-pub(super) fn unauthorized(detail: impl Into<String>) -> HttpProblem {
-    HttpProblem::new(ErrorCode::Unauthorized, detail)
-}
-
 pub(super) fn forbidden(detail: impl Into<String>) -> HttpProblem {
     HttpProblem::new(ErrorCode::Forbidden, detail)
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use hyper::Response;
 use hyper::body::Body as _;
-use hyper::{Response, StatusCode};
 use leafseal_http::{ConnectionPeer, HttpProblem, ResponseBody};
 use leafseal_net::client_of;
 
@@ -26,15 +26,15 @@ impl Record {
         Record { server_state, call, began, is_counted: false }
     }
 
-    /// Logs the refusal of a call, rate-limited, if it concerns the operator; invalid requests do not.
-    pub(super) fn refused(&self, problem: &HttpProblem, peer: &ConnectionPeer) {
-        let concerns = matches!(problem.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        if !concerns && !problem.status.is_server_error() {
+    /// Logs a call that the engine could not serve, rate-limited. Invalid calls do not concern the operator, and refused callers are logged
+    /// with the decision.
+    pub(super) fn failed(&self, problem: &HttpProblem, peer: &ConnectionPeer) {
+        if !problem.status.is_server_error() {
             return;
         }
         let (status, code) = (problem.status.as_u16(), problem.code.as_str());
         let write = || {
-            tracing::warn!(address = %peer.address, call = word_of(self.call), status, code, reason = %problem.detail, "call refused");
+            tracing::warn!(address = %peer.address, call = word_of(self.call), status, code, reason = %problem.detail, "call failed");
         };
         self.server_state.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
     }

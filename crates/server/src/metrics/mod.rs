@@ -9,10 +9,11 @@ mod record;
 mod requests;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_engine::pool::PoolObserver;
-use leafseal_engine::{self as engine, LookupCounters};
+use leafseal_engine::{self as engine, DecisionCounts, EntryPoint, LookupCounters};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter, openmetrics};
@@ -75,6 +76,7 @@ pub(crate) struct Snapshot {
     pub(crate) engine: engine::Counters,
     /// The HTTPS API; all zero if it is disabled.
     pub(crate) api: ApiSnapshot,
+    pub(crate) decisions: Arc<DecisionCounts>,
     pub(crate) process: ProcessFigures,
     pub(crate) private_keys: PrivateKeyFigures,
     /// When certificates expire, by usage and subject.
@@ -93,6 +95,7 @@ impl Snapshot {
         self.write_state(out)?;
         self.write_connections(out)?;
         self.private_keys.write(out)?;
+        write_decisions(&self.decisions, out)?;
         self.write_requests(out)?;
         self.write_work(out)?;
         self.write_queue(out)?;
@@ -367,4 +370,17 @@ fn write_api(api: &ApiSnapshot, out: &mut MetricsWriter<'_>) -> fmt::Result {
         (["idle"], connections_idle),
     ];
     out.counters(EVENTS, ["event"], events)
+}
+
+fn write_decisions(decisions: &DecisionCounts, out: &mut MetricsWriter<'_>) -> fmt::Result {
+    const DECISIONS: MetricName = MetricName::plain(
+        "decisions",
+        "Decisions about callers by entry point (rpc, api) and outcome: granted, or the code of the refusal, whether of the identity, of a \
+         permission or of the role of a value",
+    );
+    let entry_points = [EntryPoint::Rpc, EntryPoint::Api].into_iter();
+    let rows = entry_points.flat_map(|entry_point| {
+        decisions.of(entry_point).map(move |(outcome, count)| ([entry_point.as_str(), outcome], count))
+    });
+    out.counters(DECISIONS, ["entry_point", "outcome"], rows)
 }

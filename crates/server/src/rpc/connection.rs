@@ -28,7 +28,6 @@ use crate::client_slots::ConnectionSlot;
 use crate::clock;
 use crate::metrics::{Arrival, Counters, Outcome, RequestRecord};
 use crate::outbox::{Buffers, ConnectionReceiver, Outbox};
-use crate::refusals::RequestSource;
 use crate::rpc::frame_timeout::FrameTimeout;
 use crate::rpc::in_flight::InFlight;
 use crate::rpc::shutdown::ConnectionShutdown;
@@ -36,10 +35,10 @@ use crate::rpc::wire::{Socket, Wire, discard};
 use crate::rpc::write_timeout::WriteTimeout;
 use crate::server_state::{Memory, Registration, ServerState};
 use leafseal_service::RequestJob;
+use leafseal_service::Service;
 use leafseal_service::gather;
 use leafseal_service::{Effort, Reply};
 use leafseal_service::{Exhausted, Share};
-use leafseal_service::{PeerIdentity, Service};
 
 /// Bytes read and written in one turn: some tens of microseconds of TLS.
 const TURN_BYTES_MAX: usize = 64 << 10;
@@ -101,9 +100,6 @@ pub(crate) struct Connection<S: Service, W: Wire> {
     server_state: Arc<ServerState>,
     service: Arc<S>,
     caller: Arc<S::Caller>,
-    peer: Arc<PeerIdentity>,
-    /// The app that the last request named: most requests of a connection name the same.
-    app: Option<Arc<str>>,
     stream: W,
     frames: FrameBuffer,
     memory: Memory,
@@ -159,7 +155,6 @@ impl<S: Service, W: Wire> Connection<S, W> {
     pub(crate) fn new(
         server_state: Arc<ServerState>,
         service: Arc<S>,
-        peer: Arc<PeerIdentity>,
         caller: Arc<S::Caller>,
         stream: W,
         registration: &Registration,
@@ -188,8 +183,6 @@ impl<S: Service, W: Wire> Connection<S, W> {
             number: registration.number,
             client,
             service,
-            peer,
-            app: None,
             caller,
             server_state,
         }
@@ -495,9 +488,6 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Reads a request's properties without parsing all of it.
     fn peek(&mut self, params: RawParams<'_>, now: Instant) -> RequestProperties {
         let Peek { app, deadline_ms } = Peek::at(params);
-        if self.app.as_deref() != app {
-            self.app = app.map(Arc::from);
-        }
         let deadline = deadline_ms.map(|milliseconds| now + Duration::from_millis(milliseconds.into()));
         RequestProperties { tenant: self.server_state.number_of(self.service.tenant(&self.caller, app)), deadline }
     }
@@ -515,13 +505,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let request =
             gather(frame.into_pieces(), size, move |frame| service.request(&caller, frame, id, now, of_request));
         let settings = &self.server_state.settings;
-        let source = RequestSource {
-            log: Arc::clone(&self.server_state.refusals),
-            peer: Arc::clone(&self.peer),
-            app: self.app.clone(),
-        };
         let record = RequestRecord::new(Arc::clone(&self.server_state.requests), arrival, Arc::clone(&cancellation));
-        let record = record.with_source(source);
         let receiver = ConnectionReceiver { outbox: Arc::clone(&self.outbox), id, record };
         let reply = Reply::new(receiver).with_retry_after(settings.retry_after);
         let share = self.memory.answers_share();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
+use leafseal_engine::{EntryPoint, RequestOrigin};
 use leafseal_net::tls::{Acceptor, chain_expiry};
 use leafseal_net::{ACCEPT_PAUSE, ConnectionSlot, Full, client_of, prepare_socket};
 use leafseal_protocol::{ErrorCode, ErrorObject, answer};
@@ -101,9 +102,11 @@ async fn serve<S: Service>(
         }
         Err(failure) => {
             Counters::add(&server_state.counters.handshakes_failed);
+            if failure.is_about_the_certificate() {
+                return service.refuse_peer(None, origin_of(address), &failure.to_string());
+            }
             let write = || tracing::warn!(%address, reason = %failure, "handshake failed");
-            server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
-            return;
+            return server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
         }
     };
     match admit(&stream, address, &server_state, &service, deadline).await {
@@ -111,25 +114,26 @@ async fn serve<S: Service>(
             let Admitted { peer, caller, registration, expires } = admitted;
             let number = registration.number;
             tracing::debug!(%address, client = %peer.name, connection = number, "connected");
-            let peer = Arc::new(peer);
-            let who = Arc::clone(&peer);
-            let end = Connection::new(Arc::clone(&server_state), service, who, caller, stream, &registration, expires)
+            let of_connection = Arc::clone(&service);
+            let end = Connection::new(Arc::clone(&server_state), of_connection, caller, stream, &registration, expires)
                 .run()
                 .await;
-            log_end(&server_state.refusals, &end, &peer, address, number);
+            match &end {
+                End::Fault(error) if error.code == ErrorCode::Forbidden => {
+                    service.refuse_peer(Some(&peer), origin_of(address), &error.message);
+                }
+                end => log_end(&server_state.refusals, end, &peer, address, number),
+            }
         }
         Err((error, peer)) => {
             let counters = &server_state.counters;
             let is_forbidden = error.code == ErrorCode::Forbidden;
             Counters::add(if is_forbidden { &counters.connections_forbidden } else { &counters.connections_refused });
-            let write = || match &peer {
-                Some(peer) => {
-                    let (client, fingerprint) = (peer.name.as_str(), fingerprint(peer));
-                    tracing::warn!(%address, client, %fingerprint, reason = %error.message, "caller refused");
-                }
-                None => tracing::warn!(%address, reason = %error.message, "caller refused"),
-            };
-            server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+            if !is_forbidden {
+                let client = peer.as_ref().map(|peer| peer.name.as_str());
+                let write = || tracing::warn!(%address, client, reason = %error.message, "connection rejected");
+                server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+            }
             // Counted like a handshake: a refused client holds a socket no longer than others need the slot.
             let slot = server_state.handshakes.take(address.ip());
             tokio::select! {
@@ -194,7 +198,10 @@ async fn admit<S: Service>(
     service: &Arc<S>,
     deadline: Instant,
 ) -> Result<Admitted<S::Caller>, (ErrorObject, Option<PeerIdentity>)> {
-    let forbidden = |message: String| (ErrorObject::new(ErrorCode::Forbidden, message), None);
+    let forbidden = |message: String| {
+        service.refuse_peer(None, origin_of(address), &message);
+        (ErrorObject::new(ErrorCode::Forbidden, message), None)
+    };
     let certificate = stream.ssl().peer_certificate();
     let certificate = certificate.ok_or_else(|| forbidden("the client sent no certificate".to_owned()))?;
     let peer = peer_identity(&certificate).map_err(|error| forbidden(error.to_string()))?;
@@ -211,10 +218,15 @@ async fn admit<S: Service>(
             return Err((ErrorObject::new(ErrorCode::Overloaded, message), Some(peer)));
         }
     };
-    match authenticate(service, &peer, deadline).await {
+    match authenticate(service, &peer, origin_of(address), deadline).await {
         Ok(caller) => Ok(Admitted { peer, caller, registration, expires }),
         Err(error) => Err((error, Some(peer))),
     }
+}
+
+/// The origin of a connection.
+fn origin_of(address: SocketAddr) -> RequestOrigin {
+    RequestOrigin { address: Some(address.ip()), ..RequestOrigin::of(EntryPoint::Rpc) }
 }
 
 /// Recognises a client from memory, or else calls the service on a thread that may block: its store may be busy, which must not affect
@@ -222,13 +234,14 @@ async fn admit<S: Service>(
 async fn authenticate<S: Service>(
     service: &Arc<S>,
     peer: &PeerIdentity,
+    origin: RequestOrigin,
     deadline: Instant,
 ) -> Result<Arc<S::Caller>, ErrorObject> {
     if let Some(caller) = service.recognise(peer) {
         return Ok(caller);
     }
     let (service, peer) = (Arc::clone(service), peer.clone());
-    let mut asking = spawn_blocking(move || service.authenticate(&peer));
+    let mut asking = spawn_blocking(move || service.authenticate(&peer, origin));
     match timeout_at(deadline, &mut asking).await {
         Ok(Ok(Ok(caller))) => Ok(caller),
         Ok(Ok(Err(Unknown { code, message }))) => Err(ErrorObject::new(code, message)),

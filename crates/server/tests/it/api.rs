@@ -61,7 +61,7 @@ impl TestServer {
         let secret = ApiKeySecret::generate(&mut system_random());
         let new = NewApiKey {
             app: AppName::parse("acme").expect("a name"),
-            operations: Operation::ALL.into(),
+            operations: Operation::ALL.iter().copied().collect(),
             roles: Roles::Any,
             secret_sha256: secret.sha256(),
         };

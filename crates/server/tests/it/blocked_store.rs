@@ -52,7 +52,7 @@ impl Blocked {
         let secret = ApiKeySecret::generate(&mut system_random());
         let key = NewApiKey {
             app: name("acme"),
-            operations: Operation::ALL.into(),
+            operations: Operation::ALL.iter().copied().collect(),
             roles: Roles::Any,
             secret_sha256: secret.sha256(),
         };

@@ -9,6 +9,7 @@ mod certificates;
 mod chains;
 mod common;
 mod corpus;
+mod entry_points;
 mod faults;
 mod hostile;
 mod metrics;

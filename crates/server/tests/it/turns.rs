@@ -9,6 +9,7 @@ use std::{future::Future, io};
 
 use crate::common::{Pki, TestService};
 use leafseal_engine::pool::PoolClock;
+use leafseal_engine::{EntryPoint, RequestOrigin};
 use leafseal_protocol::request;
 use leafseal_server::ServerSettings;
 use leafseal_server::simulation::{Simulated, Socket};
@@ -16,6 +17,7 @@ use leafseal_service::{PeerIdentity, Service};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
 const REQUESTS: u32 = 200;
+const ORIGIN: RequestOrigin = RequestOrigin::of(EntryPoint::Rpc);
 /// The server's limit.
 const TURN_MESSAGES_MAX: u64 = 8;
 
@@ -59,7 +61,8 @@ impl Socket for Stream {
 #[tokio::test]
 async fn a_turn_handles_few_messages_however_many_have_arrived() {
     let service = Arc::new(TestService::default());
-    let caller = service.authenticate(&PeerIdentity { name: "shop".to_owned(), certificate_sha256: [0; 32] }).unwrap();
+    let caller =
+        service.authenticate(&PeerIdentity { name: "shop".to_owned(), certificate_sha256: [0; 32] }, ORIGIN).unwrap();
     let settings = ServerSettings::new(Pki::new().server_tls());
     let server = Simulated::new(settings, service, Arc::new(SystemClock));
     let (mut client, socket) = duplex(1 << 20);
@@ -91,7 +94,7 @@ const TURNS_OF_CLIENT: u64 = 6 * 8;
 async fn a_client_waits_for_a_turn_of_another_and_not_for_all_its_connections() {
     let service = Arc::new(TestService::default());
     let caller_of = |name: &str| {
-        service.authenticate(&PeerIdentity { name: name.to_owned(), certificate_sha256: [0; 32] }).unwrap()
+        service.authenticate(&PeerIdentity { name: name.to_owned(), certificate_sha256: [0; 32] }, ORIGIN).unwrap()
     };
     let settings = ServerSettings { network_threads: 1, ..ServerSettings::new(Pki::new().server_tls()) };
     let server = Simulated::new(settings, Arc::clone(&service), Arc::new(SystemClock));

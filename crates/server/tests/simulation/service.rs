@@ -3,8 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use leafseal_engine::Caller;
 use leafseal_engine::pool::Cancellation;
+use leafseal_engine::{Caller, RequestOrigin};
 use leafseal_protocol::{ErrorObject, Message, Peek};
 use leafseal_service::{
     EngineService, Part, PartStep, PeerIdentity, Planned, Refused, RequestStage, RequestWork, Service, Step, Tenant,
@@ -31,7 +31,7 @@ pub(crate) struct SimulatedCaller {
 impl Service for Watched {
     type Caller = SimulatedCaller;
 
-    fn authenticate(&self, _: &PeerIdentity) -> Result<Arc<SimulatedCaller>, Refused> {
+    fn authenticate(&self, _: &PeerIdentity, _: RequestOrigin) -> Result<Arc<SimulatedCaller>, Refused> {
         unreachable!("who connects is known already")
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use leafseal_engine::{Caller, Curve, Error, Keying, OnFailure, Report};
+use leafseal_engine::{Caller, Curve, Engine, Error, Keying, OnFailure, Report};
 use leafseal_protocol::answer::{self, Failures};
 use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
 
@@ -51,9 +51,13 @@ pub(crate) fn text_kind(value_type: leafseal_engine::ValueType) -> TextKind {
 }
 
 /// The identity of a request: the client, or the client acting for an API key.
-pub(super) fn caller<'a>(client: &'a Caller, key_id: Option<&str>) -> Result<Cow<'a, Caller>, ErrorObject> {
+pub(super) fn caller<'a>(
+    engine: &Engine,
+    client: &'a Caller,
+    key_id: Option<&str>,
+) -> Result<Cow<'a, Caller>, ErrorObject> {
     let Some(key_id) = key_id else { return Ok(Cow::Borrowed(client)) };
-    let caller = Caller::on_behalf(client.clone(), key_id).map_err(error)?;
+    let caller = engine.on_behalf(client, key_id).map_err(error)?;
     Ok(Cow::Owned(caller))
 }
 

@@ -42,7 +42,7 @@ impl Ending {
 /// The progress of a document.
 enum Stage<R: Rewriter> {
     /// Its selectors are being compiled, one per step. There is a rewriter, so the caller may use the app.
-    Selecting(Option<Selecting<R>>),
+    Selecting(Option<Box<Selecting<R>>>),
     Working(Box<DocumentWork<R>>),
 }
 
@@ -109,7 +109,8 @@ impl<R: Rewriter> Document<R> {
             }
             Some(selectors) => {
                 let engine = engine.clone();
-                Stage::Selecting(Some(Selecting { engine, rewriter, selectors, position: ValuesPosition::default() }))
+                let position = ValuesPosition::default();
+                Stage::Selecting(Some(Box::new(Selecting { engine, rewriter, selectors, position })))
             }
         };
         let answer = Some(OpenDocument::begin(id, out));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_engine::admin::{AppName, ClientName, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::pool::{Cancellation, StopReason};
-use leafseal_engine::{ApiKeySecret, Settings, system_random};
+use leafseal_engine::{ApiKeySecret, EntryPoint, RequestOrigin, Settings, system_random};
 use leafseal_protocol::{
     Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
     FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, OtherCase, PublicKeys, RewrapOptions,
@@ -26,6 +26,7 @@ struct Fixture {
 }
 
 const PEER: [u8; 32] = [7; 32];
+const ORIGIN: RequestOrigin = RequestOrigin::of(EntryPoint::Rpc);
 
 fn fixture() -> Fixture {
     fixture_with(Settings::default(), 1 << 30)
@@ -36,7 +37,7 @@ fn fixture_with(settings: Settings, answer_size_max: usize) -> Fixture {
     let service = EngineService::new(engine.engine.clone(), WireLimits::default(), answer_size_max);
     service.maintain();
     let peer = PeerIdentity { name: "tester".to_owned(), certificate_sha256: PEER };
-    let caller = service.authenticate(&peer).expect("granted");
+    let caller = service.authenticate(&peer, ORIGIN).expect("granted");
     Fixture { service, engine, caller }
 }
 
@@ -444,7 +445,7 @@ fn strangers_are_refused_before_they_ask() {
     let fixture = fixture();
     let refused = |name: &str, certificate_sha256| {
         let peer = PeerIdentity { name: name.to_owned(), certificate_sha256 };
-        fixture.service.authenticate(&peer).map(drop).expect_err("refused").message
+        fixture.service.authenticate(&peer, ORIGIN).map(drop).expect_err("refused").message
     };
     assert!(refused("stranger", PEER).contains("not known"));
     assert!(refused("tester", [8; 32]).contains("another certificate"));

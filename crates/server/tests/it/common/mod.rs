@@ -17,7 +17,9 @@ use boring::x509::X509;
 use leafseal_client::{
     CallObserver, CallOutcome, Client, ClientError, ClientSettings, ClientTls, ErrorKind as ClientErrorKind, Method,
 };
+use leafseal_engine::admin::Operation;
 use leafseal_engine::pool::Cancellation;
+use leafseal_engine::{Decision, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin};
 use leafseal_net::tls::{
     CertificateAuthority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
 };
@@ -194,10 +196,11 @@ pub(crate) struct TestService {
     pub admitted: Mutex<Vec<String>>,
     /// Names of clients that are admitted no longer.
     pub forbidden: Mutex<Vec<String>>,
+    pub observers: Arc<Observers>,
 }
 
 pub(crate) struct Caller {
-    name: String,
+    peer: PeerIdentity,
 }
 
 /// The apps that exist in the test service.
@@ -221,7 +224,7 @@ impl TestService {
 impl Service for TestService {
     type Caller = Caller;
 
-    fn authenticate(&self, peer: &PeerIdentity) -> Result<Arc<Caller>, Refused> {
+    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Caller>, Refused> {
         if peer.name == "waiter" {
             while !self.gate_is_open.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -229,19 +232,34 @@ impl Service for TestService {
         }
         if peer.name == "stranger" || self.forbidden.lock().unwrap().contains(&peer.name) {
             let message = "no client of this name".to_owned();
+            self.refuse_peer(Some(peer), origin, &message);
             return Err(Refused { code: ErrorCode::Forbidden, message });
         }
         self.admitted.lock().unwrap().push(peer.name.clone());
-        Ok(Arc::new(Caller { name: peer.name.clone() }))
+        Ok(Arc::new(Caller { peer: peer.clone() }))
+    }
+
+    fn refuse_peer(&self, peer: Option<&PeerIdentity>, origin: RequestOrigin, reason: &str) {
+        let principal = peer.map_or(Principal::Anonymous, |peer| Principal::Client {
+            name: &peer.name,
+            certificate_sha256: peer.certificate_sha256,
+        });
+        let refusal = Some(Denial { code: ErrorCode::Forbidden, reason });
+        let question = Question::Identity;
+        self.observers.decided(&Decision { origin, principal, question, operations: &[], app: None, refusal });
+    }
+
+    fn observe_decisions(&self, observer: Arc<dyn DecisionObserver>) {
+        self.observers.attach(observer);
     }
 
     fn tenant<'a>(&self, caller: &'a Caller, app: Option<&'a str>) -> Tenant<'a> {
-        app.filter(|app| APPS.contains(app)).map_or(Tenant::Client(&caller.name), Tenant::App)
+        app.filter(|app| APPS.contains(app)).map_or(Tenant::Client(&caller.peer.name), Tenant::App)
     }
 
     fn request(
         &self,
-        _caller: &Arc<Caller>,
+        caller: &Arc<Caller>,
         frame: Vec<u8>,
         id: u32,
         arrived: Instant,
@@ -251,6 +269,8 @@ impl Service for TestService {
         self.alive.fetch_add(1, Ordering::SeqCst);
         self.cancellations.lock().unwrap().push(Arc::clone(&cancellation));
         RequestStage::working(TestRequest {
+            caller: Arc::clone(caller),
+            observers: Arc::clone(&self.observers),
             frame,
             id,
             arrived,
@@ -281,6 +301,8 @@ impl Service for TestService {
 }
 
 struct TestRequest {
+    caller: Arc<Caller>,
+    observers: Arc<Observers>,
     frame: Vec<u8>,
     id: u32,
     arrived: Instant,
@@ -298,6 +320,22 @@ struct TestRequest {
 impl Drop for TestRequest {
     fn drop(&mut self) {
         self.alive.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl TestRequest {
+    fn refuse(&self) -> ErrorObject {
+        let (code, reason) = (ErrorCode::Forbidden, "the app is closed to this client");
+        let PeerIdentity { name, certificate_sha256 } = &self.caller.peer;
+        self.observers.decided(&Decision {
+            origin: RequestOrigin { request: Some(self.id), ..RequestOrigin::of(EntryPoint::Rpc) },
+            principal: Principal::Client { name, certificate_sha256: *certificate_sha256 },
+            question: Question::Permission,
+            operations: &[Operation::Encrypt],
+            app: Some("closed"),
+            refusal: Some(Denial { code, reason }),
+        });
+        ErrorObject::new(code, reason)
     }
 }
 
@@ -339,7 +377,7 @@ impl RequestWork for TestRequest {
             }
             "panic" => panic!("as the request wishes"),
             "mute" => return Ok(Step::Done),
-            "closed" => return Err(ErrorObject::new(ErrorCode::Forbidden, "the app is closed to this client")),
+            "closed" => return Err(self.refuse()),
             other => panic!("no such app: {other}"),
         };
         let open = answer::OpenDocument::begin(self.id, out);

@@ -2,15 +2,19 @@
 //! begins, and again at the next step after any change of the store, so that revoking a grant or a key version ends the requests that
 //! depend on it.
 //!
-//! An observer, see [`DecisionObserver`], receives every decision: once for each request, and again if a change of the store ends it.
+//! Observers receive every decision ([`leafseal_errors::Observers`]): once for each request, and again if a change of the store ends it or
+//! it opens a value with a role that the caller may not read. An app is returned to a permit alone, so that nothing is encrypted or
+//! decrypted without a decision.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use leafseal_envelope::{OpenedMetadata, Role};
+use leafseal_errors::{Decision, Denial, Principal, Question};
 use leafseal_keystore::AppName;
 use leafseal_pool::finish_step;
 
 use crate::app::App;
-use crate::decision::Decision;
 use crate::engine::{Engine, app_name};
 use crate::error::{Error, ErrorCode, Side};
 use crate::permissions::{Caller, Operation, Rights};
@@ -23,11 +27,12 @@ impl Engine {
         operations: &[Operation],
         app: &str,
     ) -> Result<(Rights, Arc<App>), Error> {
-        self.observed(caller, operations, app, self.check(caller, operations, app))
+        let checked = self.check(caller, operations, app);
+        self.observed(caller.principal(), Question::Permission, operations, Some(app), checked)
     }
 
     fn check(&self, caller: &Caller, operations: &[Operation], app: &str) -> Result<(Rights, Arc<App>), Error> {
-        let rights = self.rights(caller)?;
+        let rights = self.current_rights(caller)?;
         let name = app_name(app)?;
         rights.check(operations, &name)?;
         let app = self.app(caller, &name)?;
@@ -40,10 +45,10 @@ impl Engine {
     /// Decides whether the caller may use the app at all, and returns it.
     pub(crate) fn authorised_any(&self, caller: &Caller, app: &str) -> Result<Arc<App>, Error> {
         let checked = app_name(app).and_then(|name| {
-            self.rights(caller)?.check_any(&name)?;
+            self.current_rights(caller)?.check_any(&name)?;
             self.app(caller, &name)
         });
-        self.observed(caller, &[], app, checked)
+        self.observed(caller.principal(), Question::Permission, &[], Some(app), checked)
     }
 
     /// Refuses, without blocking, what the engine would refuse when the work begins. A grant is not reported: it is decided then.
@@ -54,23 +59,26 @@ impl Engine {
         let Some(rights) = self.known_rights(caller) else { return Ok(()) };
         match rights.check(operations, app) {
             Ok(()) => Ok(()),
-            refused => self.observed(caller, operations, app.as_str(), refused),
+            refused => self.observed(caller.principal(), Question::Permission, operations, Some(app.as_str()), refused),
         }
     }
 
     /// Reports a decision. An error for which the caller's permissions are not the reason, such as a store that does not answer, is none.
     pub(crate) fn observed<T>(
         &self,
-        caller: &Caller,
+        principal: Principal<'_>,
+        question: Question,
         operations: &[Operation],
-        app: &str,
+        app: Option<&str>,
         decided: Result<T, Error>,
     ) -> Result<T, Error> {
         let refusal = decided.as_ref().err();
-        if let Some(observer) = self.decision_observer()
-            && refusal.is_none_or(|error| error.code.side() == Side::Permission)
-        {
-            observer.decided(&Decision { caller, operations, app, refusal });
+        if !self.observers().is_empty() && refusal.is_none_or(|error| error.code.side() == Side::Permission) {
+            let refusal = refusal.map(|error| Denial { code: error.code, reason: &error.message });
+            // Other text may contain anything, such as line breaks.
+            let app = app.filter(|app| AppName::parse(app).is_ok());
+            let origin = self.origin();
+            self.observers().decided(&Decision { origin, principal, question, operations, app, refusal });
         }
         decided
     }
@@ -89,12 +97,22 @@ pub(crate) enum Renewal {
 #[derive(Clone)]
 pub(crate) struct Permit {
     pub(crate) engine: Engine,
-    pub(crate) rights: Rights,
     pub(crate) app: Arc<App>,
+    rights: Rights,
     caller: Caller,
     operations: &'static [Operation],
     epoch: u64,
     pub(crate) knowledge: Knowledge,
+    reported: Arc<Reported>,
+    /// Whether values are opened only to see whether they open.
+    is_probe: bool,
+}
+
+/// What the copies of a permit have reported besides the first decision: each refusal once, however many values and workers meet it.
+#[derive(Default)]
+struct Reported {
+    end: AtomicBool,
+    role: AtomicBool,
 }
 
 /// Which key versions an engine knew when a request read the app's keys.
@@ -132,7 +150,43 @@ impl Permit {
     ) -> Result<Self, Error> {
         let (epoch, knowledge) = (engine.epoch(), Knowledge::of(engine));
         let (rights, app) = engine.authorised(caller, operations, app)?;
-        Ok(Self { engine: engine.clone(), rights, app, caller: caller.clone(), operations, epoch, knowledge })
+        let (engine, caller, reported) = (engine.clone(), caller.clone(), Arc::default());
+        Ok(Self { engine, rights, app, caller, operations, epoch, knowledge, reported, is_probe: false })
+    }
+
+    /// The same permit, for the search for values that open: a value without the role that the search is for is not refused to anyone.
+    pub(crate) fn probe(&self) -> Self {
+        Self { is_probe: true, ..self.clone() }
+    }
+
+    /// Checks that the caller may read the role of a value, and that it equals the requested role. Every value that is opened passes here.
+    #[inline]
+    pub(crate) fn check_role(&self, wanted: Option<&Role>, metadata: Option<OpenedMetadata<'_>>) -> Result<(), Error> {
+        let carried = metadata.and_then(|metadata| metadata.role);
+        if let Some(role) = carried {
+            self.rights.check_role(role).map_err(|refusal| self.role_refused(refusal))?;
+        }
+        match wanted {
+            Some(wanted) if carried != Some(wanted.as_str()) => {
+                let error = Error::new(ErrorCode::Forbidden, "a value does not carry the role that was asked for");
+                Err(if self.is_probe { error } else { self.role_refused(error) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn role_refused(&self, refusal: Error) -> Error {
+        self.observed_once(&self.reported.role, Question::Role, refusal)
+    }
+
+    fn observed_once(&self, reported: &AtomicBool, question: Question, refusal: Error) -> Error {
+        if refusal.code.side() == Side::Permission && reported.swap(true, Ordering::Relaxed) {
+            return refusal;
+        }
+        let (principal, app) = (self.caller.principal(), Some(self.app.name.as_str()));
+        let observed = self.engine.observed(principal, question, self.operations, app, Err::<(), _>(refusal));
+        observed.expect_err("it is a refusal")
     }
 
     /// Bytes of one value per step.
@@ -158,7 +212,7 @@ impl Permit {
                 finish_step();
                 return Ok(Renewal::Unchanged);
             }
-            Err(error) => return self.engine.observed(&self.caller, self.operations, name, Err(error)),
+            Err(error) => return Err(self.observed_once(&self.reported.end, Question::Permission, error)),
             Ok(authorised) => authorised,
         };
         (self.rights, self.app, self.epoch) = (rights, app, epoch);
