@@ -9,8 +9,8 @@ use leafseal_keystore::{ApiKey, ApiKeyId, ClientName};
 use crate::api_key::{ApiCaller, read_api_key};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
-use crate::permissions::{Caller, not_a_key};
-use crate::token::{Token, TokenFault};
+use crate::permissions::{Caller, TokenCaller, not_a_key};
+use crate::token::TokenFault;
 
 impl Engine {
     /// The caller with this certificate, if its grant is valid.
@@ -135,7 +135,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::token`]; the store does not respond.
-    pub async fn find_token(&self, text: &str) -> Result<Token, Error> {
+    pub async fn find_token(&self, text: &str) -> Result<TokenCaller, Error> {
         self.find_token_secret().await?;
         self.token(text)
     }
@@ -145,7 +145,7 @@ impl Engine {
     /// # Errors
     /// Unauthorized: the same for every fault except expiry, whether it is not a token or not of this store; another message if it has
     /// expired.
-    pub fn token(&self, text: &str) -> Result<Token, Error> {
+    pub fn token(&self, text: &str) -> Result<TokenCaller, Error> {
         let (principal_id, error) = match self.verify_token(text) {
             Ok(token) => return Ok(token),
             Err(TokenFault::Store(error)) => return Err(error),

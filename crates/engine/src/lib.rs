@@ -74,14 +74,11 @@ pub use leafseal_errors::{
 };
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;
-pub use permissions::Caller;
+pub use permissions::{Caller, PayloadDigest, TokenCaller};
 pub use report::{Failure, OnFailure, Report};
 pub use rewrap::{RewrapOptions, Rewrapped, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};
-pub use token::{
-    IssuedToken, PayloadDigest, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, Token, TokenRequest,
-    TokenRequestReading,
-};
+pub use token::{IssuedToken, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
 
 /// Administration of apps, keys and grants, for the owner of the store.
 pub mod admin {

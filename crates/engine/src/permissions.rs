@@ -39,15 +39,8 @@ pub enum Caller {
         /// The key's id.
         key: ApiKeyId,
     },
-    /// The holder of a client-side token with a valid signature; see [`crate::Token`].
-    Token {
-        /// Its id, in lower-case hexadecimal digits.
-        id: String,
-        /// The only app that it is for.
-        app: AppName,
-        /// The data roles that it may read.
-        roles: Roles,
-    },
+    /// The holder of a client-side token with a valid signature.
+    Token(TokenCaller),
 }
 
 impl Caller {
@@ -63,7 +56,72 @@ impl Caller {
             Self::OnBehalf { agent, key } => {
                 Principal::OnBehalf { client: agent.principal().client().unwrap_or_default(), key: key.as_str() }
             }
-            Self::Token { id, .. } => Principal::Token { id },
+            Self::Token(token) => Principal::Token { id: &token.id },
+        }
+    }
+}
+
+/// What a client-side token contains; only a valid token creates one. It may decrypt once the payload that it is for has been compared
+/// ([`crate::Engine::show_payload`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenCaller {
+    id: String,
+    app: AppName,
+    roles: Roles,
+    payload: PayloadDigest,
+    is_shown: bool,
+}
+
+/// The digest of a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadDigest(pub(crate) [u8; 32]);
+
+impl TokenCaller {
+    pub(crate) fn new(id: String, app: AppName, roles: Roles, payload: PayloadDigest) -> Self {
+        Self { id, app, roles, payload, is_shown: false }
+    }
+
+    /// The id of the token, in lower-case hexadecimal digits.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The only app that it is for.
+    pub fn app(&self) -> &AppName {
+        &self.app
+    }
+
+    /// The data roles that it may read.
+    pub fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// The payload that it is for.
+    pub fn payload(&self) -> PayloadDigest {
+        self.payload
+    }
+
+    /// The same caller after its payload was read, if it is the one that the token is for.
+    pub(crate) fn shown(&self, read: &PayloadDigest) -> Result<Self, Error> {
+        match *read == self.payload {
+            true => Ok(Self { is_shown: true, ..self.clone() }),
+            false => Err(Error::new(ErrorCode::Forbidden, "the token is for another payload")),
+        }
+    }
+
+    pub(crate) fn rights(&self) -> Rights {
+        Rights::Token { app: self.app.clone(), roles: self.roles.clone() }
+    }
+}
+
+impl Caller {
+    /// Checks that the payload of a token is known. Others need none.
+    pub(crate) fn check_payload(&self) -> Result<(), Error> {
+        match self {
+            Self::Token(TokenCaller { is_shown: false, .. }) => {
+                Err(Error::new(ErrorCode::Forbidden, "a token decrypts nothing but the payload that it is for"))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::cost;
 use crate::document::text_of;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
-use crate::permissions::{Caller, Operation, Rights};
+use crate::permissions::{Caller, Operation, PayloadDigest, Rights, TokenCaller};
 use crate::settings::Settings;
 
 /// Default validity of a token.
@@ -46,10 +46,6 @@ const ANY_ROLE: u8 = u8::MAX;
 const ROLES_MAX: usize = 32;
 /// Maximum length of a token.
 const TEXT_SIZE_MAX: usize = 4096;
-
-/// The digest of a payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PayloadDigest([u8; 32]);
 
 /// A payload whose digest is being computed.
 pub struct PayloadReading {
@@ -96,19 +92,6 @@ pub struct IssuedToken {
     pub created_ms: u64,
     /// Unix milliseconds.
     pub expires_ms: u64,
-}
-
-/// A token with a valid MAC that has not expired.
-#[derive(Debug, Clone)]
-pub struct Token {
-    /// Its id.
-    pub id: String,
-    /// The identity that it proves.
-    pub caller: Caller,
-    /// The app that it is for.
-    pub app: AppName,
-    /// The payload that it is for; the code that decrypts must compare it.
-    pub payload: PayloadDigest,
 }
 
 impl Engine {
@@ -178,7 +161,7 @@ impl Engine {
     }
 
     /// Verifies a token and reads what it proves, without a lookup.
-    pub(crate) fn verify_token(&self, text: &str) -> Result<Token, TokenFault> {
+    pub(crate) fn verify_token(&self, text: &str) -> Result<TokenCaller, TokenFault> {
         let invalid = || TokenFault::Invalid;
         let digits = text.strip_prefix(PREFIX).filter(|_| text.len() <= TEXT_SIZE_MAX).ok_or_else(invalid)?;
         let bytes = unhex(digits).ok_or_else(invalid)?;
@@ -189,7 +172,7 @@ impl Engine {
         }
         let (expires_ms, token) = read(content).ok_or_else(invalid)?;
         if self.now_unix_ms() >= expires_ms {
-            return Err(TokenFault::Expired(token.id));
+            return Err(TokenFault::Expired(token.id().to_owned()));
         }
         Ok(token)
     }
@@ -287,7 +270,7 @@ fn write_roles(rights: &Rights, content: &mut Vec<u8>) -> Result<(), Error> {
 }
 
 /// Parses expiry and token from content with a valid MAC.
-fn read(content: &[u8]) -> Option<(u64, Token)> {
+fn read(content: &[u8]) -> Option<(u64, TokenCaller)> {
     let (fixed, mut rest) = content.split_first_chunk::<FIXED_SIZE>()?;
     (fixed[0] == FORM).then_some(())?;
     let expires_ms = u64::from_be_bytes(fixed[9..17].try_into().ok()?);
@@ -307,6 +290,5 @@ fn read(content: &[u8]) -> Option<(u64, Token)> {
         }
     };
     let app = AppName::parse(std::str::from_utf8(rest).ok()?).ok()?;
-    let caller = Caller::Token { id: id.clone(), app: app.clone(), roles };
-    Some((expires_ms, Token { id, caller, app, payload }))
+    Some((expires_ms, TokenCaller::new(id, app, roles, payload)))
 }

@@ -133,7 +133,7 @@ impl Service for EngineService {
             (_, Caller::OnBehalf { agent, .. }) => self.tenant(agent, app),
             (_, Caller::Owner) => Tenant::Owner,
             // Each is for one app, which the first arm handles once a request has cached it.
-            (_, Caller::Anonymous | Caller::ApiKey { .. } | Caller::Token { .. }) => Tenant::Public,
+            (_, Caller::Anonymous | Caller::ApiKey { .. } | Caller::Token(_)) => Tenant::Public,
         }
     }
 

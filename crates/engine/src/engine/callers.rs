@@ -22,7 +22,7 @@ impl Engine {
             return self.is_known_to_use(agent, app.as_str());
         }
         let rights = self.known_rights(caller);
-        let names_its_app = matches!(caller, Caller::ApiKey { .. } | Caller::Token { .. });
+        let names_its_app = matches!(caller, Caller::ApiKey { .. } | Caller::Token(_));
         let may_use = rights.is_some_and(|rights| rights.check_any(&app).is_ok());
         may_use && (names_its_app || self.shared.directory.knows_app(&app))
     }
@@ -40,7 +40,7 @@ impl Engine {
             Caller::ApiKey { id, secret_sha256 } => {
                 directory.known_api_key(id).and_then(|key| Rights::of_key(Some(key), secret_sha256).ok())
             }
-            Caller::Token { app, roles, .. } => Some(Rights::Token { app: app.clone(), roles: roles.clone() }),
+            Caller::Token(token) => Some(token.rights()),
         }
     }
 
@@ -59,7 +59,7 @@ impl Engine {
             // Its key was verified when the request arrived.
             Caller::ApiKey { id, secret_sha256 } => Rights::of_key(self.api_key(id)?, secret_sha256),
             Caller::OnBehalf { agent, key } => Rights::on_behalf(self.current_rights(agent)?, self.api_key(key)?),
-            Caller::Token { app, roles, .. } => Ok(Rights::Token { app: app.clone(), roles: roles.clone() }),
+            Caller::Token(token) => Ok(token.rights()),
         }
     }
 

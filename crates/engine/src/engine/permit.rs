@@ -17,7 +17,7 @@ use leafseal_pool::finish_step;
 use crate::app::App;
 use crate::engine::{Engine, app_name};
 use crate::error::{Error, ErrorCode, Side};
-use crate::permissions::{Caller, Operation, Rights};
+use crate::permissions::{Caller, Operation, PayloadDigest, Rights};
 
 impl Engine {
     /// Decides whether the caller may do all of these with the app, which it returns.
@@ -35,11 +35,27 @@ impl Engine {
         let rights = self.current_rights(caller)?;
         let name = app_name(app)?;
         rights.check(operations, &name)?;
+        caller.check_payload()?;
         let app = self.app(caller, &name)?;
         if operations.iter().any(|operation| *operation != Operation::Encrypt) {
             app.check_private()?;
         }
         Ok((rights, app))
+    }
+
+    /// Decides whether a caller may decrypt the payload with this digest: a token is for one alone. Returns the caller to decrypt it as.
+    ///
+    /// # Errors
+    /// [`ErrorCode::Forbidden`].
+    pub fn show_payload(&self, caller: &Caller, read: &PayloadDigest) -> Result<Caller, Error> {
+        let Caller::Token(token) = caller else { return Ok(caller.clone()) };
+        match token.shown(read) {
+            Ok(shown) => Ok(Caller::Token(shown)),
+            Err(refusal) => {
+                let (principal, app) = (caller.principal(), Some(token.app().as_str()));
+                self.observed(principal, Question::Permission, &[Operation::Decrypt], app, Err(refusal))
+            }
+        }
     }
 
     /// Decides whether the caller may use the app at all, and returns it.

@@ -147,7 +147,8 @@ fn roles_hold_for_keys_and_for_the_tokens_that_they_make() {
     let caller = key(&engine, &[Operation::Decrypt, Operation::IssueTokens], &["pci"]);
     for (document, may) in [(&plain, true), (&pci, true), (&health, false)] {
         let token = engine.issue_token(&caller, "acme", digest(&engine, document), None).expect("made");
-        let by_token = engine.token(&token.text).expect("good").caller;
+        let by_token = Caller::Token(engine.token(&token.text).expect("good"));
+        let by_token = engine.show_payload(&by_token, &digest(&engine, document)).expect("it is for this one");
         for caller in [&caller, &by_token] {
             assert_eq!(decrypt(&engine, caller, "acme", document).is_ok(), may);
         }
@@ -167,11 +168,17 @@ fn a_token_is_for_its_app_payload_and_time() {
         assert_eq!(kind(engine.issue_token(&half, "acme", payload, None)), ErrorCode::Forbidden, "{alone:?}");
     }
     let token = engine.token(&issued.text).expect("good");
-    assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
-    assert_eq!(decrypt(&engine, &token.caller, "acme", &sealed).as_deref(), Ok("{\"a\":\"x\",\"n\":1}"));
-    assert_eq!(kind(decrypt(&engine, &token.caller, "other", &sealed)), ErrorCode::Forbidden);
-    assert_eq!(kind(encrypt(&engine, &token.caller, None, "[1]")), ErrorCode::Forbidden);
-    assert_eq!(kind(engine.issue_token(&token.caller, "acme", payload, None)), ErrorCode::Forbidden);
+    assert_eq!((token.app().as_str(), token.payload()), ("acme", payload));
+    let unshown = Caller::Token(token);
+    assert_eq!(kind(decrypt(&engine, &unshown, "acme", &sealed)), ErrorCode::Forbidden, "its payload was not compared");
+    assert_eq!(kind(engine.decrypt_file(&unshown, "acme").map(drop)), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.show_payload(&unshown, &digest(&engine, "\"a\""))), ErrorCode::Forbidden, "another payload");
+    let by_token = engine.show_payload(&unshown, &payload).expect("it is for this one");
+    assert_eq!(engine.show_payload(&caller, &digest(&engine, "1")).as_ref(), Ok(&caller), "keys are for any payload");
+    assert_eq!(decrypt(&engine, &by_token, "acme", &sealed).as_deref(), Ok("{\"a\":\"x\",\"n\":1}"));
+    assert_eq!(kind(decrypt(&engine, &by_token, "other", &sealed)), ErrorCode::Forbidden);
+    assert_eq!(kind(encrypt(&engine, &by_token, None, "[1]")), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.issue_token(&by_token, "acme", payload, None)), ErrorCode::Forbidden);
     for wrong in [NOW_MS, NOW_MS - 1, NOW_MS + 10 * MINUTE_MS + 1, u64::MAX] {
         assert_eq!(
             kind(engine.issue_token(&caller, "acme", payload, Some(wrong))),
@@ -188,7 +195,7 @@ fn a_token_is_for_its_app_payload_and_time() {
     assert!(engine.token(&longest.text).is_ok());
     engine.store().disable_app(&app("acme")).expect("disabled");
     engine.maintain().expect("refreshed");
-    assert_eq!(kind(decrypt(&engine, &token.caller, "acme", &sealed)), ErrorCode::AppDisabled);
+    assert_eq!(kind(decrypt(&engine, &by_token, "acme", &sealed)), ErrorCode::AppDisabled);
 }
 
 #[test]
@@ -225,7 +232,7 @@ fn a_token_is_checked_without_a_look_up() {
     let before = checker.counters();
     for _ in 0..1000 {
         let token = checker.token(&text).expect("good");
-        assert_eq!((token.app.as_str(), token.payload), ("acme", payload));
+        assert_eq!((token.app().as_str(), token.payload()), ("acme", payload));
     }
     assert_eq!(kind(checker.token(&format!("{text}00"))), ErrorCode::Unauthorized);
     assert_eq!(checker.counters(), before);

@@ -1,6 +1,7 @@
 //! Each decision about a caller's identity, permissions and roles reaches the observers exactly once.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,8 +61,13 @@ fn every_grant_and_every_refusal_is_observed_once() {
     let api_key = key(&engine, Operation::ALL);
     let Caller::ApiKey { id, .. } = &api_key else { panic!("an API key") };
     let on_behalf = engine.on_behalf(&none, id.as_str()).expect("an id");
-    let token = Caller::Token { id: "00ff".to_owned(), app: app("acme"), roles: Roles::Any };
+    let payload = digest(&engine, "{}");
+    let token = engine.issue_token(&Caller::Owner, "acme", payload, None).expect("made").text;
+    let unshown = Caller::Token(engine.token(&token).expect("good"));
+    let token = engine.show_payload(&unshown, &payload).expect("the payload");
     let seen = observed(&engine);
+    assert_eq!(code(engine.show_payload(&unshown, &digest(&engine, "\"a\""))), ErrorCode::Forbidden);
+    assert_eq!(seen.take(), ["library token permission decrypt acme forbidden"]);
     let cases = [
         (&Caller::Owner, "owner", 9),
         (&Caller::Anonymous, "anonymous", 1),
@@ -69,6 +75,7 @@ fn every_grant_and_every_refusal_is_observed_once() {
         (&none, "none", 0),
         (&api_key, "key", 9),
         (&on_behalf, "none+key", 0),
+        (&unshown, "token", 1),
         (&token, "token", 3),
     ];
     for (caller, name, granted) in cases {
@@ -321,4 +328,75 @@ fn an_app_that_cannot_exist_is_not_reported() {
     let refused = engine.encryptor(&Caller::Owner, &EncryptOptions::new("closed\n\u{1b}[31mWARN forged")).map(drop);
     assert_eq!(code(refused), ErrorCode::UnknownApp);
     assert_eq!(seen.take(), ["library owner permission encrypt - unknown_app"]);
+}
+
+/// The methods of the engine for callers, whose decisions the tests of this file look at. None opens or seals anything without a permit,
+/// which the visibility of an app's keys ensures; this list makes sure that a new one is tested.
+const FOR_CALLERS: [&str; 18] = [
+    "admit",
+    "authenticate",
+    "decrypt_document",
+    "decrypt_file",
+    "decryptor",
+    "encrypt_document",
+    "encrypt_file",
+    "encryptor",
+    "inspect",
+    "inspector",
+    "is_known_to_use",
+    "issue_token",
+    "on_behalf",
+    "public_keys",
+    "refuse_early",
+    "rewrap_document",
+    "rewrapper",
+    "show_payload",
+];
+
+fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).expect("text");
+            found.push((path, text));
+        }
+    }
+}
+
+fn sources_of(package: &str) -> Vec<(PathBuf, String)> {
+    let (mut found, root) = (Vec::new(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
+    sources(&root.join(package).join("src"), &mut found);
+    found
+}
+
+#[test]
+fn every_method_for_callers_is_one_whose_decisions_are_tested() {
+    let mut found = BTreeSet::new();
+    for (_, text) in sources_of("crates/engine") {
+        for signature in text.split("pub fn ").skip(1).chain(text.split("pub async fn ").skip(1)) {
+            let (name, rest) = signature.split_once('(').expect("a function");
+            let parameters = rest.split_once('{').expect("a body").0;
+            if parameters.trim_start().starts_with("&self") && parameters.contains(": &Caller") {
+                found.insert(name.to_owned());
+            }
+        }
+    }
+    assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), FOR_CALLERS);
+}
+
+#[test]
+fn no_entry_point_reads_keys_around_the_engine() {
+    for (path, text) in sources_of("crates/engine") {
+        let exports = path.ends_with("src/lib.rs") && (text.contains("OpeningKey") || text.contains("SealingKey"));
+        assert!(!exports, "the engine exports no key: its interface is the only way to one");
+        let loads = text.contains(".load_app(") && !path.ends_with("apps.rs");
+        assert!(!loads, "{}: an app's keys are read in apps.rs alone", path.display());
+    }
+    for package in ["service", "server", "relay", "load", "cli"].map(|name| format!("crates/{name}")) {
+        for (path, text) in sources_of(&package).into_iter().chain(sources_of("bindings/python")) {
+            assert!(!text.contains("load_app("), "{} reads keys: use the engine, which decides", path.display());
+        }
+    }
 }

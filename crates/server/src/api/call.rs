@@ -86,7 +86,7 @@ impl Api {
         let tenant = self.server_state.number_of(if is_public { Tenant::Public } else { Tenant::App(app) });
         let client = match caller {
             Caller::ApiKey { id, .. } => self.server_state.number_of_client(("key", id)),
-            Caller::Token { .. } => self.server_state.number_of_client("tokens"),
+            Caller::Token(_) => self.server_state.number_of_client("tokens"),
             Caller::Client { .. } | Caller::OnBehalf { .. } | Caller::Owner | Caller::Anonymous => {
                 self.server_state.number_of_client(("address", client_of(peer.address.ip())))
             }

@@ -23,7 +23,7 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use leafseal_engine::admin::{AppName, Operation};
 use leafseal_engine::{
-    ApiCaller, Caller, Engine, EntryPoint, Error, ErrorCode, PayloadDigest, Principal, RequestOrigin, read_api_key,
+    ApiCaller, Caller, Engine, EntryPoint, Error, ErrorCode, Principal, RequestOrigin, read_api_key,
 };
 use leafseal_http::{
     ConnectionPeer, Handler, HttpProblem, Listener, ListenerEvent, ListenerObserver, ListenerOptions, RequestBody,
@@ -117,7 +117,7 @@ pub(crate) struct Api {
 /// The authenticated caller of a request.
 enum Authenticated {
     Key(ApiCaller),
-    Token { caller: Caller, app: AppName, payload: PayloadDigest },
+    Token { caller: Caller, app: AppName },
 }
 
 impl Authenticated {
@@ -128,10 +128,10 @@ impl Authenticated {
         }
     }
 
-    fn into_caller(self) -> (Caller, String, Option<PayloadDigest>) {
+    fn into_caller(self) -> (Caller, String) {
         match self {
-            Authenticated::Key(key) => (key.caller().clone(), key.app().to_string(), None),
-            Authenticated::Token { caller, app, payload } => (caller, app.to_string(), Some(payload)),
+            Authenticated::Key(key) => (key.caller().clone(), key.app().to_string()),
+            Authenticated::Token { caller, app } => (caller, app.to_string()),
         }
     }
 
@@ -235,7 +235,7 @@ impl Api {
                 Ok(response)
             }
             Call::KeysByApiKey => {
-                let (caller, app, _) = self.authenticate_key(&parts.headers, peer).await?.into_caller();
+                let (caller, app) = self.authenticate_key(&parts.headers, peer).await?.into_caller();
                 self.public_keys(caller, &app, submission(0, Some(Method::PublicKeys))).await
             }
             Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => {
@@ -275,7 +275,7 @@ impl Api {
         let deadline = began + settings.call_timeout;
         let memory = self.memory(&authenticated);
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
-        let (caller, app, payload) = authenticated.into_caller();
+        let (caller, app) = authenticated.into_caller();
         let incoming = Some(read.share);
         let size = read.pieces.size();
         let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming };
@@ -290,7 +290,7 @@ impl Api {
             match (call, is_file) {
                 (Call::Encrypt, false) => api::encrypt_document(input),
                 (Call::Encrypt, true) => api::encrypt_file(input),
-                (Call::Decrypt, false) => api::decrypt_document(input, payload),
+                (Call::Decrypt, false) => api::decrypt_document(input),
                 (Call::Decrypt, true) => api::decrypt_file(input),
                 (Call::Inspect, _) => api::inspect(input),
                 _ => api::issue_token(input),
@@ -385,7 +385,7 @@ impl Api {
             Credentials::Token(text) => {
                 let engine = self.engine_of(peer);
                 let token = self.look_up(engine.find_token(&text)).await?;
-                Ok(Authenticated::Token { caller: token.caller, app: token.app, payload: token.payload })
+                Ok(Authenticated::Token { app: token.app().clone(), caller: Caller::Token(token) })
             }
             Credentials::ApiKey { app, key } => {
                 let caller = self.api_caller(&key, peer).await?;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use leafseal_engine::{
-    Decryptor, DocumentWork, Encryptor, Error, OnFailure, PayloadDigest, PayloadReading, Progress, Rewriter, Selection,
+    Caller, Decryptor, DocumentWork, Encryptor, Error, OnFailure, PayloadReading, Progress, Rewriter, Selection,
     SelectionBuilder,
 };
-use leafseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_protocol::ErrorObject;
 
 use super::{CallInput, CallReport};
 use crate::rpc::convert::error as error_object;
@@ -15,36 +15,40 @@ use crate::work::{Planned, RequestStage, RequestWork, Step, Written};
 
 /// Encrypts the selected scalars of [`CallInput::body`] as JSON.
 pub fn encrypt_document(input: CallInput) -> RequestStage {
-    let begin = |input: &CallInput| input.engine.encryptor(&input.caller, &input.encrypt_options());
-    RequestStage::working(Document::<Encryptor> {
-        input: Arc::new(input),
-        stage: Stage::Received,
-        begin,
-        payload: None,
-    })
+    let begin = |input: &CallInput, caller: &Caller| input.engine.encryptor(caller, &input.encrypt_options());
+    let caller = input.caller.clone();
+    RequestStage::working(Document::<Encryptor> { input: Arc::new(input), stage: Stage::Received, begin, caller })
 }
 
-/// The same with every envelope in it decrypted that is selected. `payload` is what a token was made for, and nothing else is decrypted
-/// for one.
-pub fn decrypt_document(input: CallInput, payload: Option<PayloadDigest>) -> RequestStage {
-    let begin = |input: &CallInput| input.engine.decryptor(&input.caller, &input.decrypt_options());
-    RequestStage::working(Document::<Decryptor> { input: Arc::new(input), stage: Stage::Received, begin, payload })
+/// The same with every envelope in it decrypted that is selected. Nothing but its payload is decrypted for a token.
+pub fn decrypt_document(input: CallInput) -> RequestStage {
+    let begin = |input: &CallInput, caller: &Caller| input.engine.decryptor(caller, &input.decrypt_options());
+    let (stage, caller) = (Stage::of(&input.caller), input.caller.clone());
+    RequestStage::working(Document::<Decryptor> { input: Arc::new(input), stage, begin, caller })
 }
 
 struct Document<R: Rewriter> {
     input: Arc<CallInput>,
     stage: Stage<R>,
-    begin: fn(&CallInput) -> Result<R, Error>,
-    payload: Option<PayloadDigest>,
+    begin: fn(&CallInput, &Caller) -> Result<R, Error>,
+    /// The caller of the input, or the same after its payload was compared.
+    caller: Caller,
 }
 
 enum Stage<R: Rewriter> {
-    Received,
     /// It is not known yet whether the token is for this document.
-    Compared(Box<PayloadReading>, PayloadDigest),
+    Unread,
+    Read(Box<PayloadReading>),
+    Received,
     /// The caller's right is known, and its selectors are being compiled, one a step.
     Selecting(Option<Box<Selecting<R>>>),
     Working(Box<DocumentWork<R>>),
+}
+
+impl<R: Rewriter> Stage<R> {
+    fn of(caller: &Caller) -> Self {
+        if matches!(caller, Caller::Token(_)) { Stage::Unread } else { Stage::Received }
+    }
 }
 
 struct Selecting<R> {
@@ -58,12 +62,12 @@ impl<R: Rewriter> Document<R> {
     fn work(&self) -> Option<&DocumentWork<R>> {
         match &self.stage {
             Stage::Working(work) => Some(work),
-            Stage::Received | Stage::Compared(..) | Stage::Selecting(_) => None,
+            Stage::Unread | Stage::Read(_) | Stage::Received | Stage::Selecting(_) => None,
         }
     }
 
     fn begin(&self) -> Result<Stage<R>, Error> {
-        let rewriter = (self.begin)(&self.input)?;
+        let rewriter = (self.begin)(&self.input, &self.caller)?;
         if self.input.options.select.is_empty() {
             return self.begin_work(rewriter, None);
         }
@@ -107,19 +111,15 @@ impl<R: Rewriter + Send + 'static> RequestWork for Document<R> {
                 let selecting = selecting.take().expect("it is put back unless the work begins");
                 self.select(selecting).map_err(error_object)?
             }
-            Stage::Received => match self.payload.take() {
-                Some(payload) => {
-                    let reading = self.input.engine.payload(body.len()).map_err(error_object)?;
-                    Stage::Compared(Box::new(reading), payload)
-                }
-                None => self.begin().map_err(error_object)?,
-            },
-            Stage::Compared(reading, payload) => match reading.step(body).map_err(error_object)? {
+            Stage::Unread => Stage::Read(Box::new(self.input.engine.payload(body.len()).map_err(error_object)?)),
+            Stage::Read(reading) => match reading.step(body).map_err(error_object)? {
                 None => return Ok(Step::More),
-                // It has been taken, so the next step begins the work, as often as it takes.
-                Some(read) if read == *payload => Stage::Received,
-                Some(_) => return Err(ErrorObject::new(ErrorCode::Forbidden, "the token is for another payload")),
+                Some(read) => {
+                    self.caller = self.input.engine.show_payload(&self.caller, &read).map_err(error_object)?;
+                    Stage::Received
+                }
             },
+            Stage::Received => self.begin().map_err(error_object)?,
             Stage::Working(work) => {
                 let progress = work.step(body, out).map_err(error_object)?;
                 if progress == Progress::More {
