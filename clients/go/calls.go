@@ -115,7 +115,7 @@ func stopped(ctx context.Context, where string) *Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return newError(CodeDeadlineExceeded, RetryLater, err, "%s within the time limit", where)
 	}
-	return newError(CodeAborted, RetryNever, err, "the caller cancelled the call")
+	return newError(CodeCancelled, RetryNever, err, "the caller cancelled the call")
 }
 
 // begin waits for a connection and the call's turn, and sends the request.

@@ -212,15 +212,15 @@ func TestCalls(t *testing.T) {
 			code string
 			call func() error
 		}{
-			{"invalid_argument", list(client, EncryptOptions{}, secret, math.NaN())},
-			{"invalid_argument", list(client, EncryptOptions{}, float32(math.Inf(1)))},
-			{"invalid_argument", list(client, EncryptOptions{}, []string{secret})},
-			{"invalid_argument", list(client, EncryptOptions{}, tooLarge)},
-			{"invalid_argument", list(client, EncryptOptions{}, secret+"\xff")},
-			{"invalid_argument", list(client, EncryptOptions{Select: []string{"$.a"}}, secret)},
-			{"invalid_argument", list(client, EncryptOptions{Role: "\xff"}, secret)},
-			{"invalid_argument", list(client, EncryptOptions{Timeout: -1}, secret)},
-			{"invalid_argument", list(bare, EncryptOptions{}, secret)},
+			{"invalid_params", list(client, EncryptOptions{}, secret, math.NaN())},
+			{"invalid_params", list(client, EncryptOptions{}, float32(math.Inf(1)))},
+			{"invalid_params", list(client, EncryptOptions{}, []string{secret})},
+			{"invalid_params", list(client, EncryptOptions{}, tooLarge)},
+			{"invalid_params", list(client, EncryptOptions{}, secret+"\xff")},
+			{"invalid_params", list(client, EncryptOptions{Select: []string{"$.a"}}, secret)},
+			{"invalid_params", list(client, EncryptOptions{Role: "\xff"}, secret)},
+			{"invalid_params", list(client, EncryptOptions{Timeout: -1}, secret)},
+			{"invalid_params", list(bare, EncryptOptions{}, secret)},
 			{"too_large", list(small, EncryptOptions{}, strings.Repeat(secret, 100))},
 			{"invalid_params", list(client, EncryptOptions{Curve: "p256"}, secret)},
 			{"forbidden", list(client, EncryptOptions{App: "unknown"}, secret)},
@@ -229,7 +229,7 @@ func TestCalls(t *testing.T) {
 			{"unmatched_selector", document("{}", EncryptOptions{Select: []string{"$.b"}, Strict: true})},
 			{"ambiguous_name", document(`{"A":1}`, EncryptOptions{Select: []string{"$.a"}, OtherCase: "refuse"})},
 			{"invalid_envelope", func() error { _, err := client.Inspect(background, []string{secret}, ""); return err }},
-			{"invalid_argument", func() error { _, err := client.EncryptFile(background, nil, EncryptOptions{Role: "a"}); return err }},
+			{"invalid_params", func() error { _, err := client.EncryptFile(background, nil, EncryptOptions{Role: "a"}); return err }},
 		} {
 			err := row.call()
 			if code(err) != row.code || strings.Contains(err.Error(), secret) {
@@ -342,7 +342,7 @@ func TestCalls(t *testing.T) {
 		cancelled, cancel := context.WithCancel(background)
 		cancel()
 		_, err := bounded.Encrypt(cancelled, "x", EncryptOptions{})
-		if expect(t, "aborted", err); !errors.Is(err, context.Canceled) {
+		if expect(t, "cancelled", err); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 	})

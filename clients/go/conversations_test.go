@@ -281,7 +281,7 @@ func (s *stage) call(client *Client, index int) {
 	}, 0, func([]byte) *Error { return nil })
 	result := code(err)
 	var failure *Error
-	if own := map[string]string{CodeAborted: "cancelled", CodeDeadlineExceeded: "timeout"}[result]; errors.As(err, &failure) && !failure.FromEngine && own != "" {
+	if own := map[string]string{CodeCancelled: "cancelled", CodeDeadlineExceeded: "timeout"}[result]; errors.As(err, &failure) && !failure.FromEngine && own != "" {
 		result = own
 	} else if err == nil {
 		result = "ok"

@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("leafseal: %s: %s", e.Code, e.Message)
 }
 
-// Unwrap returns the cause: for aborted and deadline_exceeded the error of the context.
+// Unwrap returns the cause: for cancelled and deadline_exceeded the error of the context.
 func (e *Error) Unwrap() error {
 	return e.cause
 }
@@ -45,7 +45,7 @@ func newError(code string, retry Retry, cause error, format string, arguments ..
 }
 
 func invalidArgument(format string, arguments ...any) *Error {
-	return newError(CodeInvalidArgument, RetryNever, nil, format, arguments...)
+	return newError(CodeInvalidParams, RetryNever, nil, format, arguments...)
 }
 
 // invalidElement is the error of an element of a list, which the message names, too.

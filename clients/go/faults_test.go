@@ -226,7 +226,7 @@ func TestACancelledContextSendsCancel(t *testing.T) {
 	until(t, "the request arrives", seen.has("encrypt"))
 	cancel()
 	err := <-result
-	if expect(t, "aborted", err); !errors.Is(err, context.Canceled) {
+	if expect(t, "cancelled", err); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	until(t, "cancel arrives", seen.has("cancel"))
@@ -269,7 +269,7 @@ func TestACancelledCallLeavesItsSlice(t *testing.T) {
 	}()
 	<-arrived
 	cancel()
-	expect(t, "aborted", <-result)
+	expect(t, "cancelled", <-result)
 	for index := range file {
 		file[index] = 'b'
 	}
@@ -297,7 +297,7 @@ func TestCancellationsAtRandomMoments(t *testing.T) {
 		values := repeated(fmt.Sprint(index), index%200)
 		sealed, err := client.EncryptAll(ctx, values, EncryptOptions{})
 		if err != nil {
-			if index%2 == 0 || code(err) != "aborted" {
+			if index%2 == 0 || code(err) != "cancelled" {
 				return fmt.Errorf("%d: %w", index, err)
 			}
 			return nil

@@ -36,7 +36,7 @@ const (
 	CodeOverloaded = "overloaded"
 	// The deadline passed before the work was done.
 	CodeDeadlineExceeded = "deadline_exceeded"
-	// The caller cancelled the request.
+	// The caller cancelled the request, and the engine was asked to stop.
 	CodeCancelled = "cancelled"
 	// The frame, document, body, list, path or answer exceeds a size limit.
 	CodeTooLarge = "too_large"
@@ -56,10 +56,6 @@ const (
 	CodeGoingAway = "going_away"
 	// The answer cannot be read.
 	CodeProtocolError = "protocol_error"
-	// An argument of a call is invalid; nothing was sent.
-	CodeInvalidArgument = "invalid_argument"
-	// The caller cancelled the call. The engine was asked to stop.
-	CodeAborted = "aborted"
 	// More calls, or bytes of calls, wait in the client than its settings allow.
 	CodeBusy = "busy"
 	// The client is closed.

@@ -66,7 +66,7 @@ func TestRequestsAreWiped(t *testing.T) {
 		cancel()
 	}()
 	sent, err = sendFor(blocked, ctx, testApp, strings.Repeat("secret", 6<<20))
-	expect(t, "aborted", err)
+	expect(t, "cancelled", err)
 	equal(t, false, isWiped(sent)())
 	blocked.CloseNow()
 	until(t, "wiped after the connection has ended", isWiped(sent))

@@ -48,7 +48,7 @@ export interface EncryptOptions extends Omit<DecryptOptions, 'onFailure' | 'keyI
 /**
  * Encodes `encrypt` of values. `id` is an integer from 0 to 4294967295 that no other request in flight on the connection has.
  *
- * @throws {WireError} `invalid_argument`, with the index of an invalid value; `too_large`.
+ * @throws {WireError} `invalid_params`, with the index of an invalid value; `too_large`.
  */
 export function encodeEncrypt(id: number, options: EncryptOptions, values: readonly Value[]): Buffer;
 
@@ -56,7 +56,7 @@ export function encodeEncrypt(id: number, options: EncryptOptions, values: reado
  * Encodes `encrypt` of strings of `fieldSize` bytes each, which `content` contains one after another in UTF-8. No JavaScript strings are
  * created.
  *
- * @throws {WireError} `invalid_argument` if the size of `content` is not a multiple of `fieldSize`, or a field is not UTF-8; `too_large`.
+ * @throws {WireError} `invalid_params` if the size of `content` is not a multiple of `fieldSize`, or a field is not UTF-8; `too_large`.
  */
 export function encodeEncryptFields(id: number, options: EncryptOptions, content: Uint8Array, fieldSize: number): Buffer;
 
@@ -70,7 +70,7 @@ export function encodeDecrypt(id: number, options: DecryptOptions, values: reado
 /**
  * Encodes `decrypt` of the values of an answer to `encrypt`. No JavaScript values are created.
  *
- * @throws {WireError} `invalid_answer` if the answer has no values; `invalid_argument`, `too_large`.
+ * @throws {WireError} `invalid_answer` if the answer has no values; `invalid_params`, `too_large`.
  */
 export function encodeDecryptAnswer(id: number, options: DecryptOptions, answer: Answer): Buffer;
 
@@ -78,7 +78,7 @@ export function encodeDecryptAnswer(id: number, options: DecryptOptions, answer:
  * Encodes `encrypt` or `decrypt` of strings whose UTF-8 text lies one after another in `content`; `ends` has the end of each in bytes. One
  * call for a list of any length.
  *
- * @throws {WireError} `invalid_argument` if `content` is not UTF-8, or `ends` does not cover it in ascending order; `too_large`.
+ * @throws {WireError} `invalid_params` if `content` is not UTF-8, or `ends` does not cover it in ascending order; `too_large`.
  */
 export function encodeTexts(
   id: number,
@@ -143,7 +143,7 @@ export interface Bounds {
 
 /** Splits the bytes of a connection into answers. Use one for each connection. */
 export class Decoder {
-  /** @throws {WireError} `invalid_argument`. */
+  /** @throws {WireError} `invalid_params`. */
   constructor(bounds?: Bounds);
   /**
    * Adds received bytes, in pieces of any size. They are copied once, so that the caller may reuse the memory. No byte is scanned twice,
@@ -283,7 +283,7 @@ export class Answer {
 /** The values of an error's `code`. */
 export type WireErrorCode =
   /** An argument is invalid; the message names it. */
-  | 'invalid_argument'
+  | 'invalid_params'
   /** A message exceeds its limit. */
   | 'too_large'
   /** The received bytes are not MessagePack. */

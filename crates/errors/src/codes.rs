@@ -76,7 +76,7 @@ codes! {
         "A misspelt name, or an engine that is older than its client.";
     /// A field, option or argument is unknown, missing, duplicated, of the wrong type or out of range.
     InvalidParams "invalid_params" Caller Never 400 [Rpc Api Client]
-        "The message names it.";
+        "The message names it. A client that finds it sends nothing.";
     /// The document or body is not what its type says: invalid JSON, a broken form, a damaged coding, too many levels.
     InvalidDocument "invalid_document" Caller Never 400 [Rpc Api Relay]
         "The byte is given. Levels are limited by `document.depth_max`.";
@@ -113,7 +113,7 @@ codes! {
     /// The deadline passed before the work was done.
     DeadlineExceeded "deadline_exceeded" Temporary Later 504 [Rpc Api Client]
         "Not finished within `deadline_ms`, `api.call_timeout` or the timeout of the client.";
-    /// The caller cancelled the request.
+    /// The caller cancelled the request, and the engine was asked to stop.
     Cancelled "cancelled" Temporary Never 499 [Rpc Client]
         "";
     /// The frame, document, body, list, path or answer exceeds a size limit.
@@ -234,12 +234,6 @@ codes! {
     /// The answer cannot be read.
     ProtocolError "protocol_error" Service Elsewhere 500 [Client]
         "A fault of the engine, or of another program at its address.";
-    /// An argument of a call is invalid; nothing was sent.
-    InvalidArgument "invalid_argument" Caller Never 400 [Client]
-        "The message names it.";
-    /// The caller cancelled the call. The engine was asked to stop.
-    Aborted "aborted" Temporary Never 499 [Client]
-        "";
     /// More calls, or bytes of calls, wait in the client than its settings allow.
     Busy "busy" Temporary Later 503 [Client]
         "Call less at a time, or raise the limit.";

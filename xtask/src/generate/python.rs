@@ -31,13 +31,11 @@ const BUILT_IN: [(&str, &[ErrorCode]); 3] = [
 const SHARED: [(ErrorCode, ErrorCode); 1] = [(ErrorCode::GoingAway, ErrorCode::ConnectionLost)];
 
 /// Codes without an exception of their own: of defects of the package, or which it does not raise.
-const PLAIN: [ErrorCode; 8] = [
+const PLAIN: [ErrorCode; 6] = [
     ErrorCode::InvalidFrame,
     ErrorCode::InvalidRequest,
     ErrorCode::UnknownMethod,
     ErrorCode::UnknownError,
-    ErrorCode::InvalidArgument,
-    ErrorCode::Aborted,
     ErrorCode::Busy,
     ErrorCode::NoMemory,
 ];

@@ -119,7 +119,7 @@ function transform(client: Client, direction: 'request' | 'response', rule: Body
 function refusal(error: LeafsealError, direction: 'request' | 'response'): BodyError {
   const status = direction === 'request' ? CAUSED_BY_DATA[error.code] : undefined;
   if (status !== undefined) return new BodyError(status, error.code, `the request's body: ${error.message}`, error);
-  const isTemporary = error.retry !== 'never' || error.code === 'aborted' || error.code === 'closed';
+  const isTemporary = error.retry !== 'never' || error.code === 'cancelled' || error.code === 'closed';
   return new BodyError(isTemporary ? 503 : 500, error.code, `the ${direction}'s body cannot be processed: ${error.message}`, error);
 }
 

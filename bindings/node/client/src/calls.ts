@@ -323,5 +323,5 @@ export class Calls {
 }
 
 function aborted(signal: AbortSignal): LeafsealError {
-  return new LeafsealError('aborted', 'the caller aborted the call', { cause: signal.reason as unknown });
+  return new LeafsealError('cancelled', 'the caller cancelled the call', { cause: signal.reason as unknown });
 }

@@ -15,7 +15,7 @@ import { LONE_SURROGATE, encodeValues, isWellFormed, readValues } from './values
 export interface CallOptions {
   /** Overrides the client's `timeoutMs`. */
   readonly timeoutMs?: number;
-  /** Aborts the call: the promise rejects at once with `aborted`, and the engine is asked to stop. */
+  /** Aborts the call: the promise rejects at once with `cancelled`, and the engine is asked to stop. */
   readonly signal?: AbortSignal;
 }
 
@@ -277,7 +277,7 @@ export class Client {
     read: (answer: Answer) => T,
   ): Promise<T> {
     const app = options.app ?? this.settings.app;
-    if (typeof app !== 'string') throw new LeafsealError('invalid_argument', 'app: set it in the options of the call or of the client');
+    if (typeof app !== 'string') throw new LeafsealError('invalid_params', 'app: set it in the options of the call or of the client');
     const { role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase, timeoutMs, signal } = options;
     const wire = {
       app, role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase,
@@ -305,16 +305,16 @@ function one<T>(list: readonly T[]): T {
 
 function checkedTimeout(timeoutMs: number | undefined): number | undefined {
   if (timeoutMs === undefined || (Number.isSafeInteger(timeoutMs) && timeoutMs >= 1 && timeoutMs <= 2_147_483_647)) return timeoutMs;
-  throw new LeafsealError('invalid_argument', 'timeoutMs must be an integer from 1 to 2147483647');
+  throw new LeafsealError('invalid_params', 'timeoutMs must be an integer from 1 to 2147483647');
 }
 
 function bytesOf(data: unknown, name: string): Uint8Array {
   if (data instanceof Uint8Array) return data;
   if (typeof data === 'string') {
-    if (!isWellFormed(data)) throw new LeafsealError('invalid_argument', `${name}: ${LONE_SURROGATE}`);
+    if (!isWellFormed(data)) throw new LeafsealError('invalid_params', `${name}: ${LONE_SURROGATE}`);
     return Buffer.from(data);
   }
-  throw new LeafsealError('invalid_argument', `${name}: expected a Buffer or Uint8Array`);
+  throw new LeafsealError('invalid_params', `${name}: expected a Buffer or Uint8Array`);
 }
 
 function jsonOf(document: unknown): Buffer {
@@ -324,8 +324,8 @@ function jsonOf(document: unknown): Buffer {
     text = JSON.stringify(document) as string | undefined;
   } catch (error) {
     // Such as a cycle or a BigInt. The cause may name properties, never values.
-    throw new LeafsealError('invalid_argument', 'document: JSON cannot represent it', { cause: error });
+    throw new LeafsealError('invalid_params', 'document: JSON cannot represent it', { cause: error });
   }
-  if (text === undefined) throw new LeafsealError('invalid_argument', 'document: JSON cannot represent it');
+  if (text === undefined) throw new LeafsealError('invalid_params', 'document: JSON cannot represent it');
   return Buffer.from(text);
 }

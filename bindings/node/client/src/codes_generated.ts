@@ -34,7 +34,7 @@ export type KnownErrorCode =
   | 'overloaded'
   /** The deadline passed before the work was done. */
   | 'deadline_exceeded'
-  /** The caller cancelled the request. */
+  /** The caller cancelled the request, and the engine was asked to stop. */
   | 'cancelled'
   /** The frame, document, body, list, path or answer exceeds a size limit. */
   | 'too_large'
@@ -54,10 +54,6 @@ export type KnownErrorCode =
   | 'going_away'
   /** The answer cannot be read. */
   | 'protocol_error'
-  /** An argument of a call is invalid; nothing was sent. */
-  | 'invalid_argument'
-  /** The caller cancelled the call. The engine was asked to stop. */
-  | 'aborted'
   /** More calls, or bytes of calls, wait in the client than its settings allow. */
   | 'busy'
   /** The client is closed. */

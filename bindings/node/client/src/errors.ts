@@ -34,7 +34,7 @@ export class LeafsealError extends Error {
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     // The name by which callers recognise an aborted operation of any library.
-    this.name = code === 'aborted' ? 'AbortError' : 'LeafsealError';
+    this.name = code === 'cancelled' ? 'AbortError' : 'LeafsealError';
     this.code = code;
     this.retry = details.retry ?? 'never';
     this.retryAfterMs = details.retryAfterMs;
@@ -75,7 +75,7 @@ export function wireError(error: unknown): LeafsealError {
   if (error instanceof LeafsealError) return error;
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = typeof message === 'string' ? message : 'unknown error';
-  if (code === 'invalid_argument' || code === 'too_large') {
+  if (code === 'invalid_params' || code === 'too_large') {
     // The native module has no property for it.
     const index = /^\w+, index (\d+): /.exec(text)?.[1];
     return new LeafsealError(code, text, { index: index === undefined ? undefined : Number(index) });
@@ -83,5 +83,5 @@ export function wireError(error: unknown): LeafsealError {
   if (code === 'invalid_answer' || code === 'invalid_message' || code === 'invalid_frame') {
     return new LeafsealError('protocol_error', `the engine's answer cannot be read: ${text}`, { retry: 'elsewhere' });
   }
-  return new LeafsealError('invalid_argument', text, { cause: error });
+  return new LeafsealError('invalid_params', text, { cause: error });
 }

@@ -86,6 +86,6 @@ async function collected(request: Request, sizeMax: number): Promise<Buffer> {
   } catch (error) {
     request.resume();
     if (error instanceof LeafsealError) throw error;
-    throw new BodyError(400, 'aborted', 'the request ended before its body was complete');
+    throw new BodyError(400, 'client_broke', 'the request ended before its body was complete');
   }
 }

@@ -185,7 +185,7 @@ class Schema {
       inner.set = this.takeValue(path, inner, 'set', value.set, options, spots);
       return inner;
     }
-    throw new LeafsealError('invalid_argument', `${path}: expected a string, null or { set: … }`);
+    throw new LeafsealError('invalid_params', `${path}: expected a string, null or { set: … }`);
   }
 
   private checkConditions(model: string, value: unknown, where: string): void {
@@ -247,5 +247,5 @@ function isNullTest(condition: unknown): boolean {
 
 function compared(model: string, field: string, where: string): LeafsealError {
   const reason = 'envelopes of equal values differ; store a keyed hash beside it to search by';
-  return new LeafsealError('invalid_argument', `${where}: ${model}.${field} is sealed and cannot be compared or sorted: ${reason}`);
+  return new LeafsealError('invalid_params', `${where}: ${model}.${field} is sealed and cannot be compared or sorted: ${reason}`);
 }

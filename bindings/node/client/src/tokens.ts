@@ -35,7 +35,7 @@ const ANSWER_SIZE_MAX = 64 * 1024;
  * Creates a token with which a page can decrypt `payload`, a JSON value with envelopes, at `POST /decrypt`.
  *
  * @param expiresInMs From 1,000 to 600,000 milliseconds. Default: 5 minutes.
- * @throws {LeafsealError} The engine's code, `connect_failed`, `deadline_exceeded`, `aborted` or `protocol_error`.
+ * @throws {LeafsealError} The engine's code, `connect_failed`, `deadline_exceeded`, `cancelled` or `protocol_error`.
  */
 export async function createClientToken(
   options: TokenOptions,
@@ -59,7 +59,7 @@ async function post(options: TokenOptions, path: string, body: string, signal?: 
   const deadline = AbortSignal.timeout(timeoutMs);
   return new Promise((resolve, reject) => {
     const fail = (error: Error): void => {
-      if (signal?.aborted) reject(new LeafsealError('aborted', 'the caller aborted the call', { cause: signal.reason as unknown }));
+      if (signal?.aborted) reject(new LeafsealError('cancelled', 'the caller cancelled the call', { cause: signal.reason as unknown }));
       else if (deadline.aborted) reject(new LeafsealError('deadline_exceeded', `no answer within ${timeoutMs} ms`, { retry: 'later' }));
       else reject(new LeafsealError('connect_failed', error.message, { retry: 'later', cause: error }));
     };

@@ -82,7 +82,7 @@ function writeAll(values: readonly string[], memory: Buffer, ends: Uint32Array):
   let end = 0;
   for (let index = 0; index < values.length; index += 1) {
     const value = values[index] ?? '';
-    if (!isWellFormed(value)) throw new LeafsealError('invalid_argument', `values, index ${index}: ${LONE_SURROGATE}`, { index });
+    if (!isWellFormed(value)) throw new LeafsealError('invalid_params', `values, index ${index}: ${LONE_SURROGATE}`, { index });
     end += memory.write(value, end);
     ends[index] = end;
   }

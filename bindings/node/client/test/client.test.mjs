@@ -51,31 +51,31 @@ test('a string with half of a surrogate pair is refused, wherever it stands', as
   for (const half of ['\ud83d', 'a\ude00', `${'x'.repeat(100)}\ud83d`, '\ufffd\udc00\ud800']) {
     for (const count of [0, 1, 7, 2000]) {
       for (const call of [client.encrypt([...filler(count), half, 'last']), client.decrypt([...filler(count), half])]) {
-        const error = await rejects(call, 'invalid_argument');
+        const error = await rejects(call, 'invalid_params');
         assert.deepEqual([error.index, error.source], [count, 'client']);
         assert.match(error.message, new RegExp(`^values, index ${count}: the string has a lone surrogate$`));
       }
     }
     // Half a character in neighbouring values, which together would be one.
     const halves = [...filler(10), 'a\ud83d', '\ude00b'];
-    assert.equal((await rejects(client.encrypt(halves), 'invalid_argument')).index, 10);
-    assert.equal((await rejects(client.encrypt([1, true, half]), 'invalid_argument')).index, 2);
-    await rejects(client.encrypt(half), 'invalid_argument');
-    await rejects(client.decrypt(half), 'invalid_argument');
-    await rejects(client.encrypt('a', { role: half }), 'invalid_argument');
-    await rejects(client.encrypt('a', { app: half }), 'invalid_argument');
-    await rejects(client.decrypt('a', { keyId: half }), 'invalid_argument');
-    assert.equal((await rejects(client.rewrap(['a', half]), 'invalid_argument')).index, 1);
-    assert.equal((await rejects(client.inspect(['a', half]), 'invalid_argument')).index, 1);
-    assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', half] }), 'invalid_argument')).index, 1);
-    await rejects(client.authenticate(half), 'invalid_argument');
+    assert.equal((await rejects(client.encrypt(halves), 'invalid_params')).index, 10);
+    assert.equal((await rejects(client.encrypt([1, true, half]), 'invalid_params')).index, 2);
+    await rejects(client.encrypt(half), 'invalid_params');
+    await rejects(client.decrypt(half), 'invalid_params');
+    await rejects(client.encrypt('a', { role: half }), 'invalid_params');
+    await rejects(client.encrypt('a', { app: half }), 'invalid_params');
+    await rejects(client.decrypt('a', { keyId: half }), 'invalid_params');
+    assert.equal((await rejects(client.rewrap(['a', half]), 'invalid_params')).index, 1);
+    assert.equal((await rejects(client.inspect(['a', half]), 'invalid_params')).index, 1);
+    assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', half] }), 'invalid_params')).index, 1);
+    await rejects(client.authenticate(half), 'invalid_params');
     for (const method of ['encryptDocument', 'decryptDocument']) {
-      await rejects(client[method](`{"a":"${half}"}`), 'invalid_argument');
+      await rejects(client[method](`{"a":"${half}"}`), 'invalid_params');
     }
     for (const document of [{ a: half }, [half], half === '' ? {} : { a: { b: [1, half] } }]) {
       const error = await client.encryptDocument(document).catch((failure) => failure);
       assert.ok(error instanceof LeafsealError, JSON.stringify(error));
-      assert.ok(['invalid_document', 'invalid_argument'].includes(error.code), error.code);
+      assert.ok(['invalid_document', 'invalid_params'].includes(error.code), error.code);
     }
   }
   const whole = ['\ufffd', '😀\ufffd', ...filler(20)];
@@ -85,11 +85,11 @@ test('a string with half of a surrogate pair is refused, wherever it stands', as
 
 test('errors have the index of the element at fault', async () => {
   for (const values of [['a', 1, NaN], [...'ab', {}], ['a', 2n ** 70n]]) {
-    assert.equal((await rejects(client.encrypt(values), 'invalid_argument')).index, values.length - 1);
+    assert.equal((await rejects(client.encrypt(values), 'invalid_params')).index, values.length - 1);
   }
-  assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', 5] }), 'invalid_argument')).index, 1);
+  assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', 5] }), 'invalid_params')).index, 1);
   assert.equal((await rejects(client.encryptDocument({}, { select: ['$.a', '$.['] }), 'invalid_selector')).index, 1);
-  assert.equal((await rejects(client.encrypt('a', { role: 5 }), 'invalid_argument')).index, undefined);
+  assert.equal((await rejects(client.encrypt('a', { role: 5 }), 'invalid_params')).index, undefined);
 });
 
 test('roles, curves and keying reach the engine', async () => {
@@ -177,23 +177,23 @@ test('envelopes that do not open fail the call, or are left or replaced', async 
 test('every error has a code, and no error a value', async () => {
   const secret = 'a secret value';
   const cases = [
-    [() => client.encrypt([secret, undefined]), 'invalid_argument'],
-    [() => client.encrypt([secret, NaN]), 'invalid_argument'],
-    [() => client.encrypt({ [secret]: 1 }), 'invalid_argument'],
-    [() => client.encryptDocument(undefined), 'invalid_argument'],
-    [() => client.encryptDocument({ secret: 1n }), 'invalid_argument'],
+    [() => client.encrypt([secret, undefined]), 'invalid_params'],
+    [() => client.encrypt([secret, NaN]), 'invalid_params'],
+    [() => client.encrypt({ [secret]: 1 }), 'invalid_params'],
+    [() => client.encryptDocument(undefined), 'invalid_params'],
+    [() => client.encryptDocument({ secret: 1n }), 'invalid_params'],
     [() => client.encryptDocument(`{"a": "${secret}"`), 'invalid_document'],
     [() => client.encryptDocument({ a: secret }, { select: ['$.['] }), 'invalid_selector'],
     [() => client.encryptDocument({ a: secret }, { select: ['$.b'], strict: true }), 'unmatched_selector'],
     [() => client.encryptDocument({ A: secret }, { select: ['$.a'], otherCase: 'refuse' }), 'ambiguous_name'],
     [() => client.encrypt(secret, { app: 'unknown' }), 'forbidden'],
     [() => client.encrypt(secret, { app: '' }), 'invalid_params'],
-    [() => client.encrypt(secret, { curve: 'p9' }), 'invalid_argument'],
-    [() => client.encrypt(secret, { timeoutMs: 0 }), 'invalid_argument'],
-    [() => client.encryptFile(secret.length), 'invalid_argument'],
+    [() => client.encrypt(secret, { curve: 'p9' }), 'invalid_params'],
+    [() => client.encrypt(secret, { timeoutMs: 0 }), 'invalid_params'],
+    [() => client.encryptFile(secret.length), 'invalid_params'],
     [() => client.inspect([secret]), 'invalid_envelope'],
     [() => client.authenticate(secret), 'forbidden'],
-    [() => clientOf(engine, { app: undefined }).encrypt(secret), 'invalid_argument'],
+    [() => clientOf(engine, { app: undefined }).encrypt(secret), 'invalid_params'],
     [() => clientOf(engine, { requestSizeMax: 100 }).encrypt(secret.repeat(100)), 'too_large'],
   ];
   for (const [call, code] of cases) {

@@ -130,7 +130,7 @@ class Engine {
   subjects = new Map();
 }
 
-const RESULTS = { aborted: 'cancelled', deadline_exceeded: 'timeout' };
+const RESULTS = { cancelled: 'cancelled', deadline_exceeded: 'timeout' };
 const resultOf = ({ code, source }) => (source === 'client' ? RESULTS[code] ?? code : code);
 
 /** The transcript of a conversation. */

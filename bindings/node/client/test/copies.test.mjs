@@ -20,7 +20,7 @@ test('an error of one copy is an instance of the class of the other, those of su
   const [one, other] = [load(), load()];
   assert.notEqual(one.LeafsealError, other.LeafsealError);
   const error = new one.LeafsealError('busy', 'busy');
-  const bodyError = new one.BodyError(400, 'aborted', 'aborted');
+  const bodyError = new one.BodyError(400, 'client_broke', 'ended');
   for (const { LeafsealError, BodyError } of [one, other]) {
     assert.ok(error instanceof LeafsealError);
     assert.ok(bodyError instanceof LeafsealError);

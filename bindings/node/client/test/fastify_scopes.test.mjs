@@ -224,7 +224,7 @@ test('the engine does not work for a client that left', async () => {
     await until(() => client.callsInFlight === 1);
     outgoing.destroy();
     await until(() => client.callsInFlight === 0);
-    assert.equal(ended.at(-1)?.code, 'aborted');
+    assert.equal(ended.at(-1)?.code, 'cancelled');
   });
 });
 

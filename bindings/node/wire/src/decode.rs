@@ -13,7 +13,7 @@ use napi::bindgen_prelude::{Buffer, BufferSlice, ObjectFinalize, Uint32Array};
 use napi::{Env, ValueType};
 use napi_derive::napi;
 
-use crate::fault::{Code, Result, fault, invalid_argument, of_content, of_frame, of_message, of_node};
+use crate::fault::{Code, Result, fault, invalid_params, of_content, of_frame, of_message, of_node};
 use crate::js::{Js, Maker};
 use crate::memory::buffer;
 use crate::values::give;
@@ -80,7 +80,7 @@ fn limits(bounds: Js) -> Result<Limits> {
     match bounds.kind()? {
         ValueType::Undefined | ValueType::Null => return Ok(defaults),
         ValueType::Object => {}
-        _ => return Err(invalid_argument("bounds: expected an object")),
+        _ => return Err(invalid_params("bounds: expected an object")),
     }
     let number = |name: &CStr, default: usize| -> Result<usize> {
         let Some(number) = bounds.property(name)? else { return Ok(default) };
@@ -521,9 +521,7 @@ impl ApiKey {
 pub(crate) fn whole_number(value: Js, name: &str, least: f64, most: f64) -> Result<f64> {
     let number = if value.kind()? == ValueType::Number { Some(value.number()?) } else { None };
     let is_right = |number: &f64| number.fract() == 0.0 && (least..=most).contains(number);
-    number
-        .filter(is_right)
-        .ok_or_else(|| invalid_argument(format!("{name}: expected an integer from {least} to {most}")))
+    number.filter(is_right).ok_or_else(|| invalid_params(format!("{name}: expected an integer from {least} to {most}")))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use napi::{Env, ValueType};
 use napi_derive::napi;
 
 use crate::decode::{Answer, whole_number};
-use crate::fault::{Code, Fault, Result, fault, invalid_argument, of_content};
+use crate::fault::{Code, Fault, Result, fault, invalid_params, of_content};
 use crate::js::Js;
 use crate::memory::buffer;
 use crate::values::{Taken, Texts};
@@ -43,7 +43,7 @@ pub fn encode_encrypt_fields<'env>(
     let field_size = whole_number(field_size, "fieldSize", 1.0, f64::from(u32::MAX))? as usize;
     if !content.len().is_multiple_of(field_size) {
         let size = content.len();
-        return Err(invalid_argument(format!("content: {size} bytes are no multiple of fieldSize {field_size}")));
+        return Err(invalid_params(format!("content: {size} bytes are no multiple of fieldSize {field_size}")));
     }
     // Validates UTF-8 of the whole content first, which takes a tenth of the time of validating each field.
     let text = std::str::from_utf8(content).map_err(|error| no_utf8(error.valid_up_to() / field_size))?;
@@ -70,13 +70,13 @@ pub fn encode_texts<'env>(
 ) -> Result<BufferSlice<'env>> {
     let (id, method, options) = (message_id(id)?, string(method, "method")?, Options::of(options)?);
     // Validates the whole content first, which takes a tenth of the time of validating each string.
-    let text = std::str::from_utf8(content).map_err(|_| invalid_argument("content: not UTF-8"))?;
+    let text = std::str::from_utf8(content).map_err(|_| invalid_params("content: not UTF-8"))?;
     let starts = std::iter::once(&0).chain(ends);
     let slice = |(start, end): (&u32, &u32)| text.get(*start as usize..*end as usize);
     if ends.last().map_or(0, |end| *end as usize) != text.len()
         || starts.clone().zip(ends).any(|at| slice(at).is_none())
     {
-        return Err(invalid_argument("ends: expected ascending ends of characters, the last one that of content"));
+        return Err(invalid_params("ends: expected ascending ends of characters, the last one that of content"));
     }
     let texts = (0..ends.len()).map(|index| {
         let start = index.checked_sub(1).map_or(0, |before| ends[before] as usize);
@@ -85,13 +85,13 @@ pub fn encode_texts<'env>(
     let encoded = match method.as_str() {
         "encrypt" => encoded(&options, texts, |values, out| request::encrypt(id, &options.for_encrypt(), values, out)),
         "decrypt" => encoded(&options, texts, |values, out| request::decrypt(id, &options.for_decrypt(), values, out)),
-        _ => return Err(invalid_argument("method: expected encrypt or decrypt")),
+        _ => return Err(invalid_params("method: expected encrypt or decrypt")),
     };
     options.buffer(env, encoded)
 }
 
 fn no_utf8(index: usize) -> Fault {
-    invalid_argument(format!("content: field {index} is not UTF-8"))
+    invalid_params(format!("content: field {index} is not UTF-8"))
 }
 
 /// Encodes `decrypt` of an array of values.
@@ -253,7 +253,7 @@ struct Options {
 impl Options {
     fn of(options: Js) -> Result<Options> {
         if options.kind()? != ValueType::Object {
-            return Err(invalid_argument("options: expected an object"));
+            return Err(invalid_params("options: expected an object"));
         }
         let word = |name| text(options, name);
         let number = |name: &CStr| -> Result<Option<f64>> {
@@ -262,7 +262,7 @@ impl Options {
         };
         let size_max = number(c"frameSizeMax")?.map_or(Limits::default().frame_size_max, |size| size as usize);
         Ok(Options {
-            app: word(c"app")?.ok_or_else(|| invalid_argument("app: expected a string"))?,
+            app: word(c"app")?.ok_or_else(|| invalid_params("app: expected a string"))?,
             curve: known(word(c"curve")?, "curve", Curve::parse, "r1 or k1")?,
             keying: known(word(c"keying")?, "keying", Keying::parse, "field, request or session")?,
             role: word(c"role")?,
@@ -347,7 +347,7 @@ fn flag(options: Js, name: &CStr) -> Result<bool> {
     let Some(value) = options.property(name)? else { return Ok(false) };
     match value.kind()? {
         ValueType::Boolean => value.boolean(),
-        _ => Err(invalid_argument(format!("{}: expected a boolean", name.to_string_lossy()))),
+        _ => Err(invalid_params(format!("{}: expected a boolean", name.to_string_lossy()))),
     }
 }
 
@@ -378,7 +378,7 @@ fn text(options: Js, name: &CStr) -> Result<Option<String>> {
 }
 
 fn string(value: Js, name: &str) -> Result<String> {
-    let expected = || invalid_argument(format!("{name}: expected a string"));
+    let expected = || invalid_params(format!("{name}: expected a string"));
     if value.kind()? != ValueType::String {
         return Err(expected());
     }
@@ -389,5 +389,5 @@ fn string(value: Js, name: &str) -> Result<String> {
 
 fn known<T>(word: Option<String>, name: &str, parse: fn(&str) -> Option<T>, expected: &str) -> Result<Option<T>> {
     let Some(word) = word else { return Ok(None) };
-    parse(&word).map(Some).ok_or_else(|| invalid_argument(format!("{name}: expected {expected}")))
+    parse(&word).map(Some).ok_or_else(|| invalid_params(format!("{name}: expected {expected}")))
 }

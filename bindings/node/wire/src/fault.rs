@@ -7,7 +7,7 @@ use napi::Status;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// An argument is invalid.
-    InvalidArgument,
+    InvalidParams,
     /// A frame, a request or a count exceeds its limit.
     TooLarge,
     /// The received bytes are not MessagePack within the limits; the connection must be closed.
@@ -23,7 +23,7 @@ pub enum Code {
 impl AsRef<str> for Code {
     fn as_ref(&self) -> &str {
         match self {
-            Code::InvalidArgument => "invalid_argument",
+            Code::InvalidParams => "invalid_params",
             Code::TooLarge => "too_large",
             Code::InvalidFrame => "invalid_frame",
             Code::InvalidMessage => "invalid_message",
@@ -42,8 +42,8 @@ pub(crate) fn fault(code: Code, reason: impl Into<String>) -> Fault {
     Fault::new(code, reason.into())
 }
 
-pub(crate) fn invalid_argument(reason: impl Into<String>) -> Fault {
-    fault(Code::InvalidArgument, reason)
+pub(crate) fn invalid_params(reason: impl Into<String>) -> Fault {
+    fault(Code::InvalidParams, reason)
 }
 
 pub(crate) fn of_frame(error: &FrameError) -> Fault {

@@ -8,7 +8,7 @@ use std::ptr;
 use napi::bindgen_prelude::{FromNapiValue, ToNapiValue, TypeName, ValidateNapiValue};
 use napi::{Env, ValueType, sys};
 
-use crate::fault::{Code, Result, check, fault, invalid_argument};
+use crate::fault::{Code, Result, check, fault, invalid_params};
 
 /// Buffer size for a string of unknown size; the size of longer strings is queried first.
 const TEXT_ROOM: usize = 256;
@@ -102,7 +102,7 @@ impl Js {
         let written = &out[out.len() - size..];
         let has_replacement = !written.is_ascii() && written.windows(3).any(|bytes| bytes == REPLACEMENT);
         if has_replacement && !self.is_well_formed()? {
-            return Err(invalid_argument(format!("{}: the string has a lone surrogate", name())));
+            return Err(invalid_params(format!("{}: the string has a lone surrogate", name())));
         }
         Ok(size)
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use leafseal_protocol::{RawValues, Scalar};
 use napi::ValueType;
 
-use crate::fault::{Code, Result, fault, invalid_argument, of_content};
+use crate::fault::{Code, Result, fault, invalid_params, of_content};
 use crate::js::{Js, Maker};
 
 /// The largest integer up to which a JavaScript number is exact.
@@ -27,7 +27,7 @@ impl Taken {
     /// Reads the values of an array whose strings have at most `size_max` bytes in total.
     pub(crate) fn of(array: Js, size_max: usize) -> Result<Taken> {
         if array.kind()? != ValueType::Object || !array.is_array()? {
-            return Err(invalid_argument("values: expected an array"));
+            return Err(invalid_params("values: expected an array"));
         }
         let mut text = Vec::new();
         let mut items = Vec::with_capacity(array.array_length()? as usize);
@@ -61,12 +61,12 @@ impl Texts {
     /// Reads an array of strings, which `name` names in errors, of at most `size_max` bytes in total.
     pub(crate) fn of(array: Js, name: &str, size_max: usize) -> Result<Texts> {
         if array.kind()? != ValueType::Object || !array.is_array()? {
-            return Err(invalid_argument(format!("{name}: expected an array of strings")));
+            return Err(invalid_params(format!("{name}: expected an array of strings")));
         }
         let (mut text, mut ends) = (Vec::new(), Vec::with_capacity(array.array_length()? as usize));
         array.for_each_element(|index, value| {
             if value.kind()? != ValueType::String {
-                return Err(invalid_argument(format!("{name}, index {index}: expected a string")));
+                return Err(invalid_params(format!("{name}, index {index}: expected a string")));
             }
             value.append_text(&mut text, || format!("{name}, index {index}"))?;
             ends.push(text.len());
@@ -109,7 +109,7 @@ fn take(index: u32, value: Js, text: &mut Vec<u8>) -> Result<Item> {
         _ => None,
     };
     let expected = "expected a string, a finite number, a BigInt of 64 bits, a boolean or null";
-    scalar.map(Item::Other).ok_or_else(|| invalid_argument(format!("values, index {index}: {expected}")))
+    scalar.map(Item::Other).ok_or_else(|| invalid_params(format!("values, index {index}: {expected}")))
 }
 
 /// Encodes exact integers as integers and other numbers as floats; `None` for NaN and infinities.

@@ -67,11 +67,11 @@ test('fields of one size go from a Buffer as they are', () => {
   const request = wire.encodeEncryptFields(3, options, content.subarray(0, 8), 4);
   assert.deepEqual(request, wire.encodeEncrypt(3, options, ['abcd', 'efgh']));
   assert.deepEqual(wire.encodeEncryptFields(3, options, Buffer.alloc(0), 4), wire.encodeEncrypt(3, options, []));
-  assert.throws(() => wire.encodeEncryptFields(3, options, content, 4), has('invalid_argument', /content: 11 bytes/));
-  assert.throws(() => wire.encodeEncryptFields(3, options, content.subarray(0, 9), 9), has('invalid_argument', /field 0 is not UTF-8/));
-  assert.throws(() => wire.encodeEncryptFields(3, options, Buffer.from('abcdéf!'), 5), has('invalid_argument', /8 bytes/));
-  assert.throws(() => wire.encodeEncryptFields(3, options, Buffer.from('abcdefgé'), 1), has('invalid_argument', /field 7 is not UTF-8/));
-  assert.throws(() => wire.encodeEncryptFields(3, options, content, 0), has('invalid_argument', /fieldSize/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, content, 4), has('invalid_params', /content: 11 bytes/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, content.subarray(0, 9), 9), has('invalid_params', /field 0 is not UTF-8/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, Buffer.from('abcdéf!'), 5), has('invalid_params', /8 bytes/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, Buffer.from('abcdefgé'), 1), has('invalid_params', /field 7 is not UTF-8/));
+  assert.throws(() => wire.encodeEncryptFields(3, options, content, 0), has('invalid_params', /fieldSize/));
 });
 
 test('the content of an answer becomes a request outside JavaScript', () => {
@@ -153,33 +153,33 @@ test('unexpected messages are errors with a code', () => {
 
 test('arguments are checked, and named', () => {
   const encode = (options, values = []) => () => wire.encodeEncrypt(1, options, values);
-  assert.throws(encode({}), has('invalid_argument', /^app: /));
-  assert.throws(encode(undefined), has('invalid_argument', /^options: /));
-  assert.throws(encode({ app: 5 }), has('invalid_argument', /^app: /));
-  assert.throws(encode({ app: 'a', curve: 'r2' }), has('invalid_argument', /^curve: expected r1 or k1/));
-  assert.throws(encode({ app: 'a', keying: 'never' }), has('invalid_argument', /^keying: /));
-  assert.throws(encode({ app: 'a', deadlineMs: 0 }), has('invalid_argument', /^deadlineMs: /));
-  assert.throws(encode({ app: 'a', deadlineMs: 1.5 }), has('invalid_argument', /^deadlineMs: /));
-  assert.throws(encode({ app: 'a' }, 'abc'), has('invalid_argument', /^values: expected an array/));
+  assert.throws(encode({}), has('invalid_params', /^app: /));
+  assert.throws(encode(undefined), has('invalid_params', /^options: /));
+  assert.throws(encode({ app: 5 }), has('invalid_params', /^app: /));
+  assert.throws(encode({ app: 'a', curve: 'r2' }), has('invalid_params', /^curve: expected r1 or k1/));
+  assert.throws(encode({ app: 'a', keying: 'never' }), has('invalid_params', /^keying: /));
+  assert.throws(encode({ app: 'a', deadlineMs: 0 }), has('invalid_params', /^deadlineMs: /));
+  assert.throws(encode({ app: 'a', deadlineMs: 1.5 }), has('invalid_params', /^deadlineMs: /));
+  assert.throws(encode({ app: 'a' }, 'abc'), has('invalid_params', /^values: expected an array/));
   for (const value of [NaN, Infinity, undefined, {}, [], 2n ** 64n, -(2n ** 63n) - 1n, Symbol('s'), () => 1]) {
-    assert.throws(encode({ app: 'a' }, [1, value]), has('invalid_argument', /^values, index 1: /));
+    assert.throws(encode({ app: 'a' }, [1, value]), has('invalid_params', /^values, index 1: /));
   }
   const half = /: the string has a lone surrogate$/;
   for (const text of ['\ud800', 'a\udc00', `${'\ufffd'.repeat(100)}\udfff\ud800`]) {
-    assert.throws(encode({ app: 'a' }, ['\ufffd', text]), has('invalid_argument', /^values, index 1: the string has a lone surrogate$/));
-    assert.throws(encode({ app: 'a', role: text }), has('invalid_argument', half));
-    assert.throws(() => wire.encodeRewrap(1, { app: 'a' }, ['a', text]), has('invalid_argument', /^values, index 1: /));
-    assert.throws(() => wire.encodeEncryptDocument(1, { app: 'a' }, Buffer.from('{}'), [text]), has('invalid_argument', half));
+    assert.throws(encode({ app: 'a' }, ['\ufffd', text]), has('invalid_params', /^values, index 1: the string has a lone surrogate$/));
+    assert.throws(encode({ app: 'a', role: text }), has('invalid_params', half));
+    assert.throws(() => wire.encodeRewrap(1, { app: 'a' }, ['a', text]), has('invalid_params', /^values, index 1: /));
+    assert.throws(() => wire.encodeEncryptDocument(1, { app: 'a' }, Buffer.from('{}'), [text]), has('invalid_params', half));
   }
   for (const text of ['\ufffd', '\ud83d\ude00\ufffd', '\ufffd'.repeat(1000)]) assert.ok(encode({ app: 'a' }, [text])().includes(Buffer.from(text)));
   for (const id of [-1, 1.5, NaN, 2 ** 32, '1', undefined]) {
-    assert.throws(() => wire.encodeCancel(id), has('invalid_argument', /^id: /));
-    assert.throws(() => wire.encodeHealth(id), has('invalid_argument', /^id: /));
+    assert.throws(() => wire.encodeCancel(id), has('invalid_params', /^id: /));
+    assert.throws(() => wire.encodeHealth(id), has('invalid_params', /^id: /));
   }
   const failing = { get app() { throw new RangeError('a getter of the caller'); } };
   assert.throws(encode(failing), /a getter of the caller|internal|exception/);
-  assert.throws(() => new wire.Decoder(5), has('invalid_argument', /^bounds: /));
-  assert.throws(() => new wire.Decoder({ frameSizeMax: 0 }), has('invalid_argument', /^frameSizeMax: /));
+  assert.throws(() => new wire.Decoder(5), has('invalid_params', /^bounds: /));
+  assert.throws(() => new wire.Decoder({ frameSizeMax: 0 }), has('invalid_params', /^frameSizeMax: /));
   assert.throws(() => new wire.Decoder().push('text'));
 });
 
@@ -321,10 +321,10 @@ test('texts in one piece are the same request as an array of them', () => {
   assert.deepEqual(wire.encodeTexts(7, 'encrypt', options, Buffer.alloc(0), new Uint32Array(0)), wire.encodeEncrypt(7, options, []));
   const wrong = [[3, 2, content.length], [content.length + 1], [1], [], [4, content.length], [0xffffffff, content.length]];
   for (const list of wrong) {
-    assert.throws(() => wire.encodeTexts(7, 'encrypt', options, content, Uint32Array.from(list)), has('invalid_argument', /ends/), String(list));
+    assert.throws(() => wire.encodeTexts(7, 'encrypt', options, content, Uint32Array.from(list)), has('invalid_params', /ends/), String(list));
   }
-  assert.throws(() => wire.encodeTexts(7, 'encrypt', options, Buffer.from([0xff]), Uint32Array.of(1)), has('invalid_argument', /UTF-8/));
-  assert.throws(() => wire.encodeTexts(7, 'seal', options, content, ends), has('invalid_argument', /method/));
+  assert.throws(() => wire.encodeTexts(7, 'encrypt', options, Buffer.from([0xff]), Uint32Array.of(1)), has('invalid_params', /UTF-8/));
+  assert.throws(() => wire.encodeTexts(7, 'seal', options, content, ends), has('invalid_params', /method/));
   assert.throws(() => wire.encodeTexts(7, 'encrypt', { ...options, frameSizeMax: 100 }, content, ends), has('too_large'));
 });
 

@@ -85,7 +85,7 @@ class DeadlineExceeded(Error, TimeoutError):
 
 
 class Cancelled(Error):
-    """The caller cancelled the request."""
+    """The caller cancelled the request, and the engine was asked to stop."""
 
 
 class TooLarge(Error):

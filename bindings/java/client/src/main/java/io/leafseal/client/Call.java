@@ -110,7 +110,7 @@ final class Call<T> {
             }
             isInterrupted = Thread.interrupted();
             if (isInterrupted) {
-                calls.stop(this, new LeafsealException(ErrorCode.ABORTED, "the calling thread was interrupted"));
+                calls.stop(this, new LeafsealException(ErrorCode.CANCELLED, "the calling thread was interrupted"));
                 isStopped = true;
             } else if (nanosLeft() <= 0) {
                 calls.expire(this);

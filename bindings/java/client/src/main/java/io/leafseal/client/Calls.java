@@ -127,7 +127,7 @@ final class Calls {
         if (!call.hasEnded) {
             locked(() -> {
                 call.isDisowned = !call.hasEnded;
-                stopLocked(call, new LeafsealException(ErrorCode.ABORTED, "the future was completed by its owner"));
+                stopLocked(call, new LeafsealException(ErrorCode.CANCELLED, "the future was completed by its owner"));
             });
         }
     }

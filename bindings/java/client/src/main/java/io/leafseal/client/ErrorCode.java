@@ -37,7 +37,7 @@ public final class ErrorCode {
     public static final String OVERLOADED = "overloaded";
     /** The deadline passed before the work was done. */
     public static final String DEADLINE_EXCEEDED = "deadline_exceeded";
-    /** The caller cancelled the request. */
+    /** The caller cancelled the request, and the engine was asked to stop. */
     public static final String CANCELLED = "cancelled";
     /** The frame, document, body, list, path or answer exceeds a size limit. */
     public static final String TOO_LARGE = "too_large";
@@ -57,10 +57,6 @@ public final class ErrorCode {
     public static final String GOING_AWAY = "going_away";
     /** The answer cannot be read. */
     public static final String PROTOCOL_ERROR = "protocol_error";
-    /** An argument of a call is invalid; nothing was sent. */
-    public static final String INVALID_ARGUMENT = "invalid_argument";
-    /** The caller cancelled the call. The engine was asked to stop. */
-    public static final String ABORTED = "aborted";
     /** More calls, or bytes of calls, wait in the client than its settings allow. */
     public static final String BUSY = "busy";
     /** The client is closed. */

@@ -354,7 +354,7 @@ public final class LeafsealClient implements AutoCloseable {
     }
 
     private Duration timeout(Options<?> options) {
-        return options.timeout == null ? settings.timeout() : LeafsealClientBuilder.checked("timeout", options.timeout, ErrorCode.INVALID_ARGUMENT);
+        return options.timeout == null ? settings.timeout() : LeafsealClientBuilder.checked("timeout", options.timeout, ErrorCode.INVALID_PARAMS);
     }
 
     private static <T> List<T> report(ValueOptions<?> options, Answers.Values<T> values) {

@@ -46,13 +46,13 @@ public final class LeafsealException extends RuntimeException {
     }
 
     static LeafsealException invalidArgument(String message) {
-        return new LeafsealException(ErrorCode.INVALID_ARGUMENT, message);
+        return new LeafsealException(ErrorCode.INVALID_PARAMS, message);
     }
 
     /** The error of an element of a list, which the message names, too. */
     static LeafsealException invalidElement(String name, int index, String message) {
         String text = name + "[" + index + "]: " + message;
-        return new LeafsealException(ErrorCode.INVALID_ARGUMENT, text, Retry.NEVER, Source.CLIENT, ABSENT, index, ABSENT, null);
+        return new LeafsealException(ErrorCode.INVALID_PARAMS, text, Retry.NEVER, Source.CLIENT, ABSENT, index, ABSENT, null);
     }
 
     static LeafsealException protocol(String message) {

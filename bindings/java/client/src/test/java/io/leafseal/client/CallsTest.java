@@ -236,7 +236,7 @@ class CallsTest {
         String envelope = client.encrypt("x");
         assertEquals(List.of(envelope), client.rewrapAsync(List.of(envelope), CALL).join().envelopes());
         assertEquals("r1", client.inspectAsync(List.of(envelope), CALL).join().get(0).curve());
-        assertEquals("invalid_argument", failure(client.encryptAsync(new Object(), ENCRYPT)).code());
+        assertEquals("invalid_params", failure(client.encryptAsync(new Object(), ENCRYPT)).code());
         assertEquals("forbidden", failure(client.encryptAsync("x", ENCRYPT.app("unknown"))).code());
         // A continuation may block in a call.
         assertEquals("y", client.encryptAsync("y", ENCRYPT).thenApply(client::decrypt).join());
@@ -248,20 +248,20 @@ class CallsTest {
         LeafsealClient bare = engine.client().app(null).build();
         LeafsealClient small = engine.client().requestSizeMax(100).build();
         Object[][] cases = {
-            {"invalid_argument", (Executable) () -> client.encryptAll(List.of(secret, Double.NaN))},
-            {"invalid_argument", (Executable) () -> client.encrypt(Float.POSITIVE_INFINITY)},
-            {"invalid_argument", (Executable) () -> client.encrypt(Map.of(secret, 1))},
-            {"invalid_argument", (Executable) () -> client.encrypt(List.of(secret))},
-            {"invalid_argument", (Executable) () -> client.encrypt(BigInteger.ONE.shiftLeft(64))},
-            {"invalid_argument", (Executable) () -> client.encrypt(BigInteger.ONE.shiftLeft(63).negate().subtract(BigInteger.ONE))},
-            {"invalid_argument", (Executable) () -> client.encrypt(secret + "\ud800")},
-            {"invalid_argument", (Executable) () -> client.encrypt("\udc00\ud800" + secret)},
-            {"invalid_argument", (Executable) () -> client.encryptAll(null)},
-            {"invalid_argument", (Executable) () -> client.encryptDocument((String) null, ENCRYPT)},
-            {"invalid_argument", (Executable) () -> client.encrypt(secret, ENCRYPT.select("$.a"))},
-            {"invalid_argument", (Executable) () -> client.encryptFile(new byte[1], ENCRYPT.role("a"))},
-            {"invalid_argument", (Executable) () -> client.encrypt(secret, ENCRYPT.timeout(Duration.ZERO))},
-            {"invalid_argument", (Executable) () -> client.rewrap(Collections.singletonList(null), CALL)},
+            {"invalid_params", (Executable) () -> client.encryptAll(List.of(secret, Double.NaN))},
+            {"invalid_params", (Executable) () -> client.encrypt(Float.POSITIVE_INFINITY)},
+            {"invalid_params", (Executable) () -> client.encrypt(Map.of(secret, 1))},
+            {"invalid_params", (Executable) () -> client.encrypt(List.of(secret))},
+            {"invalid_params", (Executable) () -> client.encrypt(BigInteger.ONE.shiftLeft(64))},
+            {"invalid_params", (Executable) () -> client.encrypt(BigInteger.ONE.shiftLeft(63).negate().subtract(BigInteger.ONE))},
+            {"invalid_params", (Executable) () -> client.encrypt(secret + "\ud800")},
+            {"invalid_params", (Executable) () -> client.encrypt("\udc00\ud800" + secret)},
+            {"invalid_params", (Executable) () -> client.encryptAll(null)},
+            {"invalid_params", (Executable) () -> client.encryptDocument((String) null, ENCRYPT)},
+            {"invalid_params", (Executable) () -> client.encrypt(secret, ENCRYPT.select("$.a"))},
+            {"invalid_params", (Executable) () -> client.encryptFile(new byte[1], ENCRYPT.role("a"))},
+            {"invalid_params", (Executable) () -> client.encrypt(secret, ENCRYPT.timeout(Duration.ZERO))},
+            {"invalid_params", (Executable) () -> client.rewrap(Collections.singletonList(null), CALL)},
             {"invalid_document", (Executable) () -> client.encryptDocument("{\"a\": \"" + secret + "\"", ENCRYPT)},
             {"invalid_selector", (Executable) () -> client.encryptDocument("{}", ENCRYPT.select("$.["))},
             {"unmatched_selector", (Executable) () -> client.encryptDocument("{}", ENCRYPT.select("$.b").strict(true))},
@@ -269,7 +269,7 @@ class CallsTest {
             {"forbidden", (Executable) () -> client.encrypt(secret, ENCRYPT.app("unknown"))},
             {"invalid_params", (Executable) () -> client.encrypt(secret, ENCRYPT.app(""))},
             {"invalid_envelope", (Executable) () -> client.inspect(List.of(secret), CALL)},
-            {"invalid_argument", (Executable) () -> bare.encrypt(secret)},
+            {"invalid_params", (Executable) () -> bare.encrypt(secret)},
             {"too_large", (Executable) () -> small.encrypt(secret.repeat(100))},
             {"too_large", (Executable) () -> small.encryptDocument("\"" + secret.repeat(10) + "\"", ENCRYPT)},
         };

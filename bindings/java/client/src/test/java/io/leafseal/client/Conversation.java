@@ -112,14 +112,14 @@ record Conversation(
         network.calls.start(call);
         if (scripted.cancelAt != null) {
             network.afterMs(scripted.cancelAt - scripted.at,
-                    () -> network.calls.stop(call, new LeafsealException(ErrorCode.ABORTED, "cancelled")));
+                    () -> network.calls.stop(call, new LeafsealException(ErrorCode.CANCELLED, "cancelled")));
         }
     }
 
     private static String result(Throwable error) {
         LeafsealException failure = (LeafsealException) error;
         boolean isOwn = failure.source() == LeafsealException.Source.CLIENT;
-        if (isOwn && failure.code().equals(ErrorCode.ABORTED)) {
+        if (isOwn && failure.code().equals(ErrorCode.CANCELLED)) {
             return "cancelled";
         }
         return isOwn && failure.code().equals(ErrorCode.DEADLINE_EXCEEDED) ? "timeout" : failure.code();

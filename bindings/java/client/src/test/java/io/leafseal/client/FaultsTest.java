@@ -364,7 +364,7 @@ class FaultsTest {
                     assertThrows(java.util.concurrent.CompletionException.class, future::join);
                 },
                 (client, data, isWritten) -> {
-                    Thread caller = new Thread(() -> rejects("aborted", () -> client.encryptFile(data, ENCRYPT)));
+                    Thread caller = new Thread(() -> rejects("cancelled", () -> client.encryptFile(data, ENCRYPT)));
                     caller.start();
                     Testing.await(isWritten);
                     caller.interrupt();
@@ -435,7 +435,7 @@ class FaultsTest {
             caller.start();
             until("the request arrives", () -> contains(received, "encrypt"));
             caller.interrupt();
-            assertEquals("aborted true", seen.get());
+            assertEquals("cancelled true", seen.get());
             until("cancel arrives", () -> contains(received, "cancel"));
             client.closeNow();
         }

@@ -37,7 +37,7 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
      * file of a certificate renewed; or the task stops.
      */
     private static final Set<String> CODES_THAT_PASS = Set.of(
-            ErrorCode.FORBIDDEN, ErrorCode.APP_DISABLED, ErrorCode.TLS_FAILED, ErrorCode.ABORTED, ErrorCode.CLOSED);
+            ErrorCode.FORBIDDEN, ErrorCode.APP_DISABLED, ErrorCode.TLS_FAILED, ErrorCode.CANCELLED, ErrorCode.CLOSED);
     private static final int SCHEMAS_MAX = 64;
 
     private final SynchronizedCache<Schema, Schema> schemas = new SynchronizedCache<>(new LRUCache<>(SCHEMAS_MAX));
@@ -117,8 +117,9 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
 
     private RuntimeException failed(LeafsealException error) {
         String message = "leafseal: " + error.code() + ": " + error.getMessage();
-        // A value of a record that no envelope can hold is an invalid argument.
-        boolean isData = ErrorCode.CAUSED_BY_DATA.contains(error.code()) || error.code().equals(ErrorCode.INVALID_ARGUMENT)
+        // A value of a record that no envelope can hold is refused before anything is sent; what the engine refuses are settings.
+        boolean isValue = error.code().equals(ErrorCode.INVALID_PARAMS) && error.source() == LeafsealException.Source.CLIENT;
+        boolean isData = ErrorCode.CAUSED_BY_DATA.contains(error.code()) || isValue
                 || (error.code().equals(ErrorCode.FORBIDDEN) && isDataForbidden());
         if (error.retry() != Retry.NEVER || (!isData && CODES_THAT_PASS.contains(error.code()))) {
             return new RetriableException(message, error);
