@@ -1,5 +1,6 @@
 //! An engine as Python sees it: the calls that block a thread, those of asyncio, and the rules of a process that forks.
 
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_client::{Client, ClientSettings, ClientTls};
-use leafseal_engine::{Engine, ProcessMark};
+use leafseal_engine::{DecisionCounts, Engine, EntryPoint, ProcessMark};
 use leafseal_protocol::ErrorCode;
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -51,6 +52,8 @@ pub(crate) struct Core {
     process: ProcessMark,
     /// The time limit of calls that have none.
     timeout: Option<Duration>,
+    /// Counts the decisions of an engine in this process.
+    decisions: Arc<DecisionCounts>,
 }
 
 impl Drop for Core {
@@ -158,6 +161,12 @@ impl Core {
         !self.process.is_current()
     }
 
+    /// The number of decisions about calls by outcome, without outcomes that have not occurred. A remote engine counts its own.
+    #[getter]
+    fn decisions(&self) -> HashMap<&'static str, u64> {
+        self.decisions.of(EntryPoint::Library).filter(|(_, count)| *count > 0).collect()
+    }
+
     #[getter]
     fn closed(&self) -> bool {
         self.open.is_cancelled()
@@ -235,8 +244,11 @@ impl Core {
 
 impl Core {
     fn new(backend: Backend, runtime: Runtime, timeout: Option<Duration>) -> Self {
-        let open = CancellationToken::new();
-        Self { parts: Some((backend, runtime)), open, process: ProcessMark::current(), timeout }
+        let (open, decisions) = (CancellationToken::new(), Arc::<DecisionCounts>::default());
+        if let Backend::Local(engine) = &backend {
+            engine.observe_decisions(Arc::<DecisionCounts>::clone(&decisions));
+        }
+        Self { parts: Some((backend, runtime)), open, process: ProcessMark::current(), timeout, decisions }
     }
 
     /// Checks that a call may begin.

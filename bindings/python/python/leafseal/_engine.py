@@ -124,6 +124,11 @@ class _Base:
         return self._core.closed
 
     @property
+    def decisions(self) -> dict[str, int]:
+        """The number of decisions of an engine in this process by outcome: `granted`, or the code of the refusal."""
+        return self._core.decisions
+
+    @property
     def forked(self) -> bool:
         """Whether this process is a fork of the one that created the engine: its calls raise `Forked`."""
         return self._core.forked

@@ -76,7 +76,13 @@ class _Base:
     @property
     def app(self) -> str | None: ...
     @property
+    def decisions(self) -> dict[str, int]:
+        """The number of decisions of an engine in this process by outcome: `granted`, or the code of the refusal."""
+    @property
     def closed(self) -> bool: ...
+    @property
+    def decisions(self) -> dict[str, int]:
+        """The number of decisions of an engine in this process by outcome: `granted`, or the code of the refusal."""
     @property
     def forked(self) -> bool: ...
 
