@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_client::raw::{RawConnection, RawConnector};
-use leafseal_client::{Curve, Keying};
+use leafseal_client::{Curve, Keying, Method};
 
 use crate::accounting::{Cpu, ProcessAccount};
 use crate::arrivals;
@@ -32,8 +32,8 @@ impl TableOperation {
     /// Returns its name in reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            TableOperation::Encrypt => "encrypt",
-            TableOperation::Decrypt => "decrypt",
+            TableOperation::Encrypt => Method::Encrypt.as_str(),
+            TableOperation::Decrypt => Method::Decrypt.as_str(),
         }
     }
 }

@@ -10,12 +10,13 @@ use boring::sha::sha256;
 use hyper::header::{HeaderMap, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION};
 use hyper::{Response, StatusCode};
 use leafseal_client::{ApiKeyFacts, Client, ErrorCode, ErrorKind};
+use leafseal_errors::Operation;
 use leafseal_http::ResponseBody;
 use leafseal_net::{FairPlaces, client_of};
 use zeroize::Zeroizing;
 
 use crate::config::Limits;
-use crate::policy::{Action, Actions};
+use crate::policy::{Action, Actions, Rule};
 use crate::refusal::{Direction, Refusal};
 
 /// Maximum length in bytes of an API key that is sent to the engine.
@@ -156,32 +157,28 @@ pub(crate) fn challenge(response: &mut Response<ResponseBody>) {
     }
 }
 
-/// Whether the key permits everything that the rules do.
-pub(crate) fn check(key: &ApiKeyFacts, request: &Actions, response: &Actions) -> Result<(), Refusal> {
-    for rule in request.rules.iter().chain(&response.rules) {
-        let operation = match rule.action {
-            Action::Encrypt => "encrypt",
-            Action::Decrypt => "decrypt",
-            Action::Redact => continue,
-        };
-        let may_show = match (&key.roles, &rule.role) {
-            (None, _) => true,
-            (Some(roles), Some(role)) => roles.iter().any(|it| **it == **role),
-            // The engine enforces the key's roles on decryption, but not on what `skip_sealed` leaves.
-            (Some(_), None) => !rule.skip_sealed,
-        };
-        let forbidden = |detail: String| Err(Refusal::new(ErrorCode::Forbidden, detail));
-        // What stays unchanged shows which envelopes the engine can decrypt.
-        let also = if rule.skip_sealed { "decrypt" } else { operation };
-        if let Some(lacking) =
-            [operation, also].into_iter().find(|needed| !key.operations.iter().any(|it| it == needed))
-        {
-            return forbidden(format!("the API key must allow {lacking}, which this destination's rules do"));
-        }
-        if !may_show {
-            let detail = "the API key's data roles do not include the one that this destination's rule names";
-            return forbidden(detail.to_owned());
-        }
+/// Whether the key permits these operations, and shows nothing but what it may read.
+pub(crate) fn check(
+    key: &ApiKeyFacts,
+    operations: &[Operation],
+    request: &Actions,
+    response: &Actions,
+) -> Result<(), Refusal> {
+    let permits = |needed: &&Operation| key.operations.iter().any(|operation| operation == needed.as_str());
+    if let Some(lacking) = operations.iter().find(|needed| !permits(needed)) {
+        let detail = format!("the API key must allow {}, which this destination's rules do", lacking.as_str());
+        return Err(Refusal::new(ErrorCode::Forbidden, detail));
+    }
+    let Some(roles) = &key.roles else { return Ok(()) };
+    let may_show = |rule: &Rule| match &rule.role {
+        Some(role) => roles.iter().any(|it| **it == **role),
+        // The engine enforces the key's roles on decryption, but not on what `skip_sealed` leaves.
+        None => !rule.skip_sealed,
+    };
+    let mut rules = request.rules.iter().chain(&response.rules).filter(|rule| rule.action != Action::Redact);
+    if !rules.all(may_show) {
+        let detail = "the API key's data roles do not include the one that this destination's rule names";
+        return Err(Refusal::new(ErrorCode::Forbidden, detail));
     }
     Ok(())
 }

@@ -279,7 +279,7 @@ impl Tunnel {
         let found = found.filter(|choice| choice.is_certain).map(|choice| &listener.destinations[choice.place]);
         let (request, response) = found.map_or((&NOTHING, &NOTHING), |it| (&it.request, &it.response));
         record.claim.operations = operations_of(request, response);
-        auth::check(&caller, request, response)?;
+        auth::check(&caller, &record.claim.operations, request, response)?;
         record.granted();
         // Third parties do not learn the client's address.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
