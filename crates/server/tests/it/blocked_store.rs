@@ -15,7 +15,7 @@ use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use leafseal_protocol::Limits;
 use leafseal_server::{ApiSettings, Server, ServerSettings};
 use leafseal_service::EngineService;
-use leafseal_testkit::{Gate, GatedStore, ScratchStore};
+use leafseal_testkit::{Gate, GatedStore, RecordedDecisions, ScratchStore};
 
 use crate::common::{PATIENCE, Pki, wait_until};
 
@@ -248,6 +248,31 @@ async fn requests_of_a_client_overtake_one_that_waits_for_the_store() {
     assert_eq!(blocked.parked(), 1);
     blocked.gate.open();
     waiting.await.expect("no panic").expect("encrypted");
+}
+
+/// A request that waits for the store is begun again once it answers, which is one decision, as is a key that is waited for; what the store
+/// does not answer in time is none.
+#[test]
+fn a_decision_that_waits_for_the_store_is_made_once() {
+    let blocked = Blocked::new(Settings { store_wait_max: PATIENCE, ..Settings::default() });
+    let decisions = RecordedDecisions::new();
+    blocked.engine.observe_decisions(Arc::<RecordedDecisions>::clone(&decisions));
+    blocked.gate.close_for(|name| name == "acme" || name == "nowhere");
+    let (caller, stranger) = (blocked.encrypt(), blocked.keys("nowhere"));
+    wait_until("both are parked", || blocked.parked() == 2);
+    assert_eq!(decisions.take(), [""; 0]);
+    blocked.gate.open();
+    assert_eq!((status(caller), status(stranger)), ("200".to_owned(), "404".to_owned()));
+    let mut seen = decisions.take();
+    seen.sort();
+    assert_eq!(seen, ["api anonymous permission - nowhere unknown_app", "api key permission encrypt acme granted"]);
+
+    let blocked = Blocked::new(Settings { store_wait_max: Duration::from_millis(50), ..Settings::default() });
+    let decisions = RecordedDecisions::new();
+    blocked.engine.observe_decisions(Arc::<RecordedDecisions>::clone(&decisions));
+    blocked.gate.close_for(|name| !name.is_empty());
+    assert_eq!((status(blocked.encrypt()), status(blocked.keys("acme"))), ("503".to_owned(), "503".to_owned()));
+    assert_eq!(decisions.take(), [""; 0], "nothing was decided");
 }
 
 /// A change of the store empties the caches in the middle of a long request: it waits for the store, on no worker, and goes on.

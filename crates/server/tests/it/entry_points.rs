@@ -3,13 +3,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use leafseal_client::{Client, ClientError, ClientSettings, DecryptOptions, EncryptOptions, RewrapOptions};
 use leafseal_engine::EntryPoint;
-use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
+use leafseal_net::tls::{Issued, PrivateKeySettings, ServerIdentity, SessionSettings, Validity};
 use leafseal_protocol::Limits;
-use leafseal_server::{ApiSettings, Server, ServerSettings};
+use leafseal_server::{ApiSettings, Server, ServerSettings, issue_client};
 use leafseal_service::EngineService;
 use leafseal_testkit::{CASE_APP, CaseCaller, CaseRequest, DecisionCase, DecisionFixture, decision_cases};
 
@@ -163,4 +164,36 @@ fn calls_without_a_permission_give_at_most_a_decision_about_the_identity() {
 
 fn base64(text: &str) -> String {
     boring::base64::encode_block(text.as_bytes())
+}
+
+/// Certificates that TLS refuses, or that expire under an open connection, are refused identities, too.
+#[test]
+fn certificates_that_are_not_ours_or_expire_are_decided() {
+    let server = RealServer::new();
+    let address = server.server.local_addr();
+    let refused = |issued: Issued| {
+        if let Ok(mut raw) = Raw::try_connect(address, raw_connector(&server.pki, Some(issued))) {
+            raw.read_connection_error_or_alert();
+        }
+    };
+    let validity = |now: SystemTime| Validity { now, days: 1 };
+    let issue = |now| issue_client(&server.pki.authority, "all", validity(now)).expect("issued");
+    let (now, day) = (SystemTime::now(), Duration::from_secs(86_400));
+    for issued in [Pki::new().client("all"), issue(now - 2 * day), issue(now + day)] {
+        refused(issued);
+        let mut seen = Vec::new();
+        wait_until("it is refused", || {
+            seen.extend(server.fixture.decisions.take());
+            !seen.is_empty()
+        });
+        assert_eq!(seen, ["rpc anonymous identity - - forbidden"]);
+    }
+    // It expires in three to four seconds.
+    let _open = Raw::connect(address, raw_connector(&server.pki, Some(issue(now - day + Duration::from_secs(4)))));
+    let mut seen = Vec::new();
+    wait_until("it has expired", || {
+        seen.extend(server.fixture.decisions.take());
+        !seen.is_empty()
+    });
+    assert_eq!(seen, ["rpc all identity - - forbidden"]);
 }
