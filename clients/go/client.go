@@ -107,52 +107,6 @@ func (c *Client) CallsInFlight() int {
 	return c.active
 }
 
-// EncryptOptions are options of encryption. Select, Strict and OtherCase are for documents alone.
-type EncryptOptions struct {
-	// App overrides the client's.
-	App string
-	// Timeout overrides the client's.
-	Timeout time.Duration
-	// Role is the data role written into the envelopes.
-	Role string
-	// Curve is r1 (P-256) or k1 (secp256k1). Default: the engine's setting.
-	Curve string
-	// Keying is how often a fresh ephemeral key is created: field, request or session. Default: the engine's setting.
-	Keying string
-	// SkipSealed leaves envelopes unchanged that Decrypt would open for this client.
-	SkipSealed bool
-	// Select has JSONPath selectors (RFC 9535). Default: every value.
-	Select []string
-	// Strict: every selector must match something.
-	Strict bool
-	// OtherCase is the action for a name that differs from a selector's only in case: refuse, same or other, the default.
-	OtherCase string
-	// OnReport receives the engine's report before the call returns.
-	OnReport func(Report)
-}
-
-// DecryptOptions are options of decryption. Select, Strict and OtherCase are for documents alone.
-type DecryptOptions struct {
-	// App overrides the client's.
-	App string
-	// Timeout overrides the client's.
-	Timeout time.Duration
-	// Role is the data role that every envelope must carry. Default: any.
-	Role string
-	// OnFailure is the action for an envelope that does not open: fail (the default), leave or null.
-	OnFailure string
-	// KeyID is the id of an API key on whose behalf the call is made, from Authenticate.
-	KeyID string
-	// Select has JSONPath selectors (RFC 9535). Default: every envelope.
-	Select []string
-	// Strict: every selector must match something.
-	Strict bool
-	// OtherCase is the action for a name that differs from a selector's only in case: refuse, same or other, the default.
-	OtherCase string
-	// OnReport receives the engine's report before the call returns.
-	OnReport func(Report)
-}
-
 // Report is the engine's report about a list or document.
 type Report struct {
 	// Count is the number of values of a document that were encrypted or decrypted, or of new envelopes of Rewrap.
@@ -183,7 +137,7 @@ func (c *Client) Encrypt(ctx context.Context, value any, options EncryptOptions)
 
 // EncryptAll encrypts values in one request: all or none. It returns as many envelopes, strings, in the same order; nil stays nil.
 func (c *Client) EncryptAll(ctx context.Context, values []any, options EncryptOptions) ([]any, error) {
-	return c.list(ctx, "encrypt", values, call{encrypt: &options})
+	return c.list(ctx, methodEncrypt, values, options)
 }
 
 // Decrypt decrypts an envelope; any other value is returned unchanged. Integers are int64, or uint64 from 2^63 on; other numbers are float64.
@@ -197,51 +151,36 @@ func (c *Client) Decrypt(ctx context.Context, value any, options DecryptOptions)
 
 // DecryptAll decrypts envelopes among any values in one request. It returns as many values in the same order.
 func (c *Client) DecryptAll(ctx context.Context, values []any, options DecryptOptions) ([]any, error) {
-	return c.list(ctx, "decrypt", values, call{decrypt: &options})
+	return c.list(ctx, methodDecrypt, values, options)
 }
 
 // EncryptDocument encrypts the selected values of a JSON document; every other byte stays unchanged. The slice must not change before the
 // call returns.
 func (c *Client) EncryptDocument(ctx context.Context, json []byte, options EncryptOptions) ([]byte, error) {
-	return c.document(ctx, "encrypt_document", json, call{encrypt: &options})
+	return c.document(ctx, methodEncryptDocument, json, options)
 }
 
 // DecryptDocument decrypts the selected envelopes of a JSON document; every other byte stays unchanged. Numbers keep their exact text.
 func (c *Client) DecryptDocument(ctx context.Context, json []byte, options DecryptOptions) ([]byte, error) {
-	return c.document(ctx, "decrypt_document", json, call{decrypt: &options})
+	return c.document(ctx, methodDecryptDocument, json, options)
 }
 
 // EncryptFile encrypts a file. The slice must not change before the call returns. Of the options only App, Timeout and Curve apply.
 func (c *Client) EncryptFile(ctx context.Context, data []byte, options EncryptOptions) ([]byte, error) {
-	return c.file(ctx, "encrypt_file", data, call{encrypt: &options})
+	return c.file(ctx, methodEncryptFile, data, options)
 }
 
 // DecryptFile decrypts a file that EncryptFile or `leafseal encrypt` created. Of the options only App, Timeout and KeyID apply.
 func (c *Client) DecryptFile(ctx context.Context, data []byte, options DecryptOptions) ([]byte, error) {
-	return c.file(ctx, "decrypt_file", data, call{decrypt: &options})
-}
-
-// RewrapOptions are options of Rewrap.
-type RewrapOptions struct {
-	// App overrides the client's.
-	App string
-	// Timeout overrides the client's.
-	Timeout time.Duration
-	// Curve of the new envelopes: r1 or k1. Default: each keeps its own.
-	Curve string
-	// OnFailure is the action for an envelope that does not open: fail (the default) or leave.
-	OnFailure string
-	// OnReport receives the engine's report before the call returns.
-	OnReport func(Report)
+	return c.file(ctx, methodDecryptFile, data, options)
 }
 
 // Rewrap encrypts envelopes again under the app's newest key version. It returns as many in the same order, and how many of them are new.
 func (c *Client) Rewrap(ctx context.Context, envelopes []string, options RewrapOptions) ([]string, int64, error) {
-	app, err := c.app(options.App)
+	encoder, err := c.encoderOf(methodRewrap, options, ofValues)
 	if err != nil {
 		return nil, 0, err
 	}
-	encoder := c.encoder("rewrap", true).required("app", app).text("curve", options.Curve).text("on_failure", options.OnFailure)
 	var sealed []string
 	var report Report
 	err = c.do(ctx, encoder.texts("values", notNil(envelopes)).done, options.Timeout, func(result []byte) (failure *Error) {
@@ -278,7 +217,7 @@ type Inspection struct {
 
 // Inspect returns the metadata of envelopes, never their values. With an app, also the fields inside, which requires the permission to decrypt.
 func (c *Client) Inspect(ctx context.Context, envelopes []string, app string) ([]Inspection, error) {
-	encoder := c.encoder("inspect", false).text("app", app)
+	encoder := c.encoder(methodInspect, false).text("app", app)
 	var inspections []Inspection
 	err := c.do(ctx, encoder.texts("values", notNil(envelopes)).done, 0, func(result []byte) (failure *Error) {
 		inspections, _, failure = readValues(result, len(envelopes), readInspection)
@@ -302,7 +241,7 @@ func (c *Client) PublicKeys(ctx context.Context, app string) (PublicKeys, error)
 		return PublicKeys{}, err
 	}
 	found := members{}
-	err = c.do(ctx, c.encoder("public_keys", false).required("app", name).done, 0, found.read)
+	err = c.do(ctx, c.encoder(methodPublicKeys, false).required("app", name).done, 0, found.read)
 	return PublicKeys{
 		App: found.texts["app"], Version: found.numbers["version"], R1: found.binaries["r1"], K1: found.binaries["k1"],
 		R1PEM: found.texts["r1_pem"], K1PEM: found.texts["k1_pem"],
@@ -323,20 +262,20 @@ type APIKey struct {
 // Authenticate verifies an API key and returns what it allows.
 func (c *Client) Authenticate(ctx context.Context, apiKey string) (APIKey, error) {
 	found := members{}
-	err := c.do(ctx, c.encoder("authenticate", false).required("api_key", apiKey).done, 0, found.read)
+	err := c.do(ctx, c.encoder(methodAuthenticate, false).required("api_key", apiKey).done, 0, found.read)
 	return APIKey{KeyID: found.texts["key_id"], App: found.texts["app"], Operations: found.lists["operations"], Roles: found.lists["roles"]}, err
 }
 
 // Health returns ok, draining, or another word that means not ready.
 func (c *Client) Health(ctx context.Context) (string, error) {
 	found := members{}
-	err := c.do(ctx, c.encoder("health", false).done, 0, found.read)
+	err := c.do(ctx, c.encoder(methodHealth, false).done, 0, found.read)
 	return found.texts["status"], err
 }
 
 // Info returns properties of the engine by name.
 func (c *Client) Info(ctx context.Context) (map[string]string, error) {
 	found := members{}
-	err := c.do(ctx, c.encoder("info", false).done, 0, found.read)
+	err := c.do(ctx, c.encoder(methodInfo, false).done, 0, found.read)
 	return found.texts, err
 }

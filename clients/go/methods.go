@@ -7,25 +7,27 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// call has the options of encryption or of decryption.
-type call struct {
-	encrypt *EncryptOptions
-	decrypt *DecryptOptions
+// callOptions are the options of a method.
+type callOptions interface {
+	common() (app string, timeout time.Duration, onReport func(Report))
+	options() []option
 }
 
-func (c call) common() (app string, timeout time.Duration, onReport func(Report)) {
-	if c.encrypt != nil {
-		return c.encrypt.App, c.encrypt.Timeout, c.encrypt.OnReport
-	}
-	return c.decrypt.App, c.decrypt.Timeout, c.decrypt.OnReport
+// option is an option as it is sent: a string, a bool or strings.
+type option struct {
+	name, field              string
+	value                    any
+	isOfDocuments, isOfFiles bool
 }
 
-func (c call) selection() (selectors []string, strict bool, otherCase string) {
-	if c.encrypt != nil {
-		return c.encrypt.Select, c.encrypt.Strict, c.encrypt.OtherCase
-	}
-	return c.decrypt.Select, c.decrypt.Strict, c.decrypt.OtherCase
-}
+// content is what a method works on, which decides the options that it has.
+type content int
+
+const (
+	ofValues content = iota
+	ofDocuments
+	ofFiles
+)
 
 func (c *Client) encoder(method string, hasDeadline bool) *encoder {
 	return newEncoder(method, c.settings.RequestSizeMax, hasDeadline)
@@ -48,28 +50,30 @@ func notNil(texts []string) []string {
 	return texts
 }
 
-// encoderOf writes the options that values and documents share.
-func (c *Client) encoderOf(method string, options call) (*encoder, error) {
+// encoderOf writes the options. One that the method does not have is refused if it is set.
+func (c *Client) encoderOf(method string, options callOptions, of content) (*encoder, error) {
 	name, _, _ := options.common()
 	app, err := c.app(name)
 	if err != nil {
 		return nil, err
 	}
 	encoder := c.encoder(method, true).required("app", app)
-	if of := options.encrypt; of != nil {
-		encoder.text("role", of.Role).text("curve", of.Curve).text("keying", of.Keying).flag("skip_sealed", of.SkipSealed)
-	}
-	if of := options.decrypt; of != nil {
-		encoder.text("role", of.Role).text("on_failure", of.OnFailure).text("key_id", of.KeyID)
+	for _, option := range options.options() {
+		if !encoder.option(option) {
+			continue
+		}
+		if option.isOfDocuments && of != ofDocuments {
+			return nil, invalidArgument("%s is for documents", option.name)
+		}
+		if !option.isOfFiles && of == ofFiles {
+			return nil, invalidArgument("%s is not for files", option.name)
+		}
 	}
 	return encoder, nil
 }
 
-func (c *Client) list(ctx context.Context, method string, values []any, options call) ([]any, error) {
-	if selectors, strict, otherCase := options.selection(); selectors != nil || strict || otherCase != "" {
-		return nil, invalidArgument("Select, Strict and OtherCase are for documents")
-	}
-	encoder, err := c.encoderOf(method, options)
+func (c *Client) list(ctx context.Context, method string, values []any, options callOptions) ([]any, error) {
+	encoder, err := c.encoderOf(method, options, ofValues)
 	if err != nil {
 		return nil, err
 	}
@@ -86,39 +90,23 @@ func (c *Client) list(ctx context.Context, method string, values []any, options 
 	return results, err
 }
 
-func (c *Client) document(ctx context.Context, method string, json []byte, options call) ([]byte, error) {
-	encoder, err := c.encoderOf(method, options)
+func (c *Client) document(ctx context.Context, method string, json []byte, options callOptions) ([]byte, error) {
+	encoder, err := c.encoderOf(method, options, ofDocuments)
 	if err != nil {
 		return nil, err
 	}
-	selectors, strict, otherCase := options.selection()
-	encoder.flag("strict", strict).text("other_case", otherCase).texts("select", selectors)
 	_, timeout, onReport := options.common()
 	return c.content(ctx, encoder, "document", json, timeout, onReport)
 }
 
-func (c *Client) file(ctx context.Context, method string, data []byte, options call) ([]byte, error) {
-	name, timeout, onReport := options.common()
-	selectors, strict, otherCase := options.selection()
-	hasOthers := selectors != nil || strict || otherCase != "" || onReport != nil
-	if of := options.encrypt; of != nil {
-		hasOthers = hasOthers || of.Role != "" || of.Keying != "" || of.SkipSealed
-	}
-	if of := options.decrypt; of != nil {
-		hasOthers = hasOthers || of.Role != "" || of.OnFailure != ""
-	}
-	if hasOthers {
-		return nil, invalidArgument("files have no roles, selectors, keying or reports")
-	}
-	app, err := c.app(name)
+func (c *Client) file(ctx context.Context, method string, data []byte, options callOptions) ([]byte, error) {
+	encoder, err := c.encoderOf(method, options, ofFiles)
 	if err != nil {
 		return nil, err
 	}
-	encoder := c.encoder(method, true).required("app", app)
-	if options.encrypt != nil {
-		encoder.text("curve", options.encrypt.Curve)
-	} else {
-		encoder.text("key_id", options.decrypt.KeyID)
+	_, timeout, onReport := options.common()
+	if onReport != nil {
+		return nil, invalidArgument("OnReport is not for files")
 	}
 	return c.content(ctx, encoder, "data", data, timeout, nil)
 }

@@ -150,6 +150,20 @@ func (e *encoder) flag(name string, value bool) *encoder {
 	return e
 }
 
+// option adds an option, and returns whether it is set.
+func (e *encoder) option(option option) bool {
+	count := e.count
+	switch value := option.value.(type) {
+	case string:
+		e.text(option.field, value)
+	case bool:
+		e.flag(option.field, value)
+	case []string:
+		e.texts(option.field, value)
+	}
+	return e.count > count
+}
+
 func (e *encoder) texts(name string, values []string) *encoder {
 	if values != nil {
 		e.fields = msgp.AppendArrayHeader(msgp.AppendString(e.fields, name), uint32(len(values)))

@@ -11,39 +11,28 @@ export const VERSION: string;
 /** A native value. Integers beyond `Number.MAX_SAFE_INTEGER` are 64-bit BigInts, in requests and answers. */
 export type Value = null | boolean | number | bigint | string;
 
-/** The options of a request. Missing options default to the engine's settings. */
-export interface DecryptOptions {
+import type { DecryptionOptions, EncryptionOptions, RewrappingOptions, SelectionOptions } from './options';
+
+export type { DecryptionOptions, EncryptionOptions, RewrappingOptions, SelectionOptions } from './options';
+
+/** What the options of all requests have. Missing options default to the engine's settings. */
+export interface RequestOptions {
   /** The app whose keys serve the request; 1 to 128 bytes. */
   app: string;
-  /** For encryption, the data role of the envelopes; for decryption, the data role that they must have. */
-  role?: string;
   /** How long the caller waits, in milliseconds, 1 to 4294967295. */
   deadlineMs?: number;
-  /** The action for an envelope that does not open. Only `decrypt`, documents and `rewrap`, which has no `null`. */
-  onFailure?: 'fail' | 'leave' | 'null';
-  /** The id of an API key on whose behalf the request is made. */
-  keyId?: string;
   /** Maximum bytes of the encoded message, 1 to 4294967295. Default: 1 GiB, the engine's limit. */
   frameSizeMax?: number;
 }
 
-/** Options of documents. */
-export interface DocumentOptions {
-  /** Every selector must match something. */
-  strict?: boolean;
-  /** The action for a member name that differs from a selector's only in case. */
-  otherCase?: 'refuse' | 'same' | 'other';
-}
-
 /** The options of `encrypt`. */
-export interface EncryptOptions extends Omit<DecryptOptions, 'onFailure' | 'keyId'> {
-  /** Leaves envelopes unchanged that the caller could decrypt. */
-  skipSealed?: boolean;
-  /** P-256 or secp256k1. */
-  curve?: 'r1' | 'k1';
-  /** How often a fresh ephemeral key is created. */
-  keying?: 'field' | 'request' | 'session';
-}
+export interface EncryptOptions extends RequestOptions, EncryptionOptions {}
+
+/** The options of `decrypt`. */
+export interface DecryptOptions extends RequestOptions, DecryptionOptions {}
+
+/** The options of `rewrap`. */
+export interface RewrapOptions extends RequestOptions, RewrappingOptions {}
 
 /**
  * Encodes `encrypt` of values. `id` is an integer from 0 to 4294967295 that no other request in flight on the connection has.
@@ -91,7 +80,7 @@ export function encodeTexts(
 /** Encodes `encrypt_document` of a JSON text. `select` has JSONPath selectors; without it every scalar is selected. */
 export function encodeEncryptDocument(
   id: number,
-  options: EncryptOptions & DocumentOptions,
+  options: EncryptOptions & SelectionOptions,
   document: Uint8Array,
   select?: readonly string[],
 ): Buffer;
@@ -99,19 +88,19 @@ export function encodeEncryptDocument(
 /** Encodes `decrypt_document` of a JSON text. Without `select` every envelope is selected. */
 export function encodeDecryptDocument(
   id: number,
-  options: DecryptOptions & DocumentOptions,
+  options: DecryptOptions & SelectionOptions,
   document: Uint8Array,
   select?: readonly string[],
 ): Buffer;
 
-/** Encodes `encrypt_file`, which uses of the options `app`, `curve` and `deadlineMs`. */
+/** Encodes `encrypt_file`, which ignores options that files do not have. */
 export function encodeEncryptFile(id: number, options: EncryptOptions, data: Uint8Array): Buffer;
 
-/** Encodes `decrypt_file`, which uses of the options `app`, `deadlineMs` and `keyId`. */
+/** Encodes `decrypt_file`, which ignores options that files do not have. */
 export function encodeDecryptFile(id: number, options: DecryptOptions, data: Uint8Array): Buffer;
 
-/** Encodes `rewrap`, which uses of the options `app`, `curve`, `deadlineMs` and `onFailure`. */
-export function encodeRewrap(id: number, options: EncryptOptions & Pick<DecryptOptions, 'onFailure'>, envelopes: readonly string[]): Buffer;
+/** Encodes `rewrap`. */
+export function encodeRewrap(id: number, options: RewrapOptions, envelopes: readonly string[]): Buffer;
 
 /** Encodes `inspect`; with an app, the envelopes are opened to read the fields inside. */
 export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[]): Buffer;

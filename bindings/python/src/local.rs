@@ -270,7 +270,7 @@ fn rewrite<R: Rewriter>(
 ) -> Result<Done, Fault> {
     let selection = selection(engine, options)?;
     let mut out = Vec::with_capacity(json.len());
-    let report = append(engine, rewriter, (selection.as_ref(), options.strict), json, &mut out, check)?;
+    let report = append(engine, rewriter, (selection.as_ref(), options.is_strict()), json, &mut out, check)?;
     Ok(Done { output: Output::Document(out), report })
 }
 
@@ -317,7 +317,7 @@ fn documents(
             out.push(&Scalar::Nil)?;
             continue;
         };
-        let (start, json, how) = (out.text.len(), json.as_bytes(), (selection, options.strict));
+        let (start, json, how) = (out.text.len(), json.as_bytes(), (selection, options.is_strict()));
         let appended = match direction {
             Direction::Encrypt => engine
                 .encryptor(&Caller::Owner, &options.engine_encrypt()?)

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use arrow_schema::DataType;
 use leafseal_engine as engine;
-use leafseal_protocol as wire;
+use leafseal_protocol::{self as wire, OptionKind, OptionValue, Surface};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use pyo3_arrow::PyDataType;
 
 use crate::fault::Fault;
@@ -21,62 +22,73 @@ pub(crate) enum Direction {
 #[pyclass(frozen, module = "leafseal._native")]
 pub(crate) struct Options {
     pub(crate) app: Option<String>,
-    pub(crate) role: Option<String>,
-    pub(crate) curve: Option<wire::Curve>,
-    pub(crate) keying: Option<wire::Keying>,
     pub(crate) select: Option<Vec<String>>,
-    pub(crate) skip_sealed: bool,
-    pub(crate) strict: bool,
-    pub(crate) other_case: Option<wire::OtherCase>,
-    pub(crate) on_failure: wire::OnFailure,
     pub(crate) timeout: Option<Duration>,
     /// The type of a decrypted column.
     pub(crate) column_type: Option<DataType>,
+    /// The options of the protocol.
+    given: wire::OwnedOptions,
 }
 
 #[pymethods]
 impl Options {
     #[new]
-    #[pyo3(signature = (
-        *, app=None, role=None, curve=None, keying=None, select=None, skip_sealed=false, strict=false, other_case=None,
-        on_failure=None, timeout=None, r#type=None,
-    ))]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    #[pyo3(signature = (*, app=None, select=None, timeout=None, r#type=None, **given))]
     fn new(
         app: Option<String>,
-        role: Option<String>,
-        curve: Option<&str>,
-        keying: Option<&str>,
         select: Option<Vec<String>>,
-        skip_sealed: bool,
-        strict: bool,
-        other_case: Option<&str>,
-        on_failure: Option<&str>,
         timeout: Option<f64>,
         r#type: Option<&Bound<'_, PyAny>>,
+        given: Option<&Bound<'_, PyDict>>,
     ) -> Result<Self, Fault> {
-        use wire::{Curve, Keying, OnFailure, OtherCase};
         if select.as_ref().is_some_and(Vec::is_empty) {
             return Err(Fault::argument("`select` must contain at least one selector; omit it to select everything"));
         }
-        let curves = [("r1", Curve::R1), ("k1", Curve::K1)];
-        let keyings = [("field", Keying::Field), ("request", Keying::Request), ("session", Keying::Session)];
-        let cases = [("other", OtherCase::Other), ("same", OtherCase::Same), ("refuse", OtherCase::Refuse)];
-        let actions = [("fail", OnFailure::Fail), ("leave", OnFailure::Leave), ("null", OnFailure::Null)];
+        let mut options = wire::OwnedOptions::default();
+        for (name, value) in given.into_iter().flatten() {
+            read(&name.extract::<String>()?, &value, &mut options)?;
+        }
         Ok(Self {
             app,
-            role,
-            curve: choice("curve", curve, curves)?,
-            keying: choice("keying", keying, keyings)?,
             select,
-            skip_sealed,
-            strict,
-            other_case: choice("other_case", other_case, cases)?,
-            on_failure: choice("on_failure", on_failure, actions)?.unwrap_or(OnFailure::Fail),
             timeout: timeout.map(|seconds| duration("timeout", seconds)).transpose()?,
             column_type: r#type.map(column_type).transpose()?,
+            given: options,
         })
     }
+}
+
+/// Reads an option of the protocol; `None` is the default.
+fn read(name: &str, value: &Bound<'_, PyAny>, options: &mut wire::OwnedOptions) -> Result<(), Fault> {
+    let mut all = wire::EncryptOptions::OPTIONS.iter().chain(wire::DecryptOptions::OPTIONS);
+    let known = all.find(|option| option.field.as_str() == name && option.surfaces.contains(&Surface::Python));
+    let Some(option) = known else { return Err(Fault::argument(format!("there is no option `{name}`"))) };
+    let wrong = |expected: &str| Fault::argument(format!("`{name}` must be {expected}"));
+    if value.is_none() && option.kind != OptionKind::Flag {
+        return Ok(());
+    }
+    match option.kind {
+        OptionKind::Flag => {
+            let flag = value.extract().map_err(|_| wrong("a bool"))?;
+            options.insert(option.field, OptionValue::Flag(flag));
+        }
+        OptionKind::Number => {
+            let number = value.extract().map_err(|_| wrong("a number"))?;
+            options.insert(option.field, OptionValue::Number(number));
+        }
+        OptionKind::Text => {
+            let text: String = value.extract().map_err(|_| wrong("a string"))?;
+            options.insert(option.field, OptionValue::Text(&text));
+        }
+        OptionKind::Word(list) => {
+            let word: String = value.extract().map_err(|_| wrong("a string"))?;
+            if list.words.iter().all(|(known, _)| *known != word) {
+                return Err(wrong(&format!("one of {}", list.joined("\"", ", ", ", "))));
+            }
+            options.insert(option.field, OptionValue::Text(&word));
+        }
+    }
+    Ok(())
 }
 
 /// Converts a number of seconds.
@@ -84,15 +96,6 @@ pub(crate) fn duration(name: &str, seconds: f64) -> Result<Duration, Fault> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err(Fault::argument(format!("`{name}` must be a positive number of seconds"))),
-    }
-}
-
-fn choice<T, const N: usize>(name: &str, word: Option<&str>, words: [(&str, T); N]) -> Result<Option<T>, Fault> {
-    let Some(word) = word else { return Ok(None) };
-    let known: Vec<String> = words.iter().map(|(known, _)| format!("\"{known}\"")).collect();
-    match words.into_iter().find(|(known, _)| *known == word) {
-        Some((_, choice)) => Ok(Some(choice)),
-        None => Err(Fault::argument(format!("`{name}` must be one of {}", known.join(", ")))),
     }
 }
 
@@ -138,56 +141,47 @@ impl Options {
 
     /// The options of a request, without a deadline.
     pub(crate) fn wire_encrypt(&self) -> Result<wire::EncryptOptions<'_>, Fault> {
-        Ok(wire::EncryptOptions {
-            curve: self.curve,
-            keying: self.keying,
-            role: self.role.as_deref(),
-            skip_sealed: self.skip_sealed,
-            strict: self.strict,
-            other_case: self.other_case,
-            ..wire::EncryptOptions::new(self.app()?)
-        })
+        Ok(wire::EncryptOptions::of(self.app()?, &self.given))
     }
 
-    /// The same for decryption.
+    /// The same for decryption. Failures are reported only with an action other than `fail`.
     pub(crate) fn wire_decrypt(&self) -> Result<wire::DecryptOptions<'_>, Fault> {
-        Ok(wire::DecryptOptions {
-            role: self.role.as_deref(),
-            on_failure: (self.on_failure != wire::OnFailure::Fail).then_some(self.on_failure),
-            strict: self.strict,
-            other_case: self.other_case,
-            ..wire::DecryptOptions::new(self.app()?)
-        })
+        let mut options = wire::DecryptOptions::of(self.app()?, &self.given);
+        options.on_failure = options.on_failure.filter(|action| *action != wire::OnFailure::Fail);
+        Ok(options)
+    }
+
+    /// Whether every selector must match something.
+    pub(crate) fn is_strict(&self) -> bool {
+        wire::EncryptOptions::of("", &self.given).strict
     }
 
     pub(crate) fn engine_encrypt(&self) -> Result<engine::EncryptOptions<'_>, Fault> {
-        Ok(engine::EncryptOptions {
-            app: self.app()?,
-            curve: self.curve.map(|curve| match curve {
-                wire::Curve::R1 => engine::Curve::P256,
-                wire::Curve::K1 => engine::Curve::Secp256k1,
-            }),
-            keying: self.keying.map(|keying| match keying {
-                wire::Keying::Field => engine::Keying::Field,
-                wire::Keying::Request => engine::Keying::Request,
-                wire::Keying::Session => engine::Keying::Session,
-            }),
-            role: self.role.as_deref(),
-            skip_sealed: self.skip_sealed,
-        })
+        let wire::EncryptOptions { app, curve, keying, role, skip_sealed, .. } = self.wire_encrypt()?;
+        let curve = curve.map(|curve| match curve {
+            wire::Curve::R1 => engine::Curve::P256,
+            wire::Curve::K1 => engine::Curve::Secp256k1,
+        });
+        let keying = keying.map(|keying| match keying {
+            wire::Keying::Field => engine::Keying::Field,
+            wire::Keying::Request => engine::Keying::Request,
+            wire::Keying::Session => engine::Keying::Session,
+        });
+        Ok(engine::EncryptOptions { app, curve, keying, role, skip_sealed })
     }
 
     pub(crate) fn engine_decrypt(&self) -> Result<engine::DecryptOptions<'_>, Fault> {
-        let on_failure = match self.on_failure {
-            wire::OnFailure::Fail => engine::OnFailure::Fail,
-            wire::OnFailure::Leave => engine::OnFailure::Leave,
-            wire::OnFailure::Null => engine::OnFailure::Null,
+        let wire::DecryptOptions { app, role, on_failure, .. } = self.wire_decrypt()?;
+        let on_failure = match on_failure {
+            None | Some(wire::OnFailure::Fail) => engine::OnFailure::Fail,
+            Some(wire::OnFailure::Leave) => engine::OnFailure::Leave,
+            Some(wire::OnFailure::Null) => engine::OnFailure::Null,
         };
-        Ok(engine::DecryptOptions { app: self.app()?, role: self.role.as_deref(), on_failure })
+        Ok(engine::DecryptOptions { app, role, on_failure })
     }
 
     pub(crate) fn engine_other_case(&self) -> engine::CaseFold {
-        match self.other_case {
+        match wire::EncryptOptions::of("", &self.given).other_case {
             Some(wire::OtherCase::Refuse) => engine::CaseFold::Refuse,
             Some(wire::OtherCase::Same) => engine::CaseFold::Same,
             Some(wire::OtherCase::Other) | None => engine::CaseFold::Other,

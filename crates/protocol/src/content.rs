@@ -204,3 +204,11 @@ fn wrong_type(field: Field, expected: &'static str, found: Head) -> ContentError
 pub(crate) fn out_of_range(field: Field, expected: &'static str) -> ContentError {
     ContentError::Field { field, fault: FieldFault::OutOfRange { expected } }
 }
+
+/// Returns the text if it is in the field's range.
+pub(crate) fn checked(field: Field, text: &str) -> Result<&str, ContentError> {
+    match field.range() {
+        Some(range) if !field.has_in_range(text) => Err(out_of_range(field, range)),
+        _ => Ok(text),
+    }
+}

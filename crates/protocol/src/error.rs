@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::field::{Field, Kind};
 use crate::values::ValueError;
 use crate::wire::HeadError;
+use crate::words::WordList;
 
 /// The stream cannot be cut into frames any further; the connection has to end. Offsets count from the frame's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -162,6 +163,12 @@ pub enum FieldFault {
         expected: &'static str,
         /// The actual type.
         found: Kind,
+    },
+    /// The word is none of those that the field accepts.
+    #[error("expected {}", words.joined("`", ", ", " or "))]
+    NoneOf {
+        /// The words.
+        words: &'static WordList,
     },
     /// The right kind, but not a value that the field takes.
     #[error("expected {expected}")]

@@ -2,6 +2,17 @@
 
 use std::fmt;
 
+/// Longest name of an app, in bytes of UTF-8.
+pub(crate) const APP_SIZE_MAX: usize = 128;
+/// Longest API key that is read, in bytes.
+const API_KEY_SIZE_MAX: usize = 256;
+/// Largest id of an API key in bytes.
+const KEY_ID_SIZE_MAX: usize = 64;
+/// Longest name of a client for whom an API key is verified, in bytes.
+const CLIENT_SIZE_MAX: usize = 64;
+/// Longest data role, in characters.
+const ROLE_SIZE_MAX: usize = 20;
+
 macro_rules! fields {
     ($($variant:ident $name:literal $what:literal),+ $(,)?) => {
         /// A field of the protocol's maps.
@@ -72,6 +83,33 @@ fields! {
     Lines "lines" "Whether the document is JSON Lines: a document on each line.",
     OtherCase "other_case" "What becomes of member names that differ from selected ones in case alone.",
     Unambiguous "unambiguous" "Whether a document is refused that parsers read differently where selectors look.",
+}
+
+impl Field {
+    /// The range of a text, in words.
+    pub const fn range(self) -> Option<&'static str> {
+        match self {
+            Field::App => Some("1 to 128 bytes"),
+            Field::KeyId | Field::Client => Some("1 to 64 bytes"),
+            Field::ApiKey => Some("1 to 256 bytes"),
+            Field::Role => Some("1 to 20 characters of a-z, 0-9 and -"),
+            _ => None,
+        }
+    }
+
+    /// Whether a text is in the range.
+    pub(crate) fn has_in_range(self, text: &str) -> bool {
+        let is_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let size_max = match self {
+            Field::App => APP_SIZE_MAX,
+            Field::KeyId => KEY_ID_SIZE_MAX,
+            Field::Client => CLIENT_SIZE_MAX,
+            Field::ApiKey => API_KEY_SIZE_MAX,
+            Field::Role => ROLE_SIZE_MAX,
+            _ => return true,
+        };
+        (1..=size_max).contains(&text.len()) && (self != Field::Role || text.bytes().all(is_role))
+    }
 }
 
 impl fmt::Display for Field {

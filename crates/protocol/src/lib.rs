@@ -27,8 +27,10 @@ mod limits;
 mod message;
 mod method;
 mod number;
+mod option;
 mod options;
 mod params;
+mod payload;
 mod peek;
 mod raw_params;
 pub mod request;
@@ -36,6 +38,7 @@ mod results;
 mod scanner;
 mod values;
 mod wire;
+mod words;
 pub mod write;
 
 pub use error::{ContentError, ErrorObject, FieldFault, FrameError, MessageError, MessageFault, RemoteError};
@@ -46,10 +49,8 @@ pub use limits::Limits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, Method, connection_error, decode_cancel};
 pub use number::{NumberBuffer, NumberFault};
-pub use options::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OtherCase,
-    RewrapOptions, TextKind,
-};
+pub use option::{OptionInfo, OptionKind, OptionValue, OwnedOptions, Scope, Surface};
+pub use options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
 pub use params::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
     EncryptFileParams, EncryptParams, HealthParams, InfoParams, InspectParams, PublicKeysParams, RewrapParams,
@@ -61,6 +62,7 @@ pub use results::{
 };
 pub use scanner::Scanner;
 pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Values, ValuesPosition};
+pub use words::{Curve, Keying, OnFailure, OtherCase, TextKind, Word, WordList};
 
 /// Version of the protocol that this crate speaks; `info` reports it and the ALPN name carries it.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -1,233 +1,175 @@
-//! The options of the methods, as the engine reads them and the client writes them.
+//! The options of the methods: the one declaration of each.
 //!
-//! An option that is `None` is left to the engine's settings.
+//! An entry has its meaning in short, for clients and their users; after an empty line its meaning in full, for `docs/protocol.md`; its
+//! field on the wire and in Rust, its type, the calls that accept it, and the interfaces that offer it beside RPC. `cargo xtask generate`
+//! writes the options of the clients and the tables of the pages. An option that is `None` is left to the engine's settings.
 
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $($(#[$variant_meta])* $variant),+ }
+use crate::content::{Entries, Unknown};
+use crate::error::ContentError;
+use crate::field::{Field, FieldSet};
+use crate::option::{OptionInfo, OptionType, OptionValue, OwnedOptions, Scope, Surface, options};
+use crate::payload::{Payload, required};
+use crate::raw_params::RawParams;
+use crate::words::{Curve, Keying, OnFailure, OtherCase};
 
-        impl $name {
-            /// Every case.
-            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+options! {
+    /// Options of `encrypt` and `encrypt_document`.
+    EncryptOptions {
+        /// The curve of the envelopes. Default: the engine's setting.
+        ///
+        /// P-256 or secp256k1. Default: the engine's setting, `r1` unless changed
+        Curve curve: Option<Curve>, Any [Clients Python Api];
+        /// How often a fresh ephemeral key is created. Default: the engine's setting.
+        ///
+        /// how often a fresh ephemeral key is made: for every value, once a request, or once for many requests within bounds of time
+        /// and count. Default: the engine's setting, `request` unless changed
+        Keying keying: Option<Keying>, Any [Clients Python Api];
+        /// The data role written into the envelopes: 1 to 20 characters of `a-z0-9-`. Default: none.
+        ///
+        /// encrypting: the data role written into the envelopes; default none. Decrypting: every envelope must carry this role, or the
+        /// request fails with `forbidden`; default: policy alone decides
+        Role role: Option<&'a str>, Any [Clients Python Api];
+        /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
+        ///
+        /// documents: the action for a member whose name differs from a selector's only in case, by any simple case mapping of
+        /// Unicode: `refuse` (`ambiguous_name`, `offset` at the name), `same` (it is selected too) or `other`. Names in filters count
+        /// too. Default `other`
+        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python];
+        /// How long the caller waits, in milliseconds; at least 1.
+        ///
+        /// time limit in milliseconds, from the moment the engine has read the whole frame. After that the request stops before its
+        /// next step and the answer is `deadline_exceeded`. Default: none; the request then ends when it is done, when you send
+        /// `cancel`, or when the connection closes
+        DeadlineMs deadline_ms: Option<u32>, Any [];
+        /// Leaves exactly those envelopes unchanged that `decrypt` would open for the same caller. Default: everything is encrypted,
+        /// envelopes too, so that no text can pass as already protected.
+        ///
+        /// encrypting: leaves exactly those envelopes unchanged that `decrypt` would open for the same caller, `app` and `role`; every
+        /// other string that looks like one is encrypted again. Requires the permission to decrypt as well as to encrypt, because the
+        /// answer shows which envelopes open. Default `false`: every value is encrypted, envelopes too, so that no text can pass as
+        /// already protected
+        SkipSealed skip_sealed: bool, Any [Clients Python Api];
+        /// Documents: every selector must match something, or the call fails with `unmatched_selector`.
+        ///
+        /// documents: every selector of `select` must match a value, or the request fails with `unmatched_selector` and changes
+        /// nothing; with `lines`, in every line that is not blank. Default `false`
+        Strict strict: bool, Documents [Clients Python Api];
+        /// Documents: refuses a document in which parsers find different values where the selectors look.
+        ///
+        /// encrypting documents: whether a document is refused (`ambiguous_name`, `offset` at the place) in which parsers find
+        /// different values where the selectors look: a name that a selector looks for and that occurs twice in its object (with
+        /// filters any name, as a filter may look at it), a number that a filter compares and whose order changes in double precision,
+        /// a compared text with U+0000, or a carriage return within a line of JSON Lines. Default `false`
+        Unambiguous unambiguous: bool, DocumentsAlone [];
+        /// Documents: the document is JSON Lines, a document on each line.
+        ///
+        /// documents: `document` is JSON Lines, a JSON value on each line; line breaks and blank lines stay. All lines have the same
+        /// options; `strict` applies to each line that is not blank; `matched` and the limits of size and filters cover all lines
+        /// together. A byte order mark may begin the first line alone. The message of an error and each path in `failures` begin with
+        /// `line N: `, counted from 1; `offset` counts from the start of `document`. Default `false`
+        Lines lines: bool, DocumentsAlone [];
+    }
+}
 
-            /// The word on the wire.
-            pub const fn as_str(self) -> &'static str {
-                match self { $($name::$variant => $word),+ }
-            }
+options! {
+    /// Options of `decrypt` and `decrypt_document`.
+    DecryptOptions {
+        /// The data role that every envelope must carry. Default: any.
+        Role role: Option<&'a str>, Any [Clients Python Api];
+        /// The action for an envelope that does not open. Default: the call fails.
+        ///
+        /// decrypting: the action for an envelope that does not open. `fail`: the request fails. `leave`: it stays unchanged. `null`:
+        /// it is replaced by nil, in a document by `null`. Default `fail`
+        OnFailure on_failure: Option<OnFailure>, Any [Clients Python Api];
+        /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
+        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python];
+        /// The id of an API key on whose behalf the call is made, from `authenticate`: it may do what both may.
+        ///
+        /// decrypting on behalf of an API key, whose id `authenticate` gave: the request may do only what both the caller and the key
+        /// may. The key must be in force, for `app`, and allow `decrypt`; a value with a role must have one of its roles. Else the
+        /// request fails with `forbidden`
+        KeyId key_id: Option<&'a str>, Any [Clients];
+        /// How long the caller waits, in milliseconds; at least 1.
+        DeadlineMs deadline_ms: Option<u32>, Any [];
+        /// Documents: every selector must match something, or the call fails with `unmatched_selector`.
+        Strict strict: bool, Documents [Clients Python Api];
+        /// Documents: the document is JSON Lines, a document on each line.
+        Lines lines: bool, DocumentsAlone [];
+    }
+}
 
-            /// The reverse of `as_str`.
-            pub fn parse(word: &str) -> Option<$name> {
-                match word { $($word => Some($name::$variant),)+ _ => None }
-            }
+options! {
+    /// Options of `rewrap`.
+    RewrapOptions {
+        /// The curve of the new envelopes. Default: each keeps its own.
+        Curve curve: Option<Curve>, Any [Clients];
+        /// The action for an envelope that does not open. The engine refuses `null`, which would destroy a stored value. Default: the
+        /// call fails.
+        OnFailure on_failure: Option<OnFailure>, Any [Clients];
+        /// How long the caller waits, in milliseconds; at least 1.
+        DeadlineMs deadline_ms: Option<u32>, Any [];
+    }
+}
+
+options! {
+    /// Options of `encrypt_file`.
+    EncryptFileOptions {
+        /// The curve of the file's envelope. Default: the engine's setting.
+        Curve curve: Option<Curve>, Any [Clients Api];
+        /// How long the caller waits, in milliseconds; at least 1.
+        DeadlineMs deadline_ms: Option<u32>, Any [];
+    }
+}
+
+options! {
+    /// Options of `decrypt_file`.
+    DecryptFileOptions {
+        /// The id of an API key on whose behalf the call is made, from `authenticate`: it may do what both may.
+        KeyId key_id: Option<&'a str>, Any [Clients];
+        /// How long the caller waits, in milliseconds; at least 1.
+        DeadlineMs deadline_ms: Option<u32>, Any [];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_set_by_name_to_values_of_their_type() {
+        let mut options = EncryptOptions::new("acme");
+        assert!(
+            options.set(Field::Curve, OptionValue::Text("k1")) && options.set(Field::Role, OptionValue::Text("pci"))
+        );
+        assert!(
+            options.set(Field::Strict, OptionValue::Flag(true))
+                && options.set(Field::DeadlineMs, OptionValue::Number(5))
+        );
+        let expected = EncryptOptions {
+            curve: Some(Curve::K1),
+            role: Some("pci"),
+            strict: true,
+            deadline_ms: Some(5),
+            ..EncryptOptions::new("acme")
+        };
+        assert_eq!(options, expected);
+        for (option, value) in [
+            (Field::Curve, OptionValue::Text("p256")),
+            (Field::Curve, OptionValue::Flag(true)),
+            (Field::Strict, OptionValue::Number(1)),
+            (Field::OnFailure, OptionValue::Text("leave")),
+        ] {
+            assert!(!options.set(option, value), "{option}");
         }
-    };
-}
-
-words! {
-    /// The curve of the ephemeral key.
-    Curve {
-        /// P-256, secp256r1.
-        R1 = "r1",
-        /// secp256k1.
-        K1 = "k1",
+        assert_eq!(options, expected);
     }
-}
 
-words! {
-    /// How often a fresh ephemeral key is made.
-    Keying {
-        /// For every value.
-        Field = "field",
-        /// Once a request.
-        Request = "request",
-        /// Once for many requests, bounded by time and by count.
-        Session = "session",
-    }
-}
-
-words! {
-    /// The action for an envelope that fails to decrypt.
-    OnFailure {
-        /// The request fails.
-        Fail = "fail",
-        /// The text stays as it is.
-        Leave = "leave",
-        /// Nil takes its place.
-        Null = "null",
-    }
-}
-
-words! {
-    /// The type that an envelope gives its text.
-    TextKind {
-        /// Text.
-        String = "string",
-        /// JSON text of a number.
-        Number = "number",
-        /// `true` or `false`.
-        Boolean = "boolean",
-    }
-}
-
-words! {
-    /// The action for a member whose name differs from a selected one only in case, by any simple case mapping of Unicode. Some
-    /// parsers (Go's `encoding/json`, ASP.NET) read it as the selected one.
-    OtherCase {
-        /// The document is refused.
-        Refuse = "refuse",
-        /// It is selected too.
-        Same = "same",
-        /// It is another name.
-        Other = "other",
-    }
-}
-
-/// Longest name of an app, in bytes of UTF-8.
-pub(crate) const APP_SIZE_MAX: usize = 128;
-/// Longest API key that is read, in bytes.
-pub(crate) const API_KEY_SIZE_MAX: usize = 256;
-/// Largest id of an API key in bytes.
-pub(crate) const KEY_ID_SIZE_MAX: usize = 64;
-/// Longest name of a client for whom an API key is verified, in bytes.
-pub(crate) const CLIENT_SIZE_MAX: usize = 64;
-/// Longest data role, in characters.
-pub(crate) const ROLE_SIZE_MAX: usize = 20;
-
-/// Options of `encrypt` and `encrypt_document`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EncryptOptions<'a> {
-    /// The tenant; 1 to 128 bytes.
-    pub app: &'a str,
-    /// The curve.
-    pub curve: Option<Curve>,
-    /// How often a fresh ephemeral key is made.
-    pub keying: Option<Keying>,
-    /// The data role written into the envelopes; `[a-z0-9-]{1,20}`. Without it they carry none.
-    pub role: Option<&'a str>,
-    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
-    pub deadline_ms: Option<u32>,
-    /// Skips the envelopes that the caller could decrypt under this app and role, instead of encrypting them again.
-    pub skip_sealed: bool,
-    /// Fails where a selector matches nothing; only for documents.
-    pub strict: bool,
-    /// Whether the document is JSON Lines: a document on each line.
-    pub lines: bool,
-    /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
-    pub other_case: Option<OtherCase>,
-    /// Refuses a document in which parsers find different values where the selectors look: names that occur twice in an object, and
-    /// with filters operands that are read differently. Ignored where there is no document.
-    pub unambiguous: bool,
-}
-
-impl<'a> EncryptOptions<'a> {
-    /// Everything but the app left to the engine.
-    pub fn new(app: &'a str) -> Self {
-        EncryptOptions {
-            app,
-            curve: None,
-            keying: None,
-            role: None,
-            deadline_ms: None,
-            skip_sealed: false,
-            strict: false,
-            lines: false,
-            other_case: None,
-            unambiguous: false,
+    #[test]
+    fn descriptions_are_sentences_and_the_full_text_is_one_line() {
+        let all = [EncryptOptions::OPTIONS, DecryptOptions::OPTIONS, RewrapOptions::OPTIONS];
+        for option in all.concat() {
+            assert!(option.summary().ends_with('.') && !option.full().contains('\n'), "{option:?}");
+            assert!(!option.full().is_empty() && !option.full().contains('|'), "{option:?}");
         }
-    }
-}
-
-/// Options of `decrypt` and `decrypt_document`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecryptOptions<'a> {
-    /// The tenant; 1 to 128 bytes.
-    pub app: &'a str,
-    /// The data role that every envelope must carry; `[a-z0-9-]{1,20}`. Without it only the caller's policy applies.
-    pub role: Option<&'a str>,
-    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
-    pub deadline_ms: Option<u32>,
-    /// The action for an envelope that fails to decrypt. Default: the request fails.
-    pub on_failure: Option<OnFailure>,
-    /// Fails where a selector matches nothing; only for documents.
-    pub strict: bool,
-    /// Whether the document is JSON Lines: a document on each line.
-    pub lines: bool,
-    /// How member names of documents are compared with those of selectors; without it `other`. Ignored where there is no document.
-    pub other_case: Option<OtherCase>,
-    /// The id of the API key that the caller acts for: the request may do what both of them may. 1 to 64 bytes.
-    pub key_id: Option<&'a str>,
-}
-
-impl<'a> DecryptOptions<'a> {
-    /// Everything but the app left to the engine.
-    pub fn new(app: &'a str) -> Self {
-        DecryptOptions {
-            app,
-            role: None,
-            deadline_ms: None,
-            on_failure: None,
-            strict: false,
-            lines: false,
-            other_case: None,
-            key_id: None,
-        }
-    }
-}
-
-/// Options of `rewrap`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RewrapOptions<'a> {
-    /// The tenant; 1 to 128 bytes.
-    pub app: &'a str,
-    /// The curve of the new envelopes. Without it each keeps its own.
-    pub curve: Option<Curve>,
-    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
-    pub deadline_ms: Option<u32>,
-    /// The action for an envelope that fails to decrypt. Default: the request fails. [`OnFailure::Null`] is refused.
-    pub on_failure: Option<OnFailure>,
-}
-
-impl<'a> RewrapOptions<'a> {
-    /// Everything but the app left to the engine.
-    pub fn new(app: &'a str) -> Self {
-        RewrapOptions { app, curve: None, deadline_ms: None, on_failure: None }
-    }
-}
-
-/// Options of `encrypt_file`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EncryptFileOptions<'a> {
-    /// The tenant; 1 to 128 bytes.
-    pub app: &'a str,
-    /// The curve.
-    pub curve: Option<Curve>,
-    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
-    pub deadline_ms: Option<u32>,
-}
-
-impl<'a> EncryptFileOptions<'a> {
-    /// Everything but the app left to the engine.
-    pub fn new(app: &'a str) -> Self {
-        EncryptFileOptions { app, curve: None, deadline_ms: None }
-    }
-}
-
-/// Options of `decrypt_file`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecryptFileOptions<'a> {
-    /// The tenant; 1 to 128 bytes.
-    pub app: &'a str,
-    /// How long the caller waits, in milliseconds from when the engine has read the frame; at least 1.
-    pub deadline_ms: Option<u32>,
-    /// The id of the API key that the caller acts for: the request may do what both of them may. 1 to 64 bytes.
-    pub key_id: Option<&'a str>,
-}
-
-impl<'a> DecryptFileOptions<'a> {
-    /// Everything but the app left to the engine.
-    pub fn new(app: &'a str) -> Self {
-        DecryptFileOptions { app, deadline_ms: None, key_id: None }
     }
 }

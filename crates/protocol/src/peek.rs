@@ -2,9 +2,9 @@
 //!
 //! It never fails and its work is bounded: fields after a long list are not found. [`crate::request`] puts lists last.
 
+use crate::field::APP_SIZE_MAX;
 use crate::field::Field;
 use crate::message::RawParams;
-use crate::options::APP_SIZE_MAX;
 use crate::wire::{Head, HeadError, Reader};
 
 /// Values that a look may pass over; names and what is inside lists count too.

@@ -4,10 +4,8 @@
 
 use crate::field::Field;
 use crate::method::{CANCEL, Method};
-use crate::options::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OtherCase,
-    RewrapOptions,
-};
+use crate::option::{OptionInfo, OptionValue, Scope};
+use crate::options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
 use crate::values::Scalar;
 use crate::write;
 
@@ -21,7 +19,7 @@ pub fn encrypt<'v>(
     values: impl ExactSizeIterator<Item = Scalar<'v>>,
     out: &mut Vec<u8>,
 ) {
-    Fields::of_encrypt(options).begin(id, Method::Encrypt, 1, out);
+    begin(id, Method::Encrypt, &of_values(options.values(), EncryptOptions::OPTIONS), 1, out);
     write_values(values, out);
 }
 
@@ -35,7 +33,7 @@ pub fn decrypt<'v>(
     values: impl ExactSizeIterator<Item = Scalar<'v>>,
     out: &mut Vec<u8>,
 ) {
-    Fields::of_decrypt(options).begin(id, Method::Decrypt, 1, out);
+    begin(id, Method::Decrypt, &of_values(options.values(), DecryptOptions::OPTIONS), 1, out);
     write_values(values, out);
 }
 
@@ -48,9 +46,7 @@ pub fn encrypt_document(
     out: &mut Vec<u8>,
 ) {
     let more = 1 + usize::from(select.is_some());
-    let EncryptOptions { other_case, unambiguous, lines, .. } = *options;
-    let fields = Fields { other_case, unambiguous, lines, ..Fields::of_encrypt(options) };
-    fields.begin(id, Method::EncryptDocument, more, out);
+    begin(id, Method::EncryptDocument, &options.values(), more, out);
     write_document(select, document, out);
 }
 
@@ -63,22 +59,19 @@ pub fn decrypt_document(
     out: &mut Vec<u8>,
 ) {
     let more = 1 + usize::from(select.is_some());
-    let DecryptOptions { other_case, lines, .. } = *options;
-    Fields { other_case, lines, ..Fields::of_decrypt(options) }.begin(id, Method::DecryptDocument, more, out);
+    begin(id, Method::DecryptDocument, &options.values(), more, out);
     write_document(select, document, out);
 }
 
 /// `encrypt_file`.
 pub fn encrypt_file(id: u32, options: &EncryptFileOptions<'_>, data: &[u8], out: &mut Vec<u8>) {
-    let EncryptFileOptions { app, curve, deadline_ms } = *options;
-    Fields { app: Some(app), curve, deadline_ms, ..Fields::default() }.begin(id, Method::EncryptFile, 1, out);
+    begin(id, Method::EncryptFile, &options.values(), 1, out);
     write_data(data, out);
 }
 
 /// `decrypt_file`.
 pub fn decrypt_file(id: u32, options: &DecryptFileOptions<'_>, data: &[u8], out: &mut Vec<u8>) {
-    let DecryptFileOptions { app, deadline_ms, key_id } = *options;
-    Fields { app: Some(app), deadline_ms, key_id, ..Fields::default() }.begin(id, Method::DecryptFile, 1, out);
+    begin(id, Method::DecryptFile, &options.values(), 1, out);
     write_data(data, out);
 }
 
@@ -92,8 +85,7 @@ pub fn rewrap<'v>(
     envelopes: impl ExactSizeIterator<Item = &'v str>,
     out: &mut Vec<u8>,
 ) {
-    let RewrapOptions { app, curve, deadline_ms, on_failure } = *options;
-    Fields { app: Some(app), curve, deadline_ms, on_failure, ..Fields::default() }.begin(id, Method::Rewrap, 1, out);
+    begin(id, Method::Rewrap, &options.values(), 1, out);
     write_values(envelopes.map(Scalar::from), out);
 }
 
@@ -102,30 +94,30 @@ pub fn rewrap<'v>(
 /// # Panics
 /// When `envelopes` yields another number of values than it announced.
 pub fn inspect<'v>(id: u32, app: Option<&str>, envelopes: impl ExactSizeIterator<Item = &'v str>, out: &mut Vec<u8>) {
-    Fields { app, ..Fields::default() }.begin(id, Method::Inspect, 1, out);
+    begin(id, Method::Inspect, &[(Field::App, app.map(OptionValue::Text))], 1, out);
     write_values(envelopes.map(Scalar::from), out);
 }
 
 /// `public_keys`.
 pub fn public_keys(id: u32, app: &str, out: &mut Vec<u8>) {
-    Fields { app: Some(app), ..Fields::default() }.begin(id, Method::PublicKeys, 0, out);
+    begin(id, Method::PublicKeys, &[(Field::App, Some(OptionValue::Text(app)))], 0, out);
 }
 
 /// `authenticate`; `client` names the user of the key.
 pub fn authenticate(id: u32, api_key: &str, client: Option<&str>, out: &mut Vec<u8>) {
-    Fields { client, ..Fields::default() }.begin(id, Method::Authenticate, 1, out);
+    begin(id, Method::Authenticate, &[(Field::Client, client.map(OptionValue::Text))], 1, out);
     write::string(Field::ApiKey.as_str(), out);
     write::string(api_key, out);
 }
 
 /// `health`.
 pub fn health(id: u32, out: &mut Vec<u8>) {
-    Fields::default().begin(id, Method::Health, 0, out);
+    begin(id, Method::Health, &[], 0, out);
 }
 
 /// `info`.
 pub fn info(id: u32, out: &mut Vec<u8>) {
-    Fields::default().begin(id, Method::Info, 0, out);
+    begin(id, Method::Info, &[], 0, out);
 }
 
 /// The notification `cancel` for the request `id`.
@@ -137,76 +129,36 @@ pub fn cancel(id: u32, out: &mut Vec<u8>) {
     write::unsigned(u64::from(id), out);
 }
 
-/// The options of any method; those that are `None` are not written.
-#[derive(Default)]
-struct Fields<'a> {
-    app: Option<&'a str>,
-    curve: Option<Curve>,
-    keying: Option<Keying>,
-    role: Option<&'a str>,
-    deadline_ms: Option<u32>,
-    on_failure: Option<OnFailure>,
-    skip_sealed: bool,
-    strict: bool,
-    lines: bool,
-    other_case: Option<OtherCase>,
-    unambiguous: bool,
-    key_id: Option<&'a str>,
-    client: Option<&'a str>,
+/// Writes the request up to and with the options that have a value; `more` further fields have to follow.
+fn begin(id: u32, method: Method, options: &[(Field, Option<OptionValue<'_>>)], more: usize, out: &mut Vec<u8>) {
+    write::array_header(4, out);
+    write::unsigned(0, out);
+    write::unsigned(u64::from(id), out);
+    write::string(method.as_str(), out);
+    write::array_header(1, out);
+    let given = options.iter().filter_map(|(field, value)| value.map(|value| (field, value)));
+    write::map_header(given.clone().count() + more, out);
+    for (field, value) in given {
+        write::string(field.as_str(), out);
+        match value {
+            OptionValue::Text(text) => write::string(text, out),
+            OptionValue::Flag(flag) => write::boolean(flag, out),
+            OptionValue::Number(number) => write::unsigned(u64::from(number), out),
+        }
+    }
 }
 
-impl<'a> Fields<'a> {
-    fn of_encrypt(options: &EncryptOptions<'a>) -> Self {
-        let EncryptOptions { app, curve, keying, role, deadline_ms, skip_sealed, strict, .. } = *options;
-        Fields { app: Some(app), curve, keying, role, deadline_ms, skip_sealed, strict, ..Fields::default() }
+/// The options of values: those of documents alone are left out.
+fn of_values<'a, const N: usize>(
+    mut values: [(Field, Option<OptionValue<'a>>); N],
+    options: &[OptionInfo],
+) -> [(Field, Option<OptionValue<'a>>); N] {
+    let is_left_out =
+        |field| options.iter().any(|option| option.field == field && option.scope == Scope::DocumentsAlone);
+    for (_, value) in values.iter_mut().filter(|(field, _)| is_left_out(*field)) {
+        *value = None;
     }
-
-    fn of_decrypt(options: &DecryptOptions<'a>) -> Self {
-        let DecryptOptions { app, role, deadline_ms, on_failure, strict, key_id, .. } = *options;
-        Fields { app: Some(app), role, deadline_ms, on_failure, strict, key_id, ..Fields::default() }
-    }
-
-    /// Writes the request up to and with the options; `more` further fields have to follow.
-    fn begin(&self, id: u32, method: Method, more: usize, out: &mut Vec<u8>) {
-        write::array_header(4, out);
-        write::unsigned(0, out);
-        write::unsigned(u64::from(id), out);
-        write::string(method.as_str(), out);
-        write::array_header(1, out);
-        let words = [
-            (Field::App, self.app),
-            (Field::Curve, self.curve.map(Curve::as_str)),
-            (Field::Keying, self.keying.map(Keying::as_str)),
-            (Field::Role, self.role),
-            (Field::OnFailure, self.on_failure.map(OnFailure::as_str)),
-            (Field::OtherCase, self.other_case.map(OtherCase::as_str)),
-            (Field::KeyId, self.key_id),
-            (Field::Client, self.client),
-        ];
-        let flags = [
-            (Field::SkipSealed, self.skip_sealed),
-            (Field::Strict, self.strict),
-            (Field::Unambiguous, self.unambiguous),
-            (Field::Lines, self.lines),
-        ];
-        let words_count = words.iter().filter(|(_, word)| word.is_some()).count();
-        let flags_count = flags.iter().filter(|(_, is_set)| *is_set).count();
-        write::map_header(words_count + flags_count + usize::from(self.deadline_ms.is_some()) + more, out);
-        for (field, word) in words {
-            if let Some(word) = word {
-                write::string(field.as_str(), out);
-                write::string(word, out);
-            }
-        }
-        if let Some(deadline_ms) = self.deadline_ms {
-            write::string(Field::DeadlineMs.as_str(), out);
-            write::unsigned(u64::from(deadline_ms), out);
-        }
-        for (field, _) in flags.iter().filter(|(_, is_set)| *is_set) {
-            write::string(field.as_str(), out);
-            write::boolean(true, out);
-        }
-    }
+    values
 }
 
 fn write_values<'v>(values: impl ExactSizeIterator<Item = Scalar<'v>>, out: &mut Vec<u8>) {

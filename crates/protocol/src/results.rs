@@ -6,9 +6,9 @@ use crate::content::{Entries, Unknown, out_of_range};
 use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
 use crate::message::RawValue;
-use crate::options::{Curve, TextKind};
 use crate::values::{RawValues, Scalar};
 use crate::wire::{Head, Reader};
+use crate::words::{Curve, TextKind};
 
 /// Result of `encrypt` (envelopes, and nil for nil) and of `decrypt` (native values); as many as were sent.
 #[derive(Clone, Copy, Debug)]

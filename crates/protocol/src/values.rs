@@ -8,8 +8,8 @@ use thiserror::Error;
 
 use crate::field::{Field, Kind};
 use crate::number::{self, NumberBuffer, NumberFault};
-use crate::options::TextKind;
 use crate::wire::{Head, HeadError, Reader};
+use crate::words::TextKind;
 
 /// Strings up to this size are read without checking [`Values::up_to`].
 const SHORT_SIZE_MAX: u32 = u8::MAX as u32;

@@ -9,10 +9,11 @@ mod token;
 
 use std::sync::{Arc, OnceLock};
 
-use leafseal_engine::{Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, OnFailure, Report};
-use leafseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, Report};
+use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, OwnedOptions};
 use serde_json::Value;
 
+use crate::rpc::convert;
 use crate::rpc::parts::OwnsDocument;
 
 pub use document::{decrypt_document, encrypt_document};
@@ -42,20 +43,10 @@ pub struct CallInput {
 /// The options of encryption and decryption.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {
-    /// The data role: written on encryption, required on decryption.
-    pub role: Option<String>,
-    /// The curve of the recipient's key, if not the configured one.
-    pub curve: Option<Curve>,
-    /// How many values share a data key, if not as configured.
-    pub keying: Option<Keying>,
     /// JSONPath selectors, in their order; empty selects everything.
     pub select: Vec<String>,
-    /// Whether a selector that matches nothing is an error.
-    pub strict: Option<bool>,
-    /// Whether values that are encrypted already stay as they are.
-    pub skip_sealed: Option<bool>,
-    /// What becomes of envelopes that fail to decrypt.
-    pub on_failure: Option<OnFailure>,
+    /// Options that the protocol has, too.
+    pub given: OwnedOptions,
 }
 
 /// The report about a finished call.
@@ -74,14 +65,16 @@ pub type ReportSlot = Arc<OnceLock<CallReport>>;
 
 impl CallInput {
     fn encrypt_options(&self) -> EncryptOptions<'_> {
-        let CallOptions { role, curve, keying, skip_sealed, .. } = &self.options;
-        let skip_sealed = skip_sealed.unwrap_or(false);
-        EncryptOptions { app: &self.app, curve: *curve, keying: *keying, role: role.as_deref(), skip_sealed }
+        convert::encrypt_options(&wire::EncryptOptions::of(&self.app, &self.options.given))
     }
 
     fn decrypt_options(&self) -> DecryptOptions<'_> {
-        let on_failure = self.options.on_failure.unwrap_or_default();
-        DecryptOptions { app: &self.app, role: self.options.role.as_deref(), on_failure }
+        convert::decrypt_options(&wire::DecryptOptions::of(&self.app, &self.options.given))
+    }
+
+    /// Whether every selector must match something.
+    fn is_strict(&self) -> bool {
+        wire::EncryptOptions::of(&self.app, &self.options.given).strict
     }
 }
 

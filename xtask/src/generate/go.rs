@@ -1,15 +1,20 @@
-//! The names that the Go client uses.
+//! The names and options of the Go client.
 
 use std::fmt::Write;
 
+use leafseal_protocol::{Method, OptionKind, Surface};
+
 use super::GeneratedFile;
 use super::names::{MARK, camel_case_of_go, client_codes};
+use super::options::{Group, about_with_words, is_of_documents, wrapped};
 use crate::source::SourceFile;
 
-const PATH: &str = "clients/go/names_generated.go";
+const NAMES: &str = "clients/go/names_generated.go";
+const OPTIONS: &str = "clients/go/options_generated.go";
+const WIDTH: usize = 138;
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
-    Ok(vec![GeneratedFile { path: PATH, text: names() }])
+    Ok(vec![GeneratedFile { path: NAMES, text: names() }, GeneratedFile { path: OPTIONS, text: options() }])
 }
 
 fn names() -> String {
@@ -18,6 +23,48 @@ fn names() -> String {
     for code in client_codes() {
         let _ = writeln!(text, "\t// {}\n\tCode{} = \"{code}\"", code.about(), camel_case_of_go(code.as_str()));
     }
+    text.push_str(")\n\n// Methods of the engine.\nconst (\n");
+    let width = Method::ALL.iter().map(|method| camel_case_of_go(method.as_str()).len()).max().unwrap_or(0);
+    for method in Method::ALL {
+        let _ = writeln!(text, "\tmethod{:width$} = \"{}\"", camel_case_of_go(method.as_str()), method.as_str());
+    }
     text.push_str(")\n");
+    text
+}
+
+fn options() -> String {
+    let mut text = format!("// {MARK}\n\npackage leafseal\n\nimport \"time\"\n");
+    text += &group(Group::Encrypt, "EncryptOptions", "options of encryption");
+    text += &group(Group::Decrypt, "DecryptOptions", "options of decryption");
+    text += &group(Group::Rewrap, "RewrapOptions", "options of Rewrap");
+    text
+}
+
+fn group(group: Group, name: &str, what: &str) -> String {
+    let mut text = format!("\n// {name} are {what}.\ntype {name} struct {{\n");
+    text.push_str("\t// App overrides the client's.\n\tApp string\n\t// Timeout overrides the client's.\n\tTimeout time.Duration\n");
+    let mut fields = String::new();
+    for option in group.options(Surface::Clients) {
+        let (wire, go) = (option.field.as_str(), camel_case_of_go(option.field.as_str()));
+        let kind = if option.kind == OptionKind::Flag { "bool" } else { "string" };
+        text += &wrapped(&about_with_words(option), "\t// ", WIDTH);
+        let _ = writeln!(text, "\t{go} {kind}");
+        let (documents, files) = (is_of_documents(option), group.is_of_files(option));
+        let _ = writeln!(fields, "\t\t{{\"{go}\", \"{wire}\", o.{go}, {documents}, {files}}},");
+    }
+    if group != Group::Rewrap {
+        let without = group.without_selector();
+        let _ = writeln!(text, "\t// Documents: JSONPath selectors (RFC 9535). Default: {without}.\n\tSelect []string");
+        fields.push_str("\t\t{\"Select\", \"select\", o.Select, true, false},\n");
+    }
+    text.push_str(
+        "\t// OnReport receives the engine's report before the call returns.\n\tOnReport func(Report)\n}\n\n",
+    );
+    let _ = write!(text, "func (o {name}) options() []option {{\n\treturn []option{{\n{fields}\t}}\n}}\n\n");
+    let _ = write!(
+        text,
+        "func (o {name}) common() (app string, timeout time.Duration, onReport func(Report)) {{\n\treturn o.App, o.Timeout, \
+         o.OnReport\n}}\n"
+    );
     text
 }

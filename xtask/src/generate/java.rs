@@ -1,15 +1,66 @@
-//! The names that the Java client uses.
+//! The names and options of the Java client.
 
 use std::fmt::Write;
 
+use leafseal_protocol::{Method, OptionInfo, OptionKind, Surface, WordList};
+
 use super::GeneratedFile;
-use super::names::{MARK, client_codes};
+use super::names::{MARK, client_codes, lower_camel_case};
+use super::options::{Group, WORD_LISTS, is_of_documents, wrapped};
 use crate::source::SourceFile;
 
-const CODES: &str = "bindings/java/client/src/main/java/io/leafseal/client/ErrorCode.java";
+macro_rules! path {
+    ($class:literal) => {
+        concat!("bindings/java/client/src/main/java/io/leafseal/client/", $class, ".java")
+    };
+}
+
+const WIDTH: usize = 138;
+/// The files of [`WORD_LISTS`].
+const WORDS: [&str; 4] = [path!("Curve"), path!("Keying"), path!("OnFailure"), path!("OtherCase")];
+
+/// The class of a group's options.
+struct Class {
+    group: Group,
+    name: &'static str,
+    about: &'static str,
+    defaults: &'static str,
+    /// The class that has the options that are no data.
+    base: &'static str,
+}
+
+const ENCRYPT: Class = Class {
+    group: Group::Encrypt,
+    name: "EncryptOptions",
+    about: "Options of encryption. Those of documents are refused for values and files.",
+    defaults: "The defaults: the client's app and time limit, no role, the engine's curve and keying.",
+    base: "ValueOptions",
+};
+const DECRYPT: Class = Class {
+    group: Group::Decrypt,
+    name: "DecryptOptions",
+    about: "Options of decryption. Those of documents are refused for values and files.",
+    defaults: "The defaults: the client's app and time limit, any role; an envelope that does not open fails the call.",
+    base: "ValueOptions",
+};
+const CALL: Class = Class {
+    group: Group::Rewrap,
+    name: "CallOptions",
+    about: "Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}.",
+    defaults: "The defaults: the client's app and time limit.",
+    base: "ReportOptions",
+};
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
-    Ok(vec![GeneratedFile { path: CODES, text: codes() }])
+    let mut outputs = vec![
+        GeneratedFile { path: path!("ErrorCode"), text: codes() },
+        GeneratedFile { path: path!("Method"), text: methods() },
+        GeneratedFile { path: path!("EncryptOptions"), text: options(&ENCRYPT) },
+        GeneratedFile { path: path!("DecryptOptions"), text: options(&DECRYPT) },
+        GeneratedFile { path: path!("CallOptions"), text: options(&CALL) },
+    ];
+    outputs.extend(WORDS.into_iter().zip(WORD_LISTS).map(|(path, list)| GeneratedFile { path, text: words(list) }));
+    Ok(outputs)
 }
 
 fn codes() -> String {
@@ -27,4 +78,87 @@ fn codes() -> String {
     let _ = writeln!(text, "    public static final Set<String> CAUSED_BY_DATA = Set.of(\n            {data});");
     text.push_str("\n    private ErrorCode() {}\n}\n");
     text
+}
+
+fn methods() -> String {
+    let mut text =
+        format!("// {MARK}\npackage io.leafseal.client;\n\n/** Methods of the engine. */\nfinal class Method {{\n");
+    for name in Method::ALL.iter().map(|method| method.as_str()) {
+        let _ = writeln!(text, "    static final String {} = \"{name}\";", name.to_uppercase());
+    }
+    text + "\n    private Method() {}\n}\n"
+}
+
+fn words(list: &WordList) -> String {
+    let mut text =
+        format!("// {MARK}\npackage io.leafseal.client;\n\n{}public enum {} {{\n", doc(list.about, ""), list.name);
+    let cases =
+        list.words.iter().map(|(word, about)| format!("{}    {}(\"{word}\")", doc(about, "    "), word.to_uppercase()));
+    text += &cases.collect::<Vec<_>>().join(",\n");
+    let _ = write!(
+        text,
+        ";\n\n    final String word;\n\n    {}(String word) {{\n        this.word = word;\n    }}\n\n    \
+         static String word({0} of) {{\n        return of == null ? null : of.word;\n    }}\n}}\n",
+        list.name
+    );
+    text
+}
+
+fn options(class: &Class) -> String {
+    let Class { group, name, about, defaults, base } = class;
+    let mut text = format!("// {MARK}\npackage io.leafseal.client;\n\nimport java.util.List;\n\n{}", doc(about, ""));
+    let _ = write!(
+        text,
+        "public final class {name} extends {base}<{name}> {{\n    private static final {name} DEFAULTS = new {name}();\n\n"
+    );
+    let options: Vec<&OptionInfo> = group.options(Surface::Clients).collect();
+    for option in &options {
+        let _ = writeln!(text, "    private {} {};", type_of(option), lower_camel_case(option.field.as_str()));
+    }
+    let _ = write!(
+        text,
+        "\n    private {name}() {{}}\n\n{}    public static {name} defaults() {{\n        return DEFAULTS;\n    }}\n",
+        doc(defaults, "    ")
+    );
+    for option in &options {
+        let (field, kind) = (lower_camel_case(option.field.as_str()), type_of(option));
+        let _ = write!(
+            text,
+            "\n{}    public {name} {field}({kind} value) {{\n        {name} copy = copy();\n        copy.{field} = value;\n        \
+             return copy;\n    }}\n",
+            doc(&option.summary(), "    ")
+        );
+    }
+    text.push_str("\n    @Override\n    List<Sent> sent() {\n        return List.of(");
+    let sent = options.iter().map(|option| {
+        let (wire, field) = (option.field.as_str(), lower_camel_case(option.field.as_str()));
+        let value = match option.kind {
+            OptionKind::Word(list) => format!("{}.word({field})", list.name),
+            _ => field.clone(),
+        };
+        let (documents, files) = (is_of_documents(option), group.is_of_files(option));
+        format!("\n                new Sent(\"{field}\", \"{wire}\", {value}, {documents}, {files})")
+    });
+    text + &sent.collect::<Vec<_>>().join(",") + ");\n    }\n}\n"
+}
+
+fn type_of(option: &OptionInfo) -> &'static str {
+    match option.kind {
+        OptionKind::Flag => "boolean",
+        OptionKind::Word(list) => list.name,
+        OptionKind::Text => "String",
+        OptionKind::Number => "Integer",
+    }
+}
+
+/// A comment of documentation, with code between the marks of Java.
+fn doc(about: &str, indent: &str) -> String {
+    let pieces = about.split('`').enumerate();
+    let about: String =
+        pieces.map(|(at, piece)| if at % 2 == 1 { format!("{{@code {piece}}}") } else { piece.to_owned() }).collect();
+    let line = format!("{indent}/** {about} */\n");
+    if line.len() <= WIDTH {
+        return line;
+    }
+    format!("{indent}/**\n{}{indent} */\n", wrapped(&about, &format!("{indent} * "), WIDTH))
 }

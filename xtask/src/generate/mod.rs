@@ -6,6 +6,7 @@
 mod go;
 mod java;
 mod names;
+mod options;
 mod pages;
 mod python;
 mod rules;

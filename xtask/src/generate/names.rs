@@ -31,6 +31,12 @@ pub(super) fn camel_case(name: &str) -> String {
     name.split('_').map(capitalised).collect()
 }
 
+/// `snake_case` as `camelCase`.
+pub(super) fn lower_camel_case(name: &str) -> String {
+    let (first, rest) = name.split_once('_').unwrap_or((name, ""));
+    first.to_owned() + &camel_case(rest)
+}
+
 fn capitalised(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + letters.as_str())
@@ -45,5 +51,7 @@ mod tests {
         assert_eq!(camel_case_of_go("tls_failed"), "TLSFailed");
         assert_eq!(camel_case_of_go("closed"), "Closed");
         assert_eq!(camel_case("tls_failed"), "TlsFailed");
+        assert_eq!(lower_camel_case("skip_sealed"), "skipSealed");
+        assert_eq!(lower_camel_case("role"), "role");
     }
 }

@@ -1,13 +1,16 @@
-//! The names that the Python package uses.
+//! The names and options of the Python package.
 
 use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface};
+use leafseal_protocol::{OptionInfo, OptionKind, Surface};
 
 use super::GeneratedFile;
 use super::names::{MARK, camel_case};
+use super::options::{Group, WORD_LISTS, is_of_all_documents};
 use crate::source::SourceFile;
 
+const OPTIONS: &str = "bindings/python/python/leafseal/_options.py";
 const EXCEPTIONS: &str = "bindings/python/python/leafseal/_errors.py";
 
 /// Exceptions of Python that an exception of the package also is.
@@ -41,7 +44,7 @@ const PLAIN: [ErrorCode; 6] = [
 ];
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
-    Ok(vec![GeneratedFile { path: EXCEPTIONS, text: exceptions() }])
+    Ok(vec![GeneratedFile { path: EXCEPTIONS, text: exceptions() }, GeneratedFile { path: OPTIONS, text: options() }])
 }
 
 fn codes() -> impl Iterator<Item = ErrorCode> {
@@ -79,4 +82,55 @@ fn exceptions() -> String {
         let _ = writeln!(text, "        \"{code}\": {},", class(code));
     }
     text + "    }\n)\n"
+}
+
+/// The options that all calls have.
+const COMMON: &str = "
+class CallOptions(TypedDict, total=False):
+    app: str | None
+    \"\"\"The app; by default that of the engine.\"\"\"
+    timeout: float | None
+    \"\"\"Maximum seconds; then the call fails with DeadlineExceeded. For a remote engine,
+    each request is limited by `connect(timeout=…)`, too.\"\"\"
+
+";
+
+fn options() -> String {
+    let mut text = format!("# {MARK}\n\"\"\"The options of calls.\"\"\"\n\nfrom typing import Literal, TypedDict\n\n");
+    for list in WORD_LISTS {
+        let _ = writeln!(text, "{} = Literal[{}]", list.name, list.joined("\"", ", ", ", "));
+    }
+    text.push('\n');
+    text += COMMON;
+    let encrypting: Vec<_> = Group::Encrypt.options(Surface::Python).collect();
+    let decrypting: Vec<_> = Group::Decrypt.options(Surface::Python).collect();
+    let of = |options: &[&'static OptionInfo], documents: bool| -> Vec<&OptionInfo> {
+        options.iter().copied().filter(|option| is_of_all_documents(option) == documents).collect()
+    };
+    text += &class_of("EncryptionOptions", "TypedDict", &of(&encrypting, false));
+    text += &class_of("DecryptionOptions", "TypedDict", &of(&decrypting, false));
+    text += &class_of("DocumentOptions", "TypedDict", &of(&encrypting, true));
+    for (name, bases) in [
+        ("EncryptOptions", "EncryptionOptions, CallOptions"),
+        ("DecryptOptions", "DecryptionOptions, CallOptions"),
+        ("EncryptDocumentOptions", "EncryptOptions, DocumentOptions"),
+        ("DecryptDocumentOptions", "DecryptOptions, DocumentOptions"),
+    ] {
+        let _ = write!(text, "\nclass {name}({bases}, total=False):\n    pass\n\n");
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+fn class_of(name: &str, base: &str, options: &[&OptionInfo]) -> String {
+    let mut text = format!("\nclass {name}({base}, total=False):\n");
+    for option in options {
+        let kind = match option.kind {
+            OptionKind::Flag => "bool".to_owned(),
+            OptionKind::Word(list) => format!("{} | None", list.name),
+            OptionKind::Text => "str | None".to_owned(),
+            OptionKind::Number => "int | None".to_owned(),
+        };
+        let _ = writeln!(text, "    {}: {kind}\n    \"\"\"{}\"\"\"", option.field, option.summary());
+    }
+    text + "\n"
 }

@@ -1,15 +1,21 @@
-//! The names that `@leafseal/client` and its browser build use.
+//! The names and options of `@leafseal/wire`, `@leafseal/client` and its browser build.
 
 use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface};
+use leafseal_protocol::{Method, OptionInfo, OptionKind, Surface};
 
 use super::GeneratedFile;
-use super::names::{MARK, client_codes};
+use super::names::{MARK, client_codes, lower_camel_case};
+use super::options::{Group, is_of_all_documents, wrapped};
 use crate::source::SourceFile;
 
 const CODES: &str = "bindings/node/client/src/codes_generated.ts";
 const CODES_OF_BROWSERS: &str = "bindings/node/client/src/browser/codes_generated.ts";
+
+const METHODS: &str = "bindings/node/client/src/methods_generated.ts";
+const OPTIONS: &str = "bindings/node/wire/options.d.ts";
+const WIDTH: usize = 138;
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let mut codes = union("The codes of errors. A newer engine may send others.", "KnownErrorCode", client_codes());
@@ -22,7 +28,12 @@ pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     }
     codes.push_str("};\n");
     let browser = union("What went wrong. Codes are stable.", "ErrorCode", ErrorCode::of(Interface::Browser));
-    Ok(vec![GeneratedFile { path: CODES, text: codes }, GeneratedFile { path: CODES_OF_BROWSERS, text: browser }])
+    Ok(vec![
+        GeneratedFile { path: CODES, text: codes },
+        GeneratedFile { path: CODES_OF_BROWSERS, text: browser },
+        GeneratedFile { path: METHODS, text: methods() },
+        GeneratedFile { path: OPTIONS, text: options() },
+    ])
 }
 
 fn union(about: &str, name: &str, codes: impl Iterator<Item = ErrorCode>) -> String {
@@ -31,4 +42,42 @@ fn union(about: &str, name: &str, codes: impl Iterator<Item = ErrorCode>) -> Str
         let _ = write!(text, "\n  /** {} */\n  | '{code}'", code.about());
     }
     text + ";\n"
+}
+
+fn methods() -> String {
+    let mut text = format!("// {MARK}\n\n/** A method of the engine. */\nexport type Method =");
+    for method in Method::ALL {
+        let _ = write!(text, "\n  | '{}'", method.as_str());
+    }
+    text + ";\n"
+}
+
+fn options() -> String {
+    let documents: Vec<_> =
+        Group::Encrypt.options(Surface::Clients).filter(|option| is_of_all_documents(option)).collect();
+    let of = |group: Group| {
+        group.options(Surface::Clients).filter(|option| !is_of_all_documents(option)).collect::<Vec<_>>()
+    };
+    format!("// {MARK}\n")
+        + &interface("EncryptionOptions", "Options of encryption.", &of(Group::Encrypt))
+        + &interface("DecryptionOptions", "Options of decryption.", &of(Group::Decrypt))
+        + &interface("SelectionOptions", "Options of documents.", &documents)
+        + &interface("RewrappingOptions", "Options of `rewrap`.", &of(Group::Rewrap))
+}
+
+fn interface(name: &str, about: &str, options: &[&OptionInfo]) -> String {
+    let mut text = format!("\n/** {about} */\nexport interface {name} {{\n");
+    for option in options {
+        let kind = match option.kind {
+            OptionKind::Flag => "boolean".to_owned(),
+            OptionKind::Word(list) => list.joined("'", " | ", " | "),
+            OptionKind::Text => "string".to_owned(),
+            OptionKind::Number => "number".to_owned(),
+        };
+        let about = option.summary();
+        let line = format!("  /** {about} */\n");
+        text += &if line.len() <= WIDTH { line } else { format!("  /**\n{}   */\n", wrapped(&about, "   * ", WIDTH)) };
+        let _ = writeln!(text, "  {}?: {kind};", lower_camel_case(option.field.as_str()));
+    }
+    text + "}\n"
 }

@@ -1,13 +1,14 @@
 // The client: its calls, their options and results.
 
 import {
-  type Answer, type Value, encodeAuthenticate, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument, encodeEncryptFile,
-  encodeHealth, encodeInfo, encodeInspect, encodePublicKeys, encodeRewrap,
+  type Answer, type DecryptionOptions, type EncryptionOptions, type RewrappingOptions, type SelectionOptions, type Value,
+  encodeAuthenticate, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument, encodeEncryptFile, encodeHealth, encodeInfo,
+  encodeInspect, encodePublicKeys, encodeRewrap,
 } from '@leafseal/wire';
 
 import { Calls } from './calls.js';
 import { LeafsealError } from './errors.js';
-import type { Method } from './observer.js';
+import type { Method } from './methods_generated.js';
 import { type ClientOptions, type Settings, checked } from './settings.js';
 import { LONE_SURROGATE, encodeValues, isWellFormed, readValues } from './values.js';
 
@@ -43,50 +44,28 @@ export interface Report {
   readonly failedPaths: readonly string[];
 }
 
-/** Options of `encrypt`. */
-export interface EncryptOptions extends AppOptions {
-  /** The data role written into the envelopes. */
-  readonly role?: string;
-  /** P-256 or secp256k1. Default: the engine's setting. */
-  readonly curve?: 'r1' | 'k1';
-  /** How often a fresh ephemeral key is created. Default: the engine's setting. */
-  readonly keying?: 'field' | 'request' | 'session';
-  /** Leaves envelopes unchanged that `decrypt` would open for this client. */
-  readonly skipSealed?: boolean;
+/** What the options of calls with a report have. */
+export interface ReportOptions {
   /** Receives the engine's report before the promise resolves. */
   readonly onReport?: (report: Report) => void;
 }
+
+/** Options of `encrypt`. */
+export interface EncryptOptions extends AppOptions, ReportOptions, Readonly<EncryptionOptions> {}
 
 /** Options of `decrypt`. */
-export interface DecryptOptions extends AppOptions {
-  /** The data role that every envelope must carry. */
-  readonly role?: string;
-  /** The action for an envelope that does not open. Default: the call fails. */
-  readonly onFailure?: 'fail' | 'leave' | 'null';
-  /** The id of an API key on whose behalf the call is made, from `authenticate`. */
-  readonly keyId?: string;
-  /** Receives the engine's report before the promise resolves. */
-  readonly onReport?: (report: Report) => void;
-}
+export interface DecryptOptions extends AppOptions, ReportOptions, Readonly<DecryptionOptions> {}
 
 /** Options of `rewrap`. */
-export interface RewrapOptions extends AppOptions {
-  /** The curve of the new envelopes. Default: each keeps its own. */
-  readonly curve?: 'r1' | 'k1';
-  /** The action for an envelope that does not open. Default: the call fails. */
-  readonly onFailure?: 'fail' | 'leave';
-  /** Receives the engine's report before the promise resolves. */
-  readonly onReport?: (report: Report) => void;
+export interface RewrapOptions extends AppOptions, ReportOptions, Readonly<RewrappingOptions> {
+  /** The action for an envelope that does not open: not `null`, which would destroy a stored value. Default: the call fails. */
+  readonly onFailure?: Exclude<RewrappingOptions['onFailure'], 'null'>;
 }
 
 /** Options of documents. */
-export interface DocumentOptions {
+export interface DocumentOptions extends Readonly<SelectionOptions> {
   /** JSONPath selectors (RFC 9535); their union. Default: every value, or every envelope. */
   readonly select?: readonly string[];
-  /** Every selector must match something. */
-  readonly strict?: boolean;
-  /** The action for a member name that differs from a selector's only in case. Default: it is another name. */
-  readonly otherCase?: 'refuse' | 'same' | 'other';
 }
 
 /** A JSON value. */
@@ -169,14 +148,14 @@ export class Client {
   }
 
   /** Encrypts a file. */
-  async encryptFile(data: Uint8Array, options: AppOptions & { readonly curve?: 'r1' | 'k1' } = {}): Promise<Buffer> {
+  async encryptFile(data: Uint8Array, options: AppOptions & Readonly<Pick<EncryptionOptions, 'curve'>> = {}): Promise<Buffer> {
     const bytes = bytesOf(data, 'data');
     const encode = (id: number, wire: WireOptions): Buffer => encodeEncryptFile(id, wire, bytes);
     return this.call('encrypt_file', options, undefined, encode, (answer) => answer.data());
   }
 
   /** Decrypts a file that `encryptFile` or `leafseal encrypt` created. */
-  async decryptFile(data: Uint8Array, options: AppOptions & { readonly keyId?: string } = {}): Promise<Buffer> {
+  async decryptFile(data: Uint8Array, options: AppOptions & Readonly<Pick<DecryptionOptions, 'keyId'>> = {}): Promise<Buffer> {
     const bytes = bytesOf(data, 'data');
     const encode = (id: number, wire: WireOptions): Buffer => encodeDecryptFile(id, wire, bytes);
     return this.call('decrypt_file', options, undefined, encode, (answer) => answer.data());
@@ -278,11 +257,8 @@ export class Client {
   ): Promise<T> {
     const app = options.app ?? this.settings.app;
     if (typeof app !== 'string') throw new LeafsealError('invalid_params', 'app: set it in the options of the call or of the client');
-    const { role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase, timeoutMs, signal } = options;
-    const wire = {
-      app, role, curve, keying, skipSealed, onFailure, keyId, strict, otherCase,
-      frameSizeMax: this.settings.requestSizeMax, deadlineMs: 0,
-    };
+    const { timeoutMs, signal } = options;
+    const wire = { ...options, app, frameSizeMax: this.settings.requestSizeMax, deadlineMs: 0 };
     return this.calls.start({
       method, app, values, timeoutMs: checkedTimeout(timeoutMs), signal, read,
       encode: (id, deadlineMs) => {

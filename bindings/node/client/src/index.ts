@@ -6,7 +6,8 @@ export {
 } from './client.js';
 export type { KnownErrorCode } from './codes_generated.js';
 export { LeafsealError, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';
-export type { CallEnd, CallStart, ConnectionEvent, Method, Observer } from './observer.js';
+export type { Method } from './methods_generated.js';
+export type { CallEnd, CallStart, ConnectionEvent, Observer } from './observer.js';
 export type { ClientOptions, PemSource } from './settings.js';
 export { createClientToken, type ClientToken, type TokenOptions } from './tokens.js';
 export type { Value } from '@leafseal/wire';

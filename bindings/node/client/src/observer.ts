@@ -1,11 +1,7 @@
 // What an observer receives: calls and connections. Never values, keys or tokens.
 
 import type { LeafsealError } from './errors.js';
-
-/** A method of the engine. */
-export type Method =
-  | 'encrypt' | 'decrypt' | 'encrypt_document' | 'decrypt_document' | 'encrypt_file' | 'decrypt_file'
-  | 'rewrap' | 'inspect' | 'public_keys' | 'authenticate' | 'health' | 'info';
+import type { Method } from './methods_generated.js';
 
 /** A call that begins. */
 export interface CallStart {

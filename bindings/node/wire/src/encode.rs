@@ -1,10 +1,11 @@
 //! Encodes requests and notifications, each to one Buffer.
 
-use std::ffi::CStr;
+use std::ffi::CString;
+use std::sync::LazyLock;
 
 use leafseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, Limits, OnFailure,
-    OtherCase, RewrapOptions, Scalar, ValuesResult, request,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, Limits, OptionInfo, OptionKind,
+    OptionValue, OwnedOptions, RewrapOptions, Scalar, Surface, ValuesResult, request,
 };
 use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, ValueType};
@@ -156,7 +157,7 @@ pub fn encode_decrypt_document<'env>(
 #[napi(catch_unwind)]
 pub fn encode_encrypt_file<'env>(env: &'env Env, id: Js, options: Js, data: &[u8]) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
-    let file = EncryptFileOptions { app: &options.app, curve: options.curve, deadline_ms: options.deadline_ms };
+    let file = EncryptFileOptions::of(&options.app, &options.given);
     options.bulk(env, data.len(), |out| request::encrypt_file(id, &file, data, out))
 }
 
@@ -164,8 +165,7 @@ pub fn encode_encrypt_file<'env>(env: &'env Env, id: Js, options: Js, data: &[u8
 #[napi(catch_unwind)]
 pub fn encode_decrypt_file<'env>(env: &'env Env, id: Js, options: Js, data: &[u8]) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
-    let (key_id, deadline_ms) = (options.key_id.as_deref(), options.deadline_ms);
-    let file = DecryptFileOptions { app: &options.app, deadline_ms, key_id };
+    let file = DecryptFileOptions::of(&options.app, &options.given);
     options.bulk(env, data.len(), |out| request::decrypt_file(id, &file, data, out))
 }
 
@@ -174,8 +174,7 @@ pub fn encode_decrypt_file<'env>(env: &'env Env, id: Js, options: Js, data: &[u8
 pub fn encode_rewrap<'env>(env: &'env Env, id: Js, options: Js, envelopes: Js) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
     let envelopes = Texts::of(envelopes, "values", options.size_max)?;
-    let (curve, deadline_ms, on_failure) = (options.curve, options.deadline_ms, options.on_failure);
-    let rewrap = RewrapOptions { app: &options.app, curve, deadline_ms, on_failure };
+    let rewrap = RewrapOptions::of(&options.app, &options.given);
     options.bulk(env, envelopes.size(), |out| request::rewrap(id, &rewrap, envelopes.all().into_iter(), out))
 }
 
@@ -234,18 +233,64 @@ pub fn encode_cancel<'env>(env: &'env Env, id: Js) -> Result<BufferSlice<'env>> 
     buffer(env, out)
 }
 
+/// An option as JavaScript has it.
+struct Known {
+    option: OptionInfo,
+    name: CString,
+}
+
+/// The options of all methods.
+static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
+    let mut known: Vec<Known> = Vec::new();
+    for option in EncryptOptions::OPTIONS.iter().chain(DecryptOptions::OPTIONS) {
+        let is_offered = option.surfaces.contains(&Surface::Clients) || option.field == Field::DeadlineMs;
+        if is_offered && known.iter().all(|other| other.option.field != option.field) {
+            known.push(Known { option: *option, name: camel_case(option.field.as_str()) });
+        }
+    }
+    known
+});
+
+/// `snake_case` as `camelCase`.
+fn camel_case(name: &str) -> CString {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at(1);
+        camel.extend([&first.to_ascii_uppercase(), rest]);
+    }
+    CString::new(camel).expect("the name of an option")
+}
+
+impl Known {
+    fn read(&self, value: Js, given: &mut OwnedOptions) -> Result<()> {
+        let (field, name) = (self.option.field, self.name.to_string_lossy());
+        match self.option.kind {
+            OptionKind::Flag => match value.kind()? {
+                ValueType::Boolean => given.insert(field, OptionValue::Flag(value.boolean()?)),
+                _ => return Err(invalid_params(format!("{name}: expected a boolean"))),
+            },
+            OptionKind::Number => {
+                let number = whole_number(value, &name, 1.0, f64::from(u32::MAX))?;
+                given.insert(field, OptionValue::Number(number as u32))
+            }
+            OptionKind::Text => given.insert(field, OptionValue::Text(&string(value, &name)?)),
+            OptionKind::Word(list) => {
+                let word = string(value, &name)?;
+                if list.words.iter().all(|(known, _)| *known != word) {
+                    return Err(invalid_params(format!("{name}: expected {}", list.joined("", ", ", " or "))));
+                }
+                given.insert(field, OptionValue::Text(&word))
+            }
+        };
+        Ok(())
+    }
+}
+
 /// The options of a request.
 struct Options {
     app: String,
-    curve: Option<Curve>,
-    keying: Option<Keying>,
-    role: Option<String>,
-    deadline_ms: Option<u32>,
-    skip_sealed: bool,
-    strict: bool,
-    on_failure: Option<OnFailure>,
-    other_case: Option<OtherCase>,
-    key_id: Option<String>,
+    given: OwnedOptions,
     /// Maximum bytes of the encoded message.
     size_max: usize,
 }
@@ -255,52 +300,25 @@ impl Options {
         if options.kind()? != ValueType::Object {
             return Err(invalid_params("options: expected an object"));
         }
-        let word = |name| text(options, name);
-        let number = |name: &CStr| -> Result<Option<f64>> {
-            let number = options.property(name)?;
-            number.map(|number| whole_number(number, &name.to_string_lossy(), 1.0, f64::from(u32::MAX))).transpose()
-        };
-        let size_max = number(c"frameSizeMax")?.map_or(Limits::default().frame_size_max, |size| size as usize);
-        Ok(Options {
-            app: word(c"app")?.ok_or_else(|| invalid_params("app: expected a string"))?,
-            curve: known(word(c"curve")?, "curve", Curve::parse, "r1 or k1")?,
-            keying: known(word(c"keying")?, "keying", Keying::parse, "field, request or session")?,
-            role: word(c"role")?,
-            deadline_ms: number(c"deadlineMs")?.map(|number| number as u32),
-            skip_sealed: flag(options, c"skipSealed")?,
-            strict: flag(options, c"strict")?,
-            on_failure: known(word(c"onFailure")?, "onFailure", OnFailure::parse, "fail, leave or null")?,
-            other_case: known(word(c"otherCase")?, "otherCase", OtherCase::parse, "refuse, same or other")?,
-            key_id: word(c"keyId")?,
-            size_max,
-        })
+        let size_max = options.property(c"frameSizeMax")?;
+        let size_max = size_max.map(|size| whole_number(size, "frameSizeMax", 1.0, f64::from(u32::MAX))).transpose()?;
+        let app = options.property(c"app")?.map(|app| string(app, "app")).transpose()?;
+        let app = app.ok_or_else(|| invalid_params("app: expected a string"))?;
+        let mut given = OwnedOptions::default();
+        for known in KNOWN.iter() {
+            if let Some(value) = options.property(&known.name)? {
+                known.read(value, &mut given)?;
+            }
+        }
+        Ok(Options { app, given, size_max: size_max.map_or(Limits::default().frame_size_max, |size| size as usize) })
     }
 
     fn for_encrypt(&self) -> EncryptOptions<'_> {
-        EncryptOptions {
-            curve: self.curve,
-            keying: self.keying,
-            role: self.role.as_deref(),
-            deadline_ms: self.deadline_ms,
-            skip_sealed: self.skip_sealed,
-            strict: self.strict,
-            lines: false,
-            other_case: self.other_case,
-            ..EncryptOptions::new(&self.app)
-        }
+        EncryptOptions::of(&self.app, &self.given)
     }
 
     fn for_decrypt(&self) -> DecryptOptions<'_> {
-        DecryptOptions {
-            role: self.role.as_deref(),
-            deadline_ms: self.deadline_ms,
-            on_failure: self.on_failure,
-            strict: self.strict,
-            lines: false,
-            other_case: self.other_case,
-            key_id: self.key_id.as_deref(),
-            ..DecryptOptions::new(&self.app)
-        }
+        DecryptOptions::of(&self.app, &self.given)
     }
 
     /// Encodes a message with `content_size` bytes of content with `write`. The limit is checked before the content is copied.
@@ -313,8 +331,7 @@ impl Options {
         if content_size > self.size_max {
             return Err(too_large(content_size, self.size_max));
         }
-        let words = [&self.role, &self.key_id].into_iter().flatten().map(String::len).sum::<usize>();
-        let mut out = Vec::with_capacity(FIXED_SIZE + self.app.len() + words + content_size);
+        let mut out = Vec::with_capacity(FIXED_SIZE + self.app.len() + self.given.texts_size() + content_size);
         write(&mut out);
         self.buffer(env, out)
     }
@@ -343,14 +360,6 @@ fn selectors(select: Js, size_max: usize) -> Result<Option<Texts>> {
     }
 }
 
-fn flag(options: Js, name: &CStr) -> Result<bool> {
-    let Some(value) = options.property(name)? else { return Ok(false) };
-    match value.kind()? {
-        ValueType::Boolean => value.boolean(),
-        _ => Err(invalid_params(format!("{}: expected a boolean", name.to_string_lossy()))),
-    }
-}
-
 /// Encodes the values with `write` into a buffer that is large enough from the start.
 fn encoded<'v, V>(options: &Options, values: V, write: impl FnOnce(V, &mut Vec<u8>)) -> Vec<u8>
 where
@@ -362,7 +371,7 @@ where
         Scalar::Str(text) => text.as_bytes().len() + BESIDE_TEXT,
         _ => BESIDE_TEXT,
     };
-    let words = options.app.len() + options.role.as_ref().map_or(0, String::len);
+    let words = options.app.len() + options.given.texts_size();
     let mut out = Vec::with_capacity(FIXED_SIZE + words + values.clone().map(size).sum::<usize>());
     write(values, &mut out);
     out
@@ -370,11 +379,6 @@ where
 
 fn message_id(id: Js) -> Result<u32> {
     whole_number(id, "id", 0.0, f64::from(u32::MAX)).map(|id| id as u32)
-}
-
-fn text(options: Js, name: &CStr) -> Result<Option<String>> {
-    let Some(value) = options.property(name)? else { return Ok(None) };
-    string(value, &name.to_string_lossy()).map(Some)
 }
 
 fn string(value: Js, name: &str) -> Result<String> {
@@ -385,9 +389,4 @@ fn string(value: Js, name: &str) -> Result<String> {
     let mut bytes = Vec::new();
     value.append_text(&mut bytes, || name.to_owned())?;
     String::from_utf8(bytes).map_err(|_| expected())
-}
-
-fn known<T>(word: Option<String>, name: &str, parse: fn(&str) -> Option<T>, expected: &str) -> Result<Option<T>> {
-    let Some(word) = word else { return Ok(None) };
-    parse(&word).map(Some).ok_or_else(|| invalid_params(format!("{name}: expected {expected}")))
 }

@@ -3,12 +3,9 @@ from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
+from leafseal._options import DecryptDocumentOptions, DecryptOptions, EncryptDocumentOptions, EncryptOptions
 from leafseal._types import Inspection, Report
 
-Curve = Literal["r1", "k1"]
-Keying = Literal["field", "request", "session"]
-OtherCase = Literal["other", "same", "refuse"]
-OnFailure = Literal["fail", "leave", "null"]
 Scalar = None | bool | int | float | str
 Pem = bytes | str | PathLike[str]
 
@@ -28,38 +25,7 @@ class _PandasValues(Protocol):
 D = TypeVar("D", str, bytes, dict[str, Any], list[Any])
 A = TypeVar("A", bound=_ArrowArray | _ArrowStream | _PandasValues)
 
-class _EncryptOptions(TypedDict, total=False):
-    app: str | None
-    """The app; by default that of the engine."""
-    role: str | None
-    """The data role that is written into each envelope."""
-    curve: Curve | None
-    keying: Keying | None
-    """How often a new ephemeral key is generated."""
-    skip_sealed: bool
-    """Leave envelopes unchanged that this caller can decrypt, instead of encrypting them again."""
-    timeout: float | None
-    """Maximum seconds; then the call fails with DeadlineExceeded. For a remote engine, each request is limited by `connect(timeout=…)`, too."""
-
-class _DecryptOptions(TypedDict, total=False):
-    app: str | None
-    role: str | None
-    """The data role that every envelope must carry."""
-    on_failure: OnFailure
-    """What to do with an envelope that does not decrypt: fail the call, leave the text, or use null."""
-    timeout: float | None
-
-class _EncryptDocumentOptions(_EncryptOptions, total=False):
-    strict: bool
-    """Fail if a selector matches nothing."""
-    other_case: OtherCase
-    """How names that differ from a selector only in case are treated."""
-
-class _DecryptDocumentOptions(_DecryptOptions, total=False):
-    strict: bool
-    other_case: OtherCase
-
-class _DecryptColumnOptions(_DecryptOptions, total=False):
+class _DecryptColumnOptions(DecryptOptions, total=False):
     type: Any
     """The type of a decrypted column: a name such as "int64", or a data type of Arrow. By default that of all values."""
 
@@ -120,7 +86,7 @@ class Engine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[False] = False,
-        **options: Unpack[_EncryptDocumentOptions],
+        **options: Unpack[EncryptDocumentOptions],
     ) -> D:
         """Encrypts the values of a JSON document that the selectors select; without selectors all."""
 
@@ -131,7 +97,7 @@ class Engine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[True],
-        **options: Unpack[_EncryptDocumentOptions],
+        **options: Unpack[EncryptDocumentOptions],
     ) -> tuple[D, Report]: ...
 
     @overload
@@ -141,7 +107,7 @@ class Engine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[False] = False,
-        **options: Unpack[_DecryptDocumentOptions],
+        **options: Unpack[DecryptDocumentOptions],
     ) -> D:
         """Decrypts the envelopes of a JSON document that the selectors select; without selectors all."""
 
@@ -152,39 +118,39 @@ class Engine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[True],
-        **options: Unpack[_DecryptDocumentOptions],
+        **options: Unpack[DecryptDocumentOptions],
     ) -> tuple[D, Report]: ...
 
     @overload
     def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
     ) -> list[Scalar]:
         """Encrypts values, or a column of Arrow, pandas or Polars."""
 
     @overload
     def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[EncryptOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload
     def encrypt_many(
-        self, values: A, *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
     ) -> A: ...
 
     @overload
     def encrypt_many(
-        self, values: A, *, report: Literal[True], **options: Unpack[_EncryptOptions]
+        self, values: A, *, report: Literal[True], **options: Unpack[EncryptOptions]
     ) -> tuple[A, Report]: ...
 
     @overload
     def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[DecryptOptions]
     ) -> list[Scalar]:
         """Decrypts envelopes, or a column of them; other values stay unchanged."""
 
     @overload
     def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[DecryptOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload
@@ -250,7 +216,7 @@ class AsyncEngine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[False] = False,
-        **options: Unpack[_EncryptDocumentOptions],
+        **options: Unpack[EncryptDocumentOptions],
     ) -> D:
         """Encrypts the values of a JSON document that the selectors select; without selectors all."""
 
@@ -261,7 +227,7 @@ class AsyncEngine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[True],
-        **options: Unpack[_EncryptDocumentOptions],
+        **options: Unpack[EncryptDocumentOptions],
     ) -> tuple[D, Report]: ...
 
     @overload
@@ -271,7 +237,7 @@ class AsyncEngine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[False] = False,
-        **options: Unpack[_DecryptDocumentOptions],
+        **options: Unpack[DecryptDocumentOptions],
     ) -> D:
         """Decrypts the envelopes of a JSON document that the selectors select; without selectors all."""
 
@@ -282,39 +248,39 @@ class AsyncEngine(_Base):
         select: Sequence[str] | str | None = None,
         *,
         report: Literal[True],
-        **options: Unpack[_DecryptDocumentOptions],
+        **options: Unpack[DecryptDocumentOptions],
     ) -> tuple[D, Report]: ...
 
     @overload
     async def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
     ) -> list[Scalar]:
         """Encrypts values, or a column of Arrow, pandas or Polars."""
 
     @overload
     async def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[EncryptOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload
     async def encrypt_many(
-        self, values: A, *, report: Literal[False] = False, **options: Unpack[_EncryptOptions]
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
     ) -> A: ...
 
     @overload
     async def encrypt_many(
-        self, values: A, *, report: Literal[True], **options: Unpack[_EncryptOptions]
+        self, values: A, *, report: Literal[True], **options: Unpack[EncryptOptions]
     ) -> tuple[A, Report]: ...
 
     @overload
     async def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[DecryptOptions]
     ) -> list[Scalar]:
         """Decrypts envelopes, or a column of them; other values stay unchanged."""
 
     @overload
     async def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[DecryptOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload

@@ -7,7 +7,7 @@ for all tasks, and reads keys or certificates from files of its own machine, or 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -30,6 +30,8 @@ from pyspark.sql.types import (
 
 from leafseal._engine import Engine, is_pem
 from leafseal._error import make
+from leafseal._native import Options
+from leafseal._options import DecryptionOptions, EncryptionOptions
 
 __all__ = ["LocalEngine", "PublicKeys", "RemoteEngine", "decrypt_columns", "encrypt_columns"]
 
@@ -144,16 +146,13 @@ def encrypt_columns(
     *,
     engine: Place,
     app: str,
-    role: str | None = None,
-    curve: str | None = None,
-    keying: str = "session",
-    skip_sealed: bool = False,
     strict: bool = False,
+    **options: Unpack[EncryptionOptions],
 ) -> DataFrame:
     """Returns the frame with `columns` encrypted. They become strings; nulls stay null. Each computation makes other envelopes: store the
     frame, or checkpoint it, before you use it twice. Fails unless Spark repeats whole stages when a retried task makes other rows.
 
-    A mapping gives JSON columns their selectors: `{"name": None, "payload": ["$.card.number"]}`. With keying `session`, the batches of an executor share
+    A mapping gives JSON columns their selectors: `{"name": None, "payload": ["$.card.number"]}`. With keying `session`, the default, the batches of an executor share
     ephemeral keys for up to 15 seconds, like requests to an engine.
     """
     _refuse_exposed_root_key(frame)
@@ -165,8 +164,9 @@ def encrypt_columns(
         StructField(column.name, StringType(), column.nullable) if column.name in select else column
         for column in _checked(frame, dict.fromkeys(values, tuple(_ARROW)) | dict.fromkeys(documents, (StringType,)))
     ]
-    options = {"app": app, "role": role, "curve": curve, "keying": keying, "skip_sealed": skip_sealed}
-    return frame.mapInArrow(_Work(engine, values, documents, options, strict, encrypts=True), StructType(fields))
+    of_calls = {"app": app, "keying": "session"} | options
+    Options(**of_calls)  # A wrong option fails here, not on the executors.
+    return frame.mapInArrow(_Work(engine, values, documents, of_calls, strict, encrypts=True), StructType(fields))
 
 
 def decrypt_columns(
@@ -175,10 +175,9 @@ def decrypt_columns(
     *,
     engine: LocalEngine | RemoteEngine,
     app: str,
-    role: str | None = None,
-    on_failure: str = "fail",
     json: Mapping[str, str | Sequence[str] | None] | Sequence[str] = (),
     strict: bool = False,
+    **options: Unpack[DecryptionOptions],
 ) -> DataFrame:
     """Returns the frame with `columns` decrypted, of the types that a mapping gives: `{"name": "string", "age": "int"}`; strings without one.
 
@@ -194,13 +193,14 @@ def decrypt_columns(
     if both:
         raise make("invalid_params", f"columns {both} must be either values or JSON", "never")
     fields = [
-        StructField(column.name, kinds.get(column.name, column.dataType), column.nullable or on_failure == "null")
+        StructField(column.name, kinds.get(column.name, column.dataType), column.nullable or options.get("on_failure") == "null")
         for column in _checked(frame, dict.fromkeys([*kinds, *select], (StringType,)))
     ]
     values = {name: _ARROW[type(kind)] for name, kind in kinds.items()}
     documents = {name: ["$"] if selectors is None else selectors for name, selectors in select.items()}
-    options = {"app": app, "role": role, "on_failure": on_failure}
-    return frame.mapInArrow(_Work(engine, values, documents, options, strict, encrypts=False), StructType(fields))
+    of_calls = {"app": app} | options
+    Options(**of_calls)  # A wrong option fails here, not on the executors.
+    return frame.mapInArrow(_Work(engine, values, documents, of_calls, strict, encrypts=False), StructType(fields))
 
 
 def _refuse_exposed_root_key(frame: DataFrame) -> None:

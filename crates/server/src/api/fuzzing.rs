@@ -5,7 +5,8 @@
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
-use leafseal_engine::{Curve, Keying, OnFailure, fuzzing};
+use leafseal_engine::fuzzing;
+use leafseal_protocol::{OptionInfo, OptionKind, OptionValue};
 use leafseal_service::api::{self, CallOptions};
 
 use super::body::Form;
@@ -62,19 +63,21 @@ fn check_query(query: Option<&str>, supported: SupportedOptions) {
     assert_eq!(found.as_ref().ok(), slow_options(query.unwrap_or_default(), supported).as_ref(), "{supported:?}");
     let Err(message) = found else { return };
     // It contains nothing else, and therefore no value.
-    let sentences = [
-        "the query is not percent-encoded UTF-8",
-        "the option `curve` must be `r1` or `k1`",
-        "the option `keying` must be `field`, `request` or `session`",
-        "the query has an option twice",
-        "the option `strict` must be `true` or `false`",
-        "the option `skip_sealed` must be `true` or `false`",
-        "the option `on_failure` must be `fail`, `leave` or `null`",
-    ];
-    let unsupported = message.strip_prefix("the query has an option that this call does not support: it supports ");
-    let encryption = "`role`, `curve`, `keying`, `select`, `strict` and `skip_sealed`";
-    let allowed = [encryption, "`curve`", "`role`, `select`, `strict` and `on_failure`", "none"];
-    assert!(unsupported.map_or(sentences.contains(&message.as_str()), |rest| allowed.contains(&rest)), "{message}");
+    let known = ["the query is not percent-encoded UTF-8", "the query has an option twice"].contains(&message.as_str());
+    let unsupported = "the query has an option that this call does not support: it supports ";
+    let wrong = |option: &OptionInfo| match option.kind {
+        OptionKind::Word(list) => {
+            let words = list.joined("`", ", ", " or ");
+            message == format!("the option `{}` must be {words}", option.field)
+        }
+        _ => message == format!("the option `{}` must be `true` or `false`", option.field),
+    };
+    let lists_names = |rest: &str| {
+        let names = rest.split([',', ' ', '`']).filter(|word| !["", "and", "none", "select"].contains(word));
+        names.eq(supported.options().map(|option| option.field.as_str()))
+    };
+    let unsupported = message.strip_prefix(unsupported).is_some_and(lists_names);
+    assert!(known || unsupported || supported.options().any(wrong), "{message}");
 }
 
 /// A reference parser for options: each at most once, and only where the call supports it.
@@ -83,12 +86,6 @@ fn slow_options(query: &str, supported: SupportedOptions) -> Option<CallOptions>
     if supported == SupportedOptions::Anything {
         return Some(options);
     }
-    let allowed: &[&str] = match supported {
-        SupportedOptions::Encryption => &["role", "curve", "keying", "select", "strict", "skip_sealed"],
-        SupportedOptions::Curve => &["curve"],
-        SupportedOptions::Decryption => &["role", "select", "strict", "on_failure"],
-        _ => &[],
-    };
     let pairs: Vec<(&str, String)> = query
         .split('&')
         .filter(|pair| !pair.is_empty())
@@ -98,26 +95,23 @@ fn slow_options(query: &str, supported: SupportedOptions) -> Option<CallOptions>
         })
         .collect::<Option<_>>()?;
     for (at, (name, value)) in pairs.iter().enumerate() {
-        let is_double = *name != "select" && pairs[..at].iter().any(|(other, _)| other == name);
-        if !allowed.contains(name) || is_double {
-            return None;
+        if *name == "select" && supported.has_selectors() {
+            options.select.push(value.clone());
+            continue;
         }
-        match (*name, value.as_str()) {
-            ("select", selector) => options.select.push(selector.to_owned()),
-            ("strict", "true") => options.strict = Some(true),
-            ("strict", "false") => options.strict = Some(false),
-            ("skip_sealed", "true") => options.skip_sealed = Some(true),
-            ("skip_sealed", "false") => options.skip_sealed = Some(false),
-            ("on_failure", "fail") => options.on_failure = Some(OnFailure::Fail),
-            ("on_failure", "leave") => options.on_failure = Some(OnFailure::Leave),
-            ("on_failure", "null") => options.on_failure = Some(OnFailure::Null),
-            ("role", role) => options.role = Some(role.to_owned()),
-            ("curve", "r1") => options.curve = Some(Curve::P256),
-            ("curve", "k1") => options.curve = Some(Curve::Secp256k1),
-            ("keying", "field") => options.keying = Some(Keying::Field),
-            ("keying", "request") => options.keying = Some(Keying::Request),
-            ("keying", "session") => options.keying = Some(Keying::Session),
+        let option = supported.options().find(|option| option.field.as_str() == *name)?;
+        let value = match (option.kind, value.as_str()) {
+            (OptionKind::Flag, "true") => OptionValue::Flag(true),
+            (OptionKind::Flag, "false") => OptionValue::Flag(false),
+            (OptionKind::Text, text) => OptionValue::Text(text),
+            (OptionKind::Word(list), word) if list.words.iter().any(|(known, _)| *known == word) => {
+                OptionValue::Text(word)
+            }
             _ => return None,
+        };
+        let is_double = pairs[..at].iter().any(|(other, _)| other == name);
+        if is_double || !options.given.insert(option.field, value) {
+            return None;
         }
     }
     Some(options)

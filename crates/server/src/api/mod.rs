@@ -31,7 +31,7 @@ use leafseal_http::{
 use leafseal_http::{HttpSettings, ResponseBody};
 use leafseal_net::tls::Acceptor;
 use leafseal_net::{FairPlaces, client_of};
-use leafseal_protocol::Method;
+use leafseal_protocol::{Field, Method};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
@@ -282,7 +282,8 @@ impl Api {
         let accounts = self.accounts(&caller, &app, peer);
         let report = ReportSlot::default();
         // Only calls that continue after an envelope fails to decrypt have failures to log.
-        let logged = options.on_failure.map(|_| (caller.clone(), app.clone()));
+        let continues = options.given.iter().any(|(option, _)| option == Field::OnFailure);
+        let logged = continues.then(|| (caller.clone(), app.clone()));
         let slot = Arc::clone(&report);
         let request = gather(read.pieces.into_vec(), size, move |body| {
             let is_lines = matches!(form, Form::Lines(_));

@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 
-use leafseal_engine::{Curve, Keying, OnFailure};
+use leafseal_protocol::{
+    DecryptOptions, EncryptFileOptions, EncryptOptions, OptionInfo, OptionKind, OptionValue, OwnedOptions, Surface,
+};
 use leafseal_service::api::CallOptions;
 use percent_encoding::percent_decode_str;
+
+const SELECT: &str = "select";
 
 /// The options that a call supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,69 +35,64 @@ pub(super) fn read_options(query: Option<&str>, supported: SupportedOptions) -> 
     if supported == SupportedOptions::Anything {
         return Ok(options);
     }
-    let is_document = matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption);
     for pair in pairs {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let name = name.as_bytes();
         let value = decode(value).ok_or("the query is not percent-encoded UTF-8")?;
-        let is_double = match name {
-            b"role" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Decryption) => {
-                options.role.replace(value).is_some()
-            }
-            b"curve" if matches!(supported, SupportedOptions::Encryption | SupportedOptions::Curve) => {
-                let curve = match value.as_str() {
-                    "r1" => Curve::P256,
-                    "k1" => Curve::Secp256k1,
-                    _ => return Err("the option `curve` must be `r1` or `k1`".to_owned()),
-                };
-                options.curve.replace(curve).is_some()
-            }
-            b"keying" if supported == SupportedOptions::Encryption => {
-                let keying = match value.as_str() {
-                    "field" => Keying::Field,
-                    "request" => Keying::Request,
-                    "session" => Keying::Session,
-                    _ => return Err("the option `keying` must be `field`, `request` or `session`".to_owned()),
-                };
-                options.keying.replace(keying).is_some()
-            }
-            b"select" if is_document => {
-                options.select.push(value);
-                false
-            }
-            b"strict" if is_document => options.strict.replace(truth("strict", &value)?).is_some(),
-            b"skip_sealed" if supported == SupportedOptions::Encryption => {
-                options.skip_sealed.replace(truth("skip_sealed", &value)?).is_some()
-            }
-            b"on_failure" if supported == SupportedOptions::Decryption => {
-                let on_failure = match value.as_str() {
-                    "fail" => OnFailure::Fail,
-                    "leave" => OnFailure::Leave,
-                    "null" => OnFailure::Null,
-                    _ => return Err("the option `on_failure` must be `fail`, `leave` or `null`".to_owned()),
-                };
-                options.on_failure.replace(on_failure).is_some()
-            }
-            _ => {
-                return Err(format!("the query has an option that this call does not support: {}", supported.words()));
-            }
+        if name == SELECT && supported.has_selectors() {
+            options.select.push(value);
+            continue;
+        }
+        let Some(option) = supported.options().find(|option| option.field.as_str() == name) else {
+            return Err(format!("the query has an option that this call does not support: {}", supported.words()));
         };
-        if is_double {
+        if !read_option(option, &value, &mut options.given)? {
             return Err("the query has an option twice".to_owned());
         }
     }
     Ok(options)
 }
 
+/// Returns whether the option was not set before.
+fn read_option(option: &OptionInfo, value: &str, options: &mut OwnedOptions) -> Result<bool, String> {
+    let name = option.field.as_str();
+    let value = match option.kind {
+        OptionKind::Text => OptionValue::Text(value),
+        OptionKind::Flag => OptionValue::Flag(truth(name, value)?),
+        OptionKind::Word(list) if list.words.iter().any(|(word, _)| *word == value) => OptionValue::Text(value),
+        OptionKind::Word(list) => {
+            return Err(format!("the option `{name}` must be {}", list.joined("`", ", ", " or ")));
+        }
+        OptionKind::Number => {
+            let number = value.parse().map_err(|_| format!("the option `{name}` must be a number"))?;
+            OptionValue::Number(number)
+        }
+    };
+    Ok(options.insert(option.field, value))
+}
+
 impl SupportedOptions {
-    fn words(self) -> &'static str {
-        match self {
-            SupportedOptions::Encryption => {
-                "it supports `role`, `curve`, `keying`, `select`, `strict` and `skip_sealed`"
-            }
-            SupportedOptions::Curve => "it supports `curve`",
-            SupportedOptions::Decryption => "it supports `role`, `select`, `strict` and `on_failure`",
-            SupportedOptions::Nothing | SupportedOptions::Anything => "it supports none",
+    /// The options beside selectors.
+    pub(super) fn options(self) -> impl Iterator<Item = &'static OptionInfo> {
+        let options = match self {
+            SupportedOptions::Encryption => EncryptOptions::OPTIONS,
+            SupportedOptions::Curve => EncryptFileOptions::OPTIONS,
+            SupportedOptions::Decryption => DecryptOptions::OPTIONS,
+            SupportedOptions::Nothing | SupportedOptions::Anything => &[],
+        };
+        options.iter().filter(|option| option.surfaces.contains(&Surface::Api))
+    }
+
+    pub(super) fn has_selectors(self) -> bool {
+        matches!(self, SupportedOptions::Encryption | SupportedOptions::Decryption)
+    }
+
+    fn words(self) -> String {
+        let names = self.options().map(|option| option.field.as_str()).chain(self.has_selectors().then_some(SELECT));
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        match names.split_last() {
+            None => "it supports none".to_owned(),
+            Some((name, [])) => format!("it supports {name}"),
+            Some((last, names)) => format!("it supports {} and {last}", names.join(", ")),
         }
     }
 }
@@ -121,6 +120,7 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leafseal_protocol::{Curve, Keying, OnFailure};
     use rand::rngs::StdRng;
     use rand::{RngExt as _, SeedableRng as _};
 
@@ -145,31 +145,41 @@ mod tests {
     #[test]
     fn options_are_read_once_each() {
         let read = |query| read_options(Some(query), SupportedOptions::Encryption);
-        let (curve, keying) = (Some(Curve::Secp256k1), Some(Keying::Session));
-        let all = CallOptions { role: Some("pci-1".to_owned()), curve, keying, ..CallOptions::default() };
-        assert_eq!(read("role=pci%2D1&curve=k1&keying=session"), Ok(all));
+        let given = |query| {
+            let options = read(query).unwrap();
+            format!("{:?}", EncryptOptions::of("acme", &options.given))
+        };
+        let all = EncryptOptions {
+            role: Some("pci-1"),
+            curve: Some(Curve::K1),
+            keying: Some(Keying::Session),
+            ..EncryptOptions::new("acme")
+        };
+        assert_eq!(given("role=pci%2D1&curve=k1&keying=session"), format!("{all:?}"));
         assert_eq!(read(""), Ok(CallOptions::default()));
         assert_eq!(read_options(None, SupportedOptions::Nothing), Ok(CallOptions::default()));
-        assert_eq!(read("&role=a+b&").unwrap().role.as_deref(), Some("a b"));
+        let role = EncryptOptions { role: Some("a b"), ..EncryptOptions::new("acme") };
+        assert_eq!(given("&role=a+b&"), format!("{role:?}"));
         let selected = read("select=%24.a&strict=true&select=$..b&skip_sealed=false").unwrap();
         assert_eq!(selected.select, ["$.a", "$..b"]);
-        assert_eq!((selected.strict, selected.skip_sealed), (Some(true), Some(false)));
+        let expected = EncryptOptions { strict: true, ..EncryptOptions::new("acme") };
+        assert_eq!(EncryptOptions::of("acme", &selected.given), expected);
         let opening = read_options(Some("on_failure=null&select=$.a"), SupportedOptions::Decryption).unwrap();
-        assert_eq!((opening.on_failure, opening.select.len()), (Some(OnFailure::Null), 1));
+        assert_eq!(DecryptOptions::of("acme", &opening.given).on_failure, Some(OnFailure::Null));
+        assert_eq!(opening.select.len(), 1);
         for wrong in ["strict=1", "strict", "strict=true&strict=true", "skip_sealed=", "on_failure=leave"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        for wrong in ["on_failure=", "on_failure=drop", "skip_sealed=true"] {
+        for wrong in ["on_failure=", "on_failure=drop", "skip_sealed=true", "key_id=a", "deadline_ms=1"] {
             assert!(read_options(Some(wrong), SupportedOptions::Decryption).is_err(), "{wrong}");
         }
         assert!(read_options(Some("select=$"), SupportedOptions::Curve).is_err());
         for wrong in ["curve=p256", "keying=", "role=a&role=a", "roles=a", "role=%", "role=%g0", "role=%ff", "=", "x"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert!(
-            read_options(Some("curve=r1"), SupportedOptions::Decryption).unwrap_err().contains("it supports `role`, ")
-        );
-        assert!(read_options(Some("role=a"), SupportedOptions::Curve).is_err());
+        let message = read_options(Some("curve=r1"), SupportedOptions::Decryption).unwrap_err();
+        assert!(message.ends_with("it supports `role`, `on_failure`, `strict` and `select`"), "{message}");
+        assert!(read_options(Some("role=a"), SupportedOptions::Curve).unwrap_err().ends_with("it supports `curve`"));
         assert_eq!(read_options(Some("context=%%%"), SupportedOptions::Anything), Ok(CallOptions::default()));
     }
 }

@@ -76,9 +76,9 @@ impl<R: Rewriter> Document<R> {
     }
 
     fn begin_work(&self, rewriter: R, selection: Option<&Selection>) -> Result<Stage<R>, Error> {
-        let CallInput { engine, body, options, .. } = &*self.input;
+        let CallInput { engine, body, .. } = &*self.input;
         let work = engine.rewrite_document(rewriter, selection, body.len())?;
-        let work = work.strict(options.strict.unwrap_or(false));
+        let work = work.strict(self.input.is_strict());
         Ok(Stage::Working(Box::new(if self.input.is_lines { work.lines() } else { work })))
     }
 
@@ -96,8 +96,7 @@ impl<R: Rewriter> Document<R> {
     /// Leaves the report about finished work for the answer.
     fn report(&self, count: u64) {
         let Some(work) = self.work() else { return };
-        let on_failure = self.input.options.on_failure;
-        let reports_failures = on_failure.is_some_and(|on_failure| on_failure != OnFailure::Fail);
+        let reports_failures = self.input.decrypt_options().on_failure != OnFailure::Fail;
         let _ = self.input.report.set(CallReport { count, report: work.report(), reports_failures });
     }
 }

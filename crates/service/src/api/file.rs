@@ -18,7 +18,8 @@ pub fn decrypt_file(input: CallInput) -> RequestStage {
 }
 
 fn begin_encryption(input: &CallInput) -> Result<FileWork, Error> {
-    input.engine.encrypt_file(&input.caller, &input.app, input.options.curve).map(FileWork::Encrypt)
+    let curve = input.encrypt_options().curve;
+    input.engine.encrypt_file(&input.caller, &input.app, curve).map(FileWork::Encrypt)
 }
 
 fn begin_decryption(input: &CallInput) -> Result<FileWork, Error> {

@@ -61,7 +61,7 @@ pub(super) fn caller<'a>(
     Ok(Cow::Owned(caller))
 }
 
-pub(super) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engine::EncryptOptions<'a> {
+pub(crate) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engine::EncryptOptions<'a> {
     leafseal_engine::EncryptOptions {
         app: options.app,
         curve: options.curve.map(curve),
@@ -79,7 +79,7 @@ pub(super) fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::Case
     }
 }
 
-pub(super) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engine::DecryptOptions<'a> {
+pub(crate) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engine::DecryptOptions<'a> {
     let on_failure = on_failure(options.on_failure);
     leafseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
 }

@@ -120,52 +120,52 @@ public final class LeafsealClient implements AutoCloseable {
      * ends.
      */
     public byte[] encryptDocument(byte[] json, EncryptOptions options) {
-        return run(documentEncryption(json, false, options));
+        return run(documentCall(Method.ENCRYPT_DOCUMENT, json, false, options));
     }
 
     /** As {@link #encryptDocument(byte[], EncryptOptions)}, for text. */
     public String encryptDocument(String json, EncryptOptions options) {
-        return text(run(documentEncryption(utf8(json), true, options)));
+        return text(run(documentCall(Method.ENCRYPT_DOCUMENT, utf8(json), true, options)));
     }
 
     /** As {@link #encryptDocument(byte[], EncryptOptions)}. */
     public CompletableFuture<byte[]> encryptDocumentAsync(byte[] json, EncryptOptions options) {
-        return submit(() -> documentEncryption(json, false, options));
+        return submit(() -> documentCall(Method.ENCRYPT_DOCUMENT, json, false, options));
     }
 
     /** Decrypts the selected envelopes of a JSON document in UTF-8; every other byte stays unchanged. Numbers keep their exact text. */
     public byte[] decryptDocument(byte[] json, DecryptOptions options) {
-        return run(documentDecryption(json, false, options));
+        return run(documentCall(Method.DECRYPT_DOCUMENT, json, false, options));
     }
 
     /** As {@link #decryptDocument(byte[], DecryptOptions)}, for text. */
     public String decryptDocument(String json, DecryptOptions options) {
-        return text(run(documentDecryption(utf8(json), true, options)));
+        return text(run(documentCall(Method.DECRYPT_DOCUMENT, utf8(json), true, options)));
     }
 
     /** As {@link #decryptDocument(byte[], DecryptOptions)}. */
     public CompletableFuture<byte[]> decryptDocumentAsync(byte[] json, DecryptOptions options) {
-        return submit(() -> documentDecryption(json, false, options));
+        return submit(() -> documentCall(Method.DECRYPT_DOCUMENT, json, false, options));
     }
 
     /** Encrypts a file. The array must not change until the call ends. */
     public byte[] encryptFile(byte[] data, EncryptOptions options) {
-        return run(fileEncryption(data, options));
+        return run(fileCall(Method.ENCRYPT_FILE, data, options));
     }
 
     /** As {@link #encryptFile}. */
     public CompletableFuture<byte[]> encryptFileAsync(byte[] data, EncryptOptions options) {
-        return submit(() -> fileEncryption(data, options));
+        return submit(() -> fileCall(Method.ENCRYPT_FILE, data, options));
     }
 
     /** Decrypts a file that {@link #encryptFile} or {@code leafseal encrypt} created. */
     public byte[] decryptFile(byte[] data, DecryptOptions options) {
-        return run(fileDecryption(data, options));
+        return run(fileCall(Method.DECRYPT_FILE, data, options));
     }
 
     /** As {@link #decryptFile}. */
     public CompletableFuture<byte[]> decryptFileAsync(byte[] data, DecryptOptions options) {
-        return submit(() -> fileDecryption(data, options));
+        return submit(() -> fileCall(Method.DECRYPT_FILE, data, options));
     }
 
     /** Encrypts envelopes again under the app's newest key version. The values never leave the engine. */
@@ -193,28 +193,28 @@ public final class LeafsealClient implements AutoCloseable {
 
     /** Returns the app's newest public keys. */
     public PublicKeys publicKeys(CallOptions options) {
-        return run(plain("public_keys", options, Answers::publicKeys, encoder -> encoder.text("app", app(options))));
+        return run(plain(Method.PUBLIC_KEYS, options, Answers::publicKeys, encoder -> encoder.text("app", app(options))));
     }
 
     /** Verifies an API key and returns what it allows. */
     public ApiKey authenticate(String apiKey, CallOptions options) {
         require(apiKey, "apiKey");
-        return run(plain("authenticate", options, Answers::apiKey, encoder -> encoder.text("api_key", apiKey)));
+        return run(plain(Method.AUTHENTICATE, options, Answers::apiKey, encoder -> encoder.text("api_key", apiKey)));
     }
 
     /** Returns {@code ok}, {@code draining}, or another word that means not ready. */
     public String health(CallOptions options) {
-        return run(plain("health", options, Answers::status, Function.identity()));
+        return run(plain(Method.HEALTH, options, Answers::status, Function.identity()));
     }
 
     /** As {@link #health}. */
     public CompletableFuture<String> healthAsync(CallOptions options) {
-        return submit(() -> plain("health", options, Answers::status, Function.identity()));
+        return submit(() -> plain(Method.HEALTH, options, Answers::status, Function.identity()));
     }
 
     /** Returns properties of the engine by name. */
     public Map<String, String> info(CallOptions options) {
-        return run(plain("info", options, Answers::info, Function.identity()));
+        return run(plain(Method.INFO, options, Answers::info, Function.identity()));
     }
 
     /** Calls that have not ended. */
@@ -238,60 +238,38 @@ public final class LeafsealClient implements AutoCloseable {
     }
 
     private Prepared<List<String>> encryption(Collection<?> values, EncryptOptions options) {
-        refuseDocumentOptions(options, true);
         List<Object> snapshot = snapshot(values, "values");
         int count = snapshot.size();
-        Request request = encrypting("encrypt", options).values(snapshot);
+        Request request = encoder(Method.ENCRYPT, options, Content.VALUES).values(snapshot);
         return new Prepared<>(request, timeout(options), response -> report(options, Answers.values(response, count, in -> in.nil() ? null : in.text())));
     }
 
     private Prepared<List<Object>> decryption(Collection<?> values, DecryptOptions options) {
-        refuseDocumentOptions(options, true);
         List<Object> snapshot = snapshot(values, "values");
         int count = snapshot.size();
-        Request request = decrypting("decrypt", options).values(snapshot);
+        Request request = encoder(Method.DECRYPT, options, Content.VALUES).values(snapshot);
         return new Prepared<>(request, timeout(options), response -> report(options, Answers.values(response, count, In::scalar)));
     }
 
-    private Prepared<byte[]> documentEncryption(byte[] json, boolean isOwned, EncryptOptions options) {
+    private Prepared<byte[]> documentCall(String method, byte[] json, boolean isOwned, ValueOptions<?> options) {
         require(json, "json");
-        Request request = documentOptions(encrypting("encrypt_document", options), options).bytes("document", json, isOwned);
+        Request request = encoder(method, options, Content.DOCUMENT).texts("select", options.select).bytes("document", json, isOwned);
         return new Prepared<>(request, timeout(options), response -> report(options, Answers.content(response, "document")));
     }
 
-    private Prepared<byte[]> documentDecryption(byte[] json, boolean isOwned, DecryptOptions options) {
-        require(json, "json");
-        Request request = documentOptions(decrypting("decrypt_document", options), options).bytes("document", json, isOwned);
-        return new Prepared<>(request, timeout(options), response -> report(options, Answers.content(response, "document")));
-    }
-
-    private Prepared<byte[]> fileEncryption(byte[] data, EncryptOptions options) {
-        refuseDocumentOptions(options, false);
+    private Prepared<byte[]> fileCall(String method, byte[] data, ValueOptions<?> options) {
         require(data, "data");
-        if (options.keying != null || options.skipSealed) {
-            throw LeafsealException.invalidArgument("options: files have no keying and no skipSealed");
+        if (options.onReport != null) {
+            throw LeafsealException.invalidArgument("onReport: not an option of files");
         }
-        Encoder encoder = encoder("encrypt_file", true).text("app", app(options)).text("curve", options.curve == null ? null : options.curve.word);
-        return new Prepared<>(encoder.bytes("data", data, false), timeout(options), response -> Answers.content(response, "data").bytes());
-    }
-
-    private Prepared<byte[]> fileDecryption(byte[] data, DecryptOptions options) {
-        refuseDocumentOptions(options, false);
-        require(data, "data");
-        if (options.onFailure != null) {
-            throw LeafsealException.invalidArgument("options: files have no onFailure");
-        }
-        Encoder encoder = encoder("decrypt_file", true).text("app", app(options)).text("key_id", options.keyId);
-        return new Prepared<>(encoder.bytes("data", data, false), timeout(options), response -> Answers.content(response, "data").bytes());
+        Request request = encoder(method, options, Content.FILE).bytes("data", data, false);
+        return new Prepared<>(request, timeout(options), response -> Answers.content(response, "data").bytes());
     }
 
     private Prepared<Rewrapped> rewrapping(Collection<String> envelopes, CallOptions options) {
         List<String> snapshot = snapshot(envelopes, "envelopes");
         int count = snapshot.size();
-        String curve = options.curve == null ? null : options.curve.word;
-        String onFailure = options.onFailure == null ? null : options.onFailure.word;
-        Request request = encoder("rewrap", true).text("app", app(options)).text("curve", curve).text("on_failure", onFailure)
-                .texts("values", snapshot).done();
+        Request request = encoder(Method.REWRAP, options, Content.VALUES).texts("values", snapshot).done();
         return new Prepared<>(request, timeout(options), response -> {
             Answers.Values<String> values = Answers.values(response, count, In::text);
             if (options.onReport != null) {
@@ -304,7 +282,7 @@ public final class LeafsealClient implements AutoCloseable {
     private Prepared<List<Inspection>> inspection(Collection<String> envelopes, CallOptions options) {
         List<String> snapshot = snapshot(envelopes, "envelopes");
         int count = snapshot.size();
-        return plain("inspect", options, response -> Answers.values(response, count, Answers::inspection).values(),
+        return plain(Method.INSPECT, options, response -> Answers.values(response, count, Answers::inspection).values(),
                 encoder -> encoder.text("app", options.app).texts("values", snapshot));
     }
 
@@ -320,29 +298,32 @@ public final class LeafsealClient implements AutoCloseable {
         return new Encoder(method, settings.requestSizeMax(), hasDeadline);
     }
 
-    private Encoder encrypting(String method, EncryptOptions options) {
-        return encoder(method, true).text("app", app(options)).text("role", options.role)
-                .text("curve", options.curve == null ? null : options.curve.word)
-                .text("keying", options.keying == null ? null : options.keying.word).flag("skip_sealed", options.skipSealed);
-    }
+    /** What a method works on, which decides the options that it has. */
+    private enum Content { VALUES, DOCUMENT, FILE }
 
-    private Encoder decrypting(String method, DecryptOptions options) {
-        return encoder(method, true).text("app", app(options)).text("role", options.role)
-                .text("on_failure", options.onFailure == null ? null : options.onFailure.word).text("key_id", options.keyId);
-    }
-
-    private static Encoder documentOptions(Encoder encoder, ValueOptions<?> options) {
-        return encoder.flag("strict", options.strict).text("other_case", options.otherCase == null ? null : options.otherCase.word)
-                .texts("select", options.select);
-    }
-
-    private static void refuseDocumentOptions(ValueOptions<?> options, boolean mayHaveRole) {
-        if (options.select != null || options.strict || options.otherCase != null) {
-            throw LeafsealException.invalidArgument("options: select, strict and otherCase are for documents");
+    /** Writes the options. One that the method does not have is refused if it is set. */
+    private Encoder encoder(String method, Options<?> options, Content content) {
+        Encoder encoder = encoder(method, true).text("app", app(options));
+        if (content != Content.DOCUMENT && options instanceof ValueOptions<?> of && of.select != null) {
+            throw LeafsealException.invalidArgument("select: an option of documents");
         }
-        if (!mayHaveRole && (options.role != null || options.onReport != null)) {
-            throw LeafsealException.invalidArgument("options: files have no role and no report");
+        for (Options.Sent option : options.sent()) {
+            if (!option.isSet()) {
+                continue;
+            }
+            if (option.isOfDocuments() && content != Content.DOCUMENT) {
+                throw LeafsealException.invalidArgument(option.name() + ": an option of documents");
+            }
+            if (!option.isOfFiles() && content == Content.FILE) {
+                throw LeafsealException.invalidArgument(option.name() + ": not an option of files");
+            }
+            if (option.value() instanceof Boolean flag) {
+                encoder.flag(option.field(), flag);
+            } else {
+                encoder.text(option.field(), (String) option.value());
+            }
         }
+        return encoder;
     }
 
     private String app(Options<?> options) {

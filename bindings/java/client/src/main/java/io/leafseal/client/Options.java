@@ -1,6 +1,7 @@
 package io.leafseal.client;
 
 import java.time.Duration;
+import java.util.List;
 
 /** What the options of all calls share. Options are immutable: each method returns a copy. */
 abstract class Options<S extends Options<S>> implements Cloneable {
@@ -8,6 +9,16 @@ abstract class Options<S extends Options<S>> implements Cloneable {
     Duration timeout;
 
     Options() {}
+
+    /** An option as it is sent: a string or a boolean. Null and false are not sent. */
+    record Sent(String name, String field, Object value, boolean isOfDocuments, boolean isOfFiles) {
+        boolean isSet() {
+            return value != null && !Boolean.FALSE.equals(value);
+        }
+    }
+
+    /** The options that are data of the protocol, but for the app. */
+    abstract List<Sent> sent();
 
     /** The app whose keys serve the call. Default: the client's. */
     public S app(String name) {

@@ -1,0 +1,63 @@
+//! The fields of parameters that are not options: lists, documents and files, and the arguments of methods without options.
+
+use crate::content::{Entries, Unknown, checked, out_of_range};
+use crate::error::ContentError;
+use crate::field::{Field, FieldSet};
+use crate::raw_params::RawParams;
+use crate::values::RawValues;
+
+/// The fields of any method that are not options; each method checks which ones it allows.
+#[derive(Default)]
+pub(crate) struct Payload<'a> {
+    pub(crate) app: Option<&'a str>,
+    pub(crate) select: Option<RawValues<'a>>,
+    values: Option<RawValues<'a>>,
+    pub(crate) document: Option<&'a [u8]>,
+    pub(crate) data: Option<&'a [u8]>,
+    pub(crate) api_key: Option<&'a str>,
+    pub(crate) client: Option<&'a str>,
+}
+
+impl<'a> Payload<'a> {
+    pub(crate) fn read(params: RawParams<'a>, expected: FieldSet) -> Result<Self, ContentError> {
+        let mut payload = Payload::default();
+        let mut entries = Entries::of_params(params, expected, Unknown::Refuse)?;
+        while let Some(field) = entries.next_field()? {
+            payload.read_field(&mut entries, field)?;
+        }
+        Ok(payload)
+    }
+
+    /// Reads the value of an expected field.
+    pub(crate) fn read_field(&mut self, entries: &mut Entries<'a>, field: Field) -> Result<(), ContentError> {
+        match field {
+            Field::App => self.app = entries.optional_string(field)?.map(|app| checked(field, app)).transpose()?,
+            Field::Client => {
+                self.client = entries.optional_string(field)?.map(|name| checked(field, name)).transpose()?
+            }
+            Field::ApiKey => self.api_key = Some(checked(field, entries.string(field)?)?),
+            Field::Select => self.select = select(entries.optional_values(field)?)?,
+            Field::Values => self.values = Some(entries.values(field)?),
+            Field::Document => self.document = Some(entries.bytes(field)?),
+            Field::Data => self.data = Some(entries.binary(field)?),
+            _ => unreachable!("no method expects {field}"),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn values(&self) -> Result<RawValues<'a>, ContentError> {
+        required(self.values, Field::Values)
+    }
+}
+
+pub(crate) fn required<T>(value: Option<T>, field: Field) -> Result<T, ContentError> {
+    value.ok_or(ContentError::MissingField(field))
+}
+
+/// An empty list would select nothing and give the document back in the clear, which nobody means.
+fn select(selectors: Option<RawValues<'_>>) -> Result<Option<RawValues<'_>>, ContentError> {
+    match selectors {
+        Some(selectors) if selectors.is_empty() => Err(out_of_range(Field::Select, "at least one selector")),
+        other => Ok(other),
+    }
+}

@@ -1,0 +1,81 @@
+//! What the options of all clients in other languages have in common.
+
+use std::fmt::Write;
+
+use leafseal_protocol::{
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OptionInfo,
+    OptionKind, OtherCase, RewrapOptions, Scope, Surface, Word, WordList,
+};
+
+/// The options that are one of a few words.
+pub(super) const WORD_LISTS: [&WordList; 4] = [Curve::WORDS, Keying::WORDS, OnFailure::WORDS, OtherCase::WORDS];
+
+/// The methods whose options a client's type has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Encrypt,
+    Decrypt,
+    Rewrap,
+}
+
+impl Group {
+    /// The options that clients offer.
+    pub(super) fn options(self, surface: Surface) -> impl Iterator<Item = &'static OptionInfo> {
+        let options = match self {
+            Group::Encrypt => EncryptOptions::OPTIONS,
+            Group::Decrypt => DecryptOptions::OPTIONS,
+            Group::Rewrap => RewrapOptions::OPTIONS,
+        };
+        options.iter().filter(move |option| option.surfaces.contains(&surface))
+    }
+
+    /// Whether calls for files have the option, too.
+    pub(super) fn is_of_files(self, option: &OptionInfo) -> bool {
+        let options = match self {
+            Group::Encrypt => EncryptFileOptions::OPTIONS,
+            Group::Decrypt => DecryptFileOptions::OPTIONS,
+            Group::Rewrap => &[],
+        };
+        options.iter().any(|other| other.field == option.field)
+    }
+
+    /// What is selected without a selector.
+    pub(super) const fn without_selector(self) -> &'static str {
+        match self {
+            Group::Encrypt => "every value",
+            Group::Decrypt | Group::Rewrap => "every envelope",
+        }
+    }
+}
+
+/// Whether encryption and decryption of documents share the option, but no other calls have it.
+pub(super) fn is_of_all_documents(option: &OptionInfo) -> bool {
+    let has = |options: &[OptionInfo]| options.iter().any(|other| other.field == option.field);
+    is_of_documents(option) && has(EncryptOptions::OPTIONS) && has(DecryptOptions::OPTIONS)
+}
+
+pub(super) fn is_of_documents(option: &OptionInfo) -> bool {
+    option.scope != Scope::Any
+}
+
+/// The meaning, and the words where the type of the language does not list them.
+pub(super) fn about_with_words(option: &OptionInfo) -> String {
+    let mut about = option.summary();
+    if let OptionKind::Word(list) = option.kind {
+        let _ = write!(about, " One of {}.", list.joined("", ", ", ", "));
+    }
+    about
+}
+
+/// The text in lines of at most `width` characters, each after `indent`.
+pub(super) fn wrapped(text: &str, indent: &str, width: usize) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && indent.len() + line.len() + 1 + word.len() > width {
+            let _ = writeln!(lines, "{indent}{line}");
+            line.clear();
+        }
+        line.extend([if line.is_empty() { "" } else { " " }, word]);
+    }
+    lines + indent + &line + "\n"
+}
