@@ -103,7 +103,10 @@ class ExpiryTest {
                 try {
                     client.encrypt("x");
                 } catch (LeafsealException error) {
-                    failure.set(error);
+                    // A call that had the connection as the chain expired is for another connection: only retries would bring it there.
+                    if (error.code() != ErrorCode.GOING_AWAY) {
+                        failure.set(error);
+                    }
                 }
                 return failure.get() != null;
             });
