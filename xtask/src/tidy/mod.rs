@@ -11,6 +11,7 @@ mod features;
 mod generated;
 mod links;
 mod modules;
+mod names;
 mod records;
 mod results;
 mod shape;
@@ -62,10 +63,11 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 15] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 16] = [
     edges::check,
     modules::check,
     cycles::check,
+    names::check,
     unsafety::check,
     features::check,
     calls::check,
