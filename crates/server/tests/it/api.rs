@@ -2,7 +2,7 @@
 //! `tests/interop`.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +11,8 @@ use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use leafseal_engine::admin::{AppName, NewApiKey, Operation, Roles};
 use leafseal_engine::{ApiKeySecret, Settings, system_random};
-use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use leafseal_protocol::Limits;
-use leafseal_server::{ApiSettings, RelayDestination, RelayInformation, Server, ServerSettings};
+use leafseal_server::{RelayDestination, RelayInformation, Server, ServerSettings};
 use leafseal_service::EngineService;
 use leafseal_testkit::{EngineFixture, engine};
 use serde_json::Value;
@@ -45,17 +44,7 @@ impl Answer {
 impl TestServer {
     fn new(change: impl FnOnce(&mut ServerSettings)) -> TestServer {
         let pki = Pki::new();
-        let tls = pki.server_tls();
-        let identity = ServerIdentity {
-            certificate_chain_pem: tls.certificate_chain_pem.clone(),
-            private_key_pem: tls.private_key_pem.clone(),
-            private_key_settings: PrivateKeySettings::default(),
-            sessions: SessionSettings::default(),
-        };
-        let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
-        let mut settings =
-            ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) };
+        let mut settings = pki.server_settings();
         change(&mut settings);
         let fixture = engine(Settings::default(), "tester", None);
         let secret = ApiKeySecret::generate(&mut system_random());

@@ -11,9 +11,8 @@ use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use leafseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
 use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles};
 use leafseal_engine::{ApiKeySecret, Engine, Settings, system_random};
-use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use leafseal_protocol::Limits;
-use leafseal_server::{ApiSettings, Server, ServerSettings};
+use leafseal_server::{ApiSettings, Server};
 use leafseal_service::EngineService;
 use leafseal_testkit::{Gate, GatedStore, RecordedDecisions, ScratchStore};
 
@@ -69,17 +68,8 @@ impl Blocked {
         let (gated, gate) = GatedStore::new(Box::new(keystore));
         let engine = Engine::new(Box::new(gated), engine);
         let pki = Pki::new();
-        let tls = pki.server_tls();
-        let identity = ServerIdentity {
-            certificate_chain_pem: tls.certificate_chain_pem.clone(),
-            private_key_pem: tls.private_key_pem.clone(),
-            private_key_settings: PrivateKeySettings::default(),
-            sessions: SessionSettings::default(),
-        };
-        let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let api = ApiSettings { address: Some(local), identity: Some(identity), calls_max, ..ApiSettings::default() };
-        let settings =
-            ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) };
+        let mut settings = pki.server_settings();
+        settings.api.calls_max = calls_max;
         let service = EngineService::new(engine.clone(), Limits::default(), 1 << 30);
         let server = Server::start(settings, Arc::new(service)).expect("it starts");
         // The start has made the secret of tokens: a change, after which the caches are emptied once.

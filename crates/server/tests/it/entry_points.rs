@@ -1,16 +1,16 @@
 //! The table of decisions at the entry points of the server: MessagePack-RPC and the HTTPS API.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use leafseal_client::{Client, ClientError, ClientSettings, DecryptOptions, EncryptOptions, RewrapOptions};
 use leafseal_engine::EntryPoint;
-use leafseal_net::tls::{Issued, PrivateKeySettings, ServerIdentity, SessionSettings, Validity};
+use leafseal_net::tls::{Issued, Validity};
 use leafseal_protocol::Limits;
-use leafseal_server::{ApiSettings, Server, ServerSettings, issue_client};
+use leafseal_server::{Server, issue_client};
 use leafseal_service::EngineService;
 use leafseal_testkit::{CASE_APP, CaseCaller, CaseRequest, DecisionCase, DecisionFixture, decision_cases};
 
@@ -25,17 +25,7 @@ struct RealServer {
 impl RealServer {
     fn new() -> RealServer {
         let (fixture, pki) = (DecisionFixture::new(), Pki::new());
-        let tls = pki.server_tls();
-        let identity = ServerIdentity {
-            certificate_chain_pem: tls.certificate_chain_pem.clone(),
-            private_key_pem: tls.private_key_pem.clone(),
-            private_key_settings: PrivateKeySettings::default(),
-            sessions: SessionSettings::default(),
-        };
-        let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
-        let settings =
-            ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) };
+        let settings = pki.server_settings();
         let service = EngineService::new(fixture.engine.clone(), Limits::default(), 1 << 30);
         let server = Server::start(settings, Arc::new(service)).expect("it starts");
         RealServer { fixture, pki, server }

@@ -21,13 +21,14 @@ use leafseal_engine::admin::Operation;
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{Decision, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin};
 use leafseal_net::tls::{
-    CertificateAuthority, Issued, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
+    CertificateAuthority, Issued, PrivateKeySettings, ServerIdentity, ServerName, SessionSettings, Validity,
+    VerifiedChains,
 };
 use leafseal_protocol::{
     EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
     connection_error,
 };
-use leafseal_server::{Server, ServerSettings, TlsSettings, issue_client};
+use leafseal_server::{ApiSettings, Server, ServerSettings, TlsSettings, issue_client};
 use leafseal_service::{
     Part, PartStep, PeerIdentity, Planned, Refused, RequestStage, RequestWork, Service, Step, Tenant, Written,
 };
@@ -62,6 +63,20 @@ impl Pki {
             verified_chains: VerifiedChains::default(),
             client_authorities_pem: self.authority_pem.clone(),
         }
+    }
+
+    /// Settings of a server with one network thread and one worker: RPC and the API, on free ports, with one certificate.
+    pub(crate) fn server_settings(&self) -> ServerSettings {
+        let tls = self.server_tls();
+        let identity = ServerIdentity {
+            certificate_chain_pem: tls.certificate_chain_pem.clone(),
+            private_key_pem: tls.private_key_pem.clone(),
+            private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
+        };
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
+        ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) }
     }
 
     pub(crate) fn client_tls(&self, issued: Issued) -> ClientTls {
