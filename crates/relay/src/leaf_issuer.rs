@@ -1,6 +1,5 @@
 //! Issues certificates for destinations, signed by the relay's own authority on the first request, and caches them.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +17,7 @@ use boring::x509::extension::{
 };
 use boring::x509::{X509, X509NameBuilder};
 use leafseal_net::tls::{SessionSettings, TlsError, server_context};
+use lru::LruCache;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -67,7 +67,7 @@ pub(crate) struct LeafIssuer {
 
 /// Cached contexts; the least recently used one is evicted.
 struct ContextCache {
-    entries: Mutex<HashMap<Host, CachedContext>>,
+    entries: Mutex<LruCache<Host, CachedContext>>,
     entries_max: usize,
 }
 
@@ -75,34 +75,29 @@ struct ContextCache {
 struct CachedContext {
     context: SslContext,
     made: SystemTime,
-    used: SystemTime,
 }
 
 impl ContextCache {
     fn new(entries_max: usize) -> Self {
-        ContextCache { entries: Mutex::default(), entries_max }
+        ContextCache { entries: Mutex::new(LruCache::unbounded()), entries_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Host, CachedContext>> {
+    fn lock(&self) -> MutexGuard<'_, LruCache<Host, CachedContext>> {
         self.entries.lock().expect("nothing panics while this is locked")
     }
 
     fn find(&self, host: &Host, now: SystemTime) -> Option<CachedContext> {
         let mut entries = self.lock();
-        let found = entries.get_mut(host)?;
-        found.used = now;
+        let found = entries.get(host)?;
         now.duration_since(found.made).is_ok_and(|age| age < VALID_FOR - LEFT_MIN).then(|| found.clone())
     }
 
     fn put(&self, host: &Host, made: CachedContext) {
         let mut entries = self.lock();
-        if entries.len() >= self.entries_max
-            && !entries.contains_key(host)
-            && let Some(oldest) = entries.iter().min_by_key(|(_, entry)| entry.used).map(|(host, _)| host.clone())
-        {
-            entries.remove(&oldest);
+        entries.put(host.clone(), made);
+        if entries.len() > self.entries_max {
+            entries.pop_lru();
         }
-        entries.insert(host.clone(), made);
     }
 }
 
@@ -134,7 +129,7 @@ impl LeafIssuer {
         let found = match self.without_key.find(host, now) {
             Some(found) if !is_known => return Ok(found.context),
             Some(found) => found,
-            None => CachedContext { context: self.make(host, now)?, made: now, used: now },
+            None => CachedContext { context: self.make(host, now)?, made: now },
         };
         cache.put(host, found.clone());
         Ok(found.context)

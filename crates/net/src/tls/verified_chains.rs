@@ -5,7 +5,6 @@
 //! their SHA-256, so that nobody without a certificate of a trusted authority can fill it. It belongs to one context: other authorities
 //! make another one.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,6 +14,7 @@ use boring::ssl::SslContextBuilder;
 use boring::x509::X509StoreContextRef;
 use leafseal_config::{mins, ms, settings};
 use leafseal_crypto::chain::{record_chain_expiries, record_verified, verify_chain};
+use lru::LruCache;
 
 type Fingerprint = [u8; 32];
 
@@ -36,7 +36,7 @@ impl VerifiedChains {
         if self.count_max == 0 || self.age_max.is_zero() {
             return record_chain_expiries(context);
         }
-        let cache = Cache { bounds: self, chains: Mutex::new(HashMap::new()) };
+        let cache = Cache { bounds: self, chains: Mutex::new(LruCache::unbounded()) };
         context.set_cert_verify_callback(move |verification| {
             let now = Moment::now();
             let fingerprint = fingerprint(verification);
@@ -86,7 +86,8 @@ struct VerifiedChain {
 
 struct Cache {
     bounds: VerifiedChains,
-    chains: Mutex<HashMap<Fingerprint, VerifiedChain>>,
+    /// In the order in which they were verified: a look-up does not count as a use.
+    chains: Mutex<LruCache<Fingerprint, VerifiedChain>>,
 }
 
 impl Cache {
@@ -97,21 +98,16 @@ impl Cache {
     /// The last second of a chain that was verified.
     fn find(&self, fingerprint: &Fingerprint, now: Moment) -> Option<i64> {
         let chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = chains.get(fingerprint).filter(|entry| self.is_current(entry, now))?;
+        let entry = chains.peek(fingerprint).filter(|entry| self.is_current(entry, now))?;
         Some(entry.last_second)
     }
 
     fn insert(&self, fingerprint: Fingerprint, last_second: i64, now: Moment) {
         let mut chains = self.chains.lock().unwrap_or_else(PoisonError::into_inner);
-        if chains.len() >= self.bounds.count_max {
-            chains.retain(|_, entry| self.is_current(entry, now));
+        chains.put(fingerprint, VerifiedChain { verified: now.instant, last_second });
+        if chains.len() > self.bounds.count_max {
+            chains.pop_lru();
         }
-        while chains.len() >= self.bounds.count_max
-            && let Some(oldest) = chains.iter().min_by_key(|(_, entry)| entry.verified).map(|(it, _)| *it)
-        {
-            chains.remove(&oldest);
-        }
-        chains.insert(fingerprint, VerifiedChain { verified: now.instant, last_second });
     }
 }
 
@@ -121,7 +117,7 @@ mod tests {
 
     fn cache(count_max: usize) -> Cache {
         let bounds = VerifiedChains { count_max, age_max: Duration::from_secs(10) };
-        Cache { bounds, chains: Mutex::new(HashMap::new()) }
+        Cache { bounds, chains: Mutex::new(LruCache::unbounded()) }
     }
 
     fn after(start: Moment, seconds: u64) -> Moment {
@@ -148,7 +144,6 @@ mod tests {
         }
         let known = [1, 2, 3].map(|byte| cache.find(&[byte; 32], after(start, 2)).is_some());
         assert_eq!((known, cache.chains.lock().expect("not poisoned").len()), ([false, true, true], 2));
-        // Expired ones go before the oldest.
         cache.insert([4; 32], 1002, after(start, 11));
         let found = [2, 3].map(|byte| cache.find(&[byte; 32], after(start, 11)));
         assert_eq!(found, [None, Some(2000)]);
