@@ -5,10 +5,12 @@
 
 mod go;
 mod java;
+mod marks;
 mod names;
 mod options;
 mod pages;
 mod python;
+mod reference;
 mod rules;
 mod typescript;
 
@@ -30,8 +32,15 @@ pub(crate) struct GeneratedFile {
 /// Returns the outputs, or why a source cannot be used.
 type Generator = fn(&[SourceFile]) -> Result<Vec<GeneratedFile>, String>;
 
-const GENERATORS: [Generator; 6] =
-    [go::outputs, java::outputs, pages::outputs, python::outputs, rules::outputs, typescript::outputs];
+const GENERATORS: [Generator; 7] = [
+    go::outputs,
+    java::outputs,
+    pages::outputs,
+    python::outputs,
+    reference::outputs,
+    rules::outputs,
+    typescript::outputs,
+];
 
 /// All generated files of the repository with these files.
 ///

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface, Side};
 
-use super::GeneratedFile;
+use super::marks::insert;
+use super::{GeneratedFile, reference};
 use crate::source::SourceFile;
 
 const PAGE: &str = "docs/errors.md";
@@ -62,12 +63,14 @@ const SIDES: [(Side, &str, &str); 6] = [
 struct Section {
     path: &'static str,
     table: fn() -> String,
+    /// Writes the tables of options.
+    options: fn(&str) -> Result<String, String>,
 }
 
 const SECTIONS: [Section; 3] = [
-    Section { path: "docs/protocol.md", table: codes_of_rpc },
-    Section { path: "docs/api.md", table: || codes_by_status(Interface::Api) },
-    Section { path: "docs/relay.md", table: || codes_by_status(Interface::Relay) },
+    Section { path: "docs/protocol.md", table: codes_of_rpc, options: reference::protocol },
+    Section { path: "docs/api.md", table: || codes_by_status(Interface::Api), options: reference::api },
+    Section { path: "docs/relay.md", table: || codes_by_status(Interface::Relay), options: |page| Ok(page.to_owned()) },
 ];
 
 const BEGIN: &str = "<!-- codes: written by cargo xtask generate -->\n";
@@ -76,7 +79,9 @@ const END: &str = "<!-- end of the codes -->\n";
 pub(super) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let sections = SECTIONS.iter().map(|section| {
         let page = sources.iter().find(|source| source.path == section.path);
-        section.insert(page.map_or("", |page| &page.text)).map(|text| GeneratedFile { path: section.path, text })
+        let page = page.map_or("", |page| &page.text);
+        let page = insert(page, section.path, (BEGIN, END), &(section.table)())?;
+        (section.options)(&page).map(|text| GeneratedFile { path: section.path, text })
     });
     sections.chain([Ok(GeneratedFile { path: PAGE, text: page() })]).collect()
 }
@@ -110,14 +115,4 @@ fn codes_by_status(interface: Interface) -> String {
     }
     let row = |(status, codes): (u16, Vec<String>)| format!("| {status} | {} |\n", codes.join(", "));
     "| status | codes |\n|---|---|\n".to_owned() + &codes.into_iter().map(row).collect::<String>()
-}
-
-impl Section {
-    /// `page` with the current table between its marks.
-    fn insert(&self, page: &str) -> Result<String, String> {
-        let marks = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-        let (before, after) =
-            marks.ok_or_else(|| format!("{}: the marks of the table of codes are missing", self.path))?;
-        Ok(format!("{before}{BEGIN}{}{END}{after}", (self.table)()))
-    }
 }

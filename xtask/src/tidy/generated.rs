@@ -32,7 +32,11 @@ mod tests {
     #[test]
     fn what_cannot_be_generated_is_reported_with_the_command() {
         let reported = findings(check, &[(TABLE, "")]);
-        assert!(reported.contains("docs/protocol.md: the marks of the table of codes are missing"), "{reported}");
+        assert!(
+            reported
+                .contains("docs/protocol.md: the marks <!-- codes: written by cargo xtask generate --> are missing"),
+            "{reported}"
+        );
         assert!(reported.contains("run `cargo xtask generate`"), "{reported}");
         assert_eq!(findings(check, &[]), "");
     }
