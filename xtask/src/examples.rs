@@ -27,7 +27,7 @@ pub(crate) enum Size {
 
 /// The documents to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct ExampleOrder {
     size: Size,
     seed: u64,
 }
@@ -46,7 +46,7 @@ pub(crate) enum OrderError {
     Number(String),
 }
 
-impl Order {
+impl ExampleOrder {
     /// Reads `--fields N`, `--bytes N` or `--lines N`, and `--seed N`.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, OrderError> {
         let (mut size, mut seed) = (None, 1);
@@ -75,7 +75,7 @@ impl Order {
 }
 
 /// Writes the documents of `order` to `out`.
-pub(crate) fn write(order: &Order, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write(order: &ExampleOrder, out: &mut impl Write) -> io::Result<()> {
     let mut random = SplitMix64(order.seed);
     match order.size {
         Size::Fields(fields) => write_fields(&mut random, fields, out)?,
@@ -260,7 +260,7 @@ mod tests {
 
     fn written(size: Size, seed: u64) -> String {
         let mut out = Vec::new();
-        write(&Order { size, seed }, &mut out).expect("a vector takes everything");
+        write(&ExampleOrder { size, seed }, &mut out).expect("a vector takes everything");
         String::from_utf8(out).expect("the text is UTF-8")
     }
 
@@ -330,9 +330,9 @@ mod tests {
 
     #[test]
     fn arguments_are_checked() {
-        let parse = |text: &str| Order::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-        assert_eq!(parse("--fields 3 --seed 9"), Ok(Order { size: Size::Fields(3), seed: 9 }));
-        assert_eq!(parse("--bytes 1024"), Ok(Order { size: Size::Bytes(1024), seed: 1 }));
+        let parse = |text: &str| ExampleOrder::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(parse("--fields 3 --seed 9"), Ok(ExampleOrder { size: Size::Fields(3), seed: 9 }));
+        assert_eq!(parse("--bytes 1024"), Ok(ExampleOrder { size: Size::Bytes(1024), seed: 1 }));
         assert_eq!(parse(""), Err(OrderError::OneSize));
         assert_eq!(parse("--fields 3 --lines 3"), Err(OrderError::OneSize));
         for bad in ["--fields 0", "--fields", "--fields x", "--bytes 1023", "--fields 10000001"] {

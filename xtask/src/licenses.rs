@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::{
-    metadata::{self, Library},
+    metadata::{self, ThirdParty},
     source::relative,
 };
 
@@ -82,7 +82,7 @@ struct License {
 /// A package with the licence texts in its source.
 #[derive(Clone, Debug)]
 struct Licensed {
-    library: Library,
+    library: ThirdParty,
     licenses: Vec<License>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn write(root: &Path, target: &str, out: &mut impl Write) -> Result<(
     out.write_all(notices.as_bytes()).and_then(|()| out.flush()).map_err(LicenseError::Write)
 }
 
-fn licensed(library: Library) -> Result<Licensed, LicenseError> {
+fn licensed(library: ThirdParty) -> Result<Licensed, LicenseError> {
     Ok(Licensed { licenses: licenses(&library.folder)?, library })
 }
 
@@ -146,7 +146,7 @@ fn notices(packages: &[Licensed], own: &str) -> Result<String, Vec<String>> {
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     let mut missing = Vec::new();
     for package in packages {
-        let Library { name, version, license, .. } = &package.library;
+        let ThirdParty { name, version, license, .. } = &package.library;
         let found = texts_of(package, packages, own);
         if found.is_empty() {
             missing.push(format!("{name} {version} ({license})"));
@@ -214,11 +214,11 @@ mod tests {
     use crate::source::root;
 
     fn package(name: &str, license: &str, texts: &[(&str, &str)]) -> Licensed {
-        let library = Library {
+        let library = ThirdParty {
             name: name.to_owned(),
             version: "1.0.0".to_owned(),
             license: license.to_owned(),
-            ..Library::default()
+            ..ThirdParty::default()
         };
         let licenses = texts.iter().map(|&(path, text)| License { path: path.to_owned(), text: text.to_owned() });
         Licensed { library, licenses: licenses.collect() }

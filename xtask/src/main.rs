@@ -67,7 +67,7 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             _ => Err(HELP.into()),
         },
         "examples" => {
-            let order = examples::Order::parse(rest)?;
+            let order = examples::ExampleOrder::parse(rest)?;
             Ok(examples::write(&order, &mut io::BufWriter::new(io::stdout().lock()))?)
         }
         "conversations" => conversations::run(&source::root(), rest),

@@ -59,7 +59,7 @@ pub(crate) struct Package {
 
 /// A third-party package in a program.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Library {
+pub(crate) struct ThirdParty {
     /// The package's name.
     pub name: String,
     /// Its version.
@@ -88,7 +88,7 @@ pub(crate) fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_m
 ///
 /// # Errors
 /// Fails if Cargo cannot be run or reports an invalid workspace or target.
-pub(crate) fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<Library>, cargo_metadata::Error> {
+pub(crate) fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<ThirdParty>, cargo_metadata::Error> {
     let options = ["--locked", "--filter-platform", target].map(str::to_owned);
     let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).current_dir(root).other_options(options).exec()?;
     let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
@@ -105,13 +105,13 @@ pub(crate) fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<
         }
     }
     let others = metadata.packages.iter().filter(|item| item.source.is_some() && found.contains(&item.id));
-    let mut libraries: Vec<Library> = others.map(library).collect();
+    let mut libraries: Vec<ThirdParty> = others.map(library).collect();
     libraries.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
     Ok(libraries)
 }
 
-fn library(item: &cargo_metadata::Package) -> Library {
-    Library {
+fn library(item: &cargo_metadata::Package) -> ThirdParty {
+    ThirdParty {
         name: item.name.to_string(),
         version: item.version.to_string(),
         license: item.license.clone().unwrap_or_default(),

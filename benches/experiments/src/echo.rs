@@ -133,7 +133,7 @@ fn answer(size: usize) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leafseal_client::Limits;
+    use leafseal_client::FrameLimits;
     use leafseal_client::raw::{EncodedRequest, RawConnection, request};
     use leafseal_load::driver::ask;
 
@@ -148,7 +148,7 @@ mod tests {
             for (address, size, least) in [(echo.addresses[0], 4108, Duration::ZERO), (echo.addresses[1], 70_000, work)]
             {
                 let stream = TcpStream::connect(address).await.unwrap();
-                let mut connection = RawConnection::over(stream, Limits::default());
+                let mut connection = RawConnection::over(stream, FrameLimits::default());
                 for _ in 0..3 {
                     let began = Instant::now();
                     let (answer, _) = ask(&mut connection, &request).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_client::raw::{EncodedRequest, RawConnection, RawConnector};
-use leafseal_client::{ClientSettings, Limits};
+use leafseal_client::{ClientSettings, FrameLimits};
 use tokio::net::TcpStream;
 
 use crate::echo::Exchange;
@@ -336,7 +336,7 @@ async fn plain(address: SocketAddr) -> Result<RawConnection<TcpStream>, LoadErro
     let unreachable = |error| LoadError::system("the echo server", error);
     let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
-    Ok(RawConnection::over(stream, Limits::default()))
+    Ok(RawConnection::over(stream, FrameLimits::default()))
 }
 
 /// Small requests on one connection.

@@ -13,9 +13,9 @@ use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field};
 use leafseal_protocol::{ErrorCode, Scalar, Text, ValueFault};
 
-use crate::fault::Fault;
-use crate::options::Direction;
-use crate::values::{Cell, Source, Values};
+use crate::fault::CallFault;
+use crate::options::CallDirection;
+use crate::values::{ListCell, ListSource, ValueList};
 
 /// One chunk of a column, as a list of values.
 ///
@@ -32,7 +32,7 @@ pub(crate) enum Column {
     TextView(BinaryViewArray),
 }
 
-impl Source for Column {
+impl ListSource for Column {
     fn len(&self) -> usize {
         self.array().len()
     }
@@ -49,16 +49,21 @@ impl Source for Column {
 impl Column {
     /// Prepares a chunk that begins at value `first` of the column of `field`. Values are converted only where the format has one type for
     /// several of Arrow's; dictionaries and runs are decoded, so that equal values do not get equal envelopes.
-    pub(crate) fn new(array: &ArrayRef, field: &Field, direction: Direction, first: usize) -> Result<Self, Fault> {
+    pub(crate) fn new(
+        array: &ArrayRef,
+        field: &Field,
+        direction: CallDirection,
+        first: usize,
+    ) -> Result<Self, CallFault> {
         let column = Self::read(array, field.extension_type_name())?;
         let wrong = column.first_not_text().map(|index| (index, ValueFault::InvalidUtf8));
         if let Some((index, fault)) = wrong.or(column.first_not_finite().map(|index| (index, ValueFault::NotFinite))) {
-            return Err(Fault::value(first + index, &fault));
+            return Err(CallFault::value(first + index, &fault));
         }
         match direction {
-            Direction::Decrypt if !column.is_text() => {
+            CallDirection::Decrypt if !column.is_text() => {
                 let kind = array.data_type();
-                Err(Fault::argument(format!(
+                Err(CallFault::argument(format!(
                     "a column of envelopes or documents must contain strings, and this one is {kind}"
                 )))
             }
@@ -67,18 +72,18 @@ impl Column {
     }
 
     /// Reads the array of a field. Values of an extension type mean something else than their storage, unless that is text.
-    fn read(array: &ArrayRef, extension: Option<&str>) -> Result<Self, Fault> {
+    fn read(array: &ArrayRef, extension: Option<&str>) -> Result<Self, CallFault> {
         let Some(name) = extension else { return Self::of(array) };
         match element_type(array.data_type()) {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::of(array),
             DataType::Int8 if name == BOOL8 => Self::of(&cast_to(array, &DataType::Boolean)?),
-            _ => Err(Fault::argument(format!(
+            _ => Err(CallFault::argument(format!(
                 "a column of the extension type {name} has no form in an envelope: convert it to strings or numbers first"
             ))),
         }
     }
 
-    fn of(array: &ArrayRef) -> Result<Self, Fault> {
+    fn of(array: &ArrayRef) -> Result<Self, CallFault> {
         Ok(match array.data_type() {
             DataType::Null => Self::Null(NullArray::new(array.len())),
             DataType::Boolean => Self::Bool(array.as_boolean().clone()),
@@ -104,7 +109,7 @@ impl Column {
                 Self::read(&cast_to(array, values.data_type())?, values.extension_type_name())?
             }
             other => {
-                return Err(Fault::argument(format!(
+                return Err(CallFault::argument(format!(
                     "a column of type {other} has no form in an envelope: convert it to strings or numbers first"
                 )));
             }
@@ -181,21 +186,21 @@ fn element_type(kind: &DataType) -> &DataType {
 }
 
 /// The type of the column of texts that a column of `kind` becomes.
-pub(crate) fn text_type(kind: &DataType, direction: Direction) -> DataType {
+pub(crate) fn text_type(kind: &DataType, direction: CallDirection) -> DataType {
     match (element_type(kind), direction) {
-        (DataType::Utf8View | DataType::BinaryView, Direction::Decrypt) => DataType::Utf8View,
+        (DataType::Utf8View | DataType::BinaryView, CallDirection::Decrypt) => DataType::Utf8View,
         (DataType::LargeUtf8 | DataType::LargeBinary | DataType::Utf8View | DataType::BinaryView, _) => {
             DataType::LargeUtf8
         }
-        (DataType::Null, Direction::Decrypt) => DataType::Null,
+        (DataType::Null, CallDirection::Decrypt) => DataType::Null,
         _ => DataType::Utf8,
     }
 }
 
-fn cast_to(array: &ArrayRef, kind: &DataType) -> Result<ArrayRef, Fault> {
+fn cast_to(array: &ArrayRef, kind: &DataType) -> Result<ArrayRef, CallFault> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(array, kind, &options)
-        .map_err(|error| Fault::argument(format!("the column cannot be read: {error}")))
+        .map_err(|error| CallFault::argument(format!("the column cannot be read: {error}")))
 }
 
 /// A 32-bit float stands for its shortest decimal text, as in the protocol.
@@ -207,42 +212,42 @@ fn widened(array: &Float32Array) -> Float64Array {
 const FLOAT_INTEGER_MAX: i128 = 1 << 53;
 
 /// The type of decrypted values, if the caller has not set one: that of all of them.
-pub(crate) fn common_type(chunks: &[Values], text_type: &DataType) -> Result<DataType, Fault> {
-    let (mut texts, mut bools, mut numbers) = (false, false, Numbers::default());
+pub(crate) fn common_type(chunks: &[ValueList], text_type: &DataType) -> Result<DataType, CallFault> {
+    let (mut texts, mut bools, mut numbers) = (false, false, NumberColumn::default());
     for cell in chunks.iter().flat_map(|chunk| &chunk.cells) {
         match *cell {
-            Cell::Nil => {}
-            Cell::Bool(_) => bools = true,
-            Cell::UInt(value) => numbers.add(value.into()),
-            Cell::Int(value) => numbers.add(value.into()),
-            Cell::Float(_) => numbers.float = true,
-            Cell::Text { .. } => texts = true,
+            ListCell::Nil => {}
+            ListCell::Bool(_) => bools = true,
+            ListCell::UInt(value) => numbers.add(value.into()),
+            ListCell::Int(value) => numbers.add(value.into()),
+            ListCell::Float(_) => numbers.float = true,
+            ListCell::Text { .. } => texts = true,
         }
     }
     match (texts, bools, numbers.kind()) {
         (_, false, None) => Ok(text_type.clone()),
         (false, true, None) => Ok(DataType::Boolean),
         (false, false, Some(kind)) => kind,
-        _ => Err(Fault::argument("the column contains values of different types: set `type`, or decrypt a list")),
+        _ => Err(CallFault::argument("the column contains values of different types: set `type`, or decrypt a list")),
     }
 }
 
 /// The numbers of a column.
 #[derive(Default)]
-struct Numbers {
+struct NumberColumn {
     /// The least and the largest integer.
     integers: Option<(i128, i128)>,
     float: bool,
 }
 
-impl Numbers {
+impl NumberColumn {
     fn add(&mut self, value: i128) {
         let (least, largest) = self.integers.unwrap_or((value, value));
         self.integers = Some((least.min(value), largest.max(value)));
     }
 
     /// The type that holds all of them exactly, if there are any.
-    fn kind(&self) -> Option<Result<DataType, Fault>> {
+    fn kind(&self) -> Option<Result<DataType, CallFault>> {
         let Some((least, largest)) = self.integers else { return self.float.then_some(Ok(DataType::Float64)) };
         let fits = |min: i128, max: i128| min <= least && largest <= max;
         let kinds = [
@@ -252,20 +257,20 @@ impl Numbers {
         ];
         let kind = kinds.into_iter().find_map(|(kind, holds)| holds.then_some(kind));
         Some(kind.ok_or_else(|| {
-            Fault::argument("no type holds all numbers of the column exactly: set `type`, or decrypt a list")
+            CallFault::argument("no type holds all numbers of the column exactly: set `type`, or decrypt a list")
         }))
     }
 }
 
 /// Makes an array of `kind` from values, which begin at value `first` of the call's column.
-pub(crate) fn array(values: Values, kind: &DataType, first: usize) -> Result<ArrayRef, Fault> {
+pub(crate) fn array(values: ValueList, kind: &DataType, first: usize) -> Result<ArrayRef, CallFault> {
     let wrong = |index: usize| {
         let message = format!("value {} is not of the type {kind}", first + index);
-        Fault::at(ErrorCode::InvalidParams, first + index, message)
+        CallFault::at(ErrorCode::InvalidParams, first + index, message)
     };
     let range = |index: usize| {
         let message = format!("value {} is beyond the range of {kind}", first + index);
-        Fault::at(ErrorCode::NumberOutOfRange, first + index, message)
+        CallFault::at(ErrorCode::NumberOutOfRange, first + index, message)
     };
     Ok(match kind {
         DataType::Utf8 => Arc::new(strings::<i32>(values, wrong)?),
@@ -277,11 +282,11 @@ pub(crate) fn array(values: Values, kind: &DataType, first: usize) -> Result<Arr
         DataType::Null => Arc::new(NullArray::new(values.cells.len())),
         DataType::Boolean => {
             let cells = values.cells.iter().enumerate().map(|(index, cell)| match *cell {
-                Cell::Nil => Ok(None),
-                Cell::Bool(value) => Ok(Some(value)),
+                ListCell::Nil => Ok(None),
+                ListCell::Bool(value) => Ok(Some(value)),
                 _ => Err(wrong(index)),
             });
-            Arc::new(cells.collect::<Result<BooleanArray, Fault>>()?)
+            Arc::new(cells.collect::<Result<BooleanArray, CallFault>>()?)
         }
         DataType::Int64 | DataType::Int8 | DataType::Int16 | DataType::Int32 => {
             narrowed(integers(&values, kind, wrong, range)?, kind)?
@@ -292,26 +297,28 @@ pub(crate) fn array(values: Values, kind: &DataType, first: usize) -> Result<Arr
         DataType::Float64 | DataType::Float32 | DataType::Float16 => {
             #[allow(clippy::cast_precision_loss, reason = "the nearest float is meant")]
             let cells = values.cells.iter().enumerate().map(|(index, cell)| match *cell {
-                Cell::Nil => Ok(None),
-                Cell::UInt(value) => Ok(Some(value as f64)),
-                Cell::Int(value) => Ok(Some(value as f64)),
-                Cell::Float(value) => Ok(Some(value)),
+                ListCell::Nil => Ok(None),
+                ListCell::UInt(value) => Ok(Some(value as f64)),
+                ListCell::Int(value) => Ok(Some(value as f64)),
+                ListCell::Float(value) => Ok(Some(value)),
                 _ => Err(wrong(index)),
             });
-            let floats = narrowed(Arc::new(cells.collect::<Result<Float64Array, Fault>>()?), kind)?;
+            let floats = narrowed(Arc::new(cells.collect::<Result<Float64Array, CallFault>>()?), kind)?;
             first_infinite(&floats)?.map_or(Ok(()), |index| Err(range(index)))?;
             floats
         }
-        other => return Err(Fault::argument(format!("`type` must be a type that envelopes can hold, not {other}"))),
+        other => {
+            return Err(CallFault::argument(format!("`type` must be a type that envelopes can hold, not {other}")));
+        }
     })
 }
 
 fn integers(
-    values: &Values,
+    values: &ValueList,
     kind: &DataType,
-    wrong: impl Fn(usize) -> Fault,
-    range: impl Fn(usize) -> Fault,
-) -> Result<ArrayRef, Fault> {
+    wrong: impl Fn(usize) -> CallFault,
+    range: impl Fn(usize) -> CallFault,
+) -> Result<ArrayRef, CallFault> {
     let limits = match kind {
         DataType::Int8 => (i8::MIN.into(), i8::MAX.into()),
         DataType::Int16 => (i16::MIN.into(), i16::MAX.into()),
@@ -320,22 +327,22 @@ fn integers(
     };
     let cells = values.cells.iter().enumerate().map(|(index, cell)| {
         let value = match *cell {
-            Cell::Nil => return Ok(None),
-            Cell::UInt(value) => i64::try_from(value).map_err(|_| range(index))?,
-            Cell::Int(value) => value,
+            ListCell::Nil => return Ok(None),
+            ListCell::UInt(value) => i64::try_from(value).map_err(|_| range(index))?,
+            ListCell::Int(value) => value,
             _ => return Err(wrong(index)),
         };
         if value < limits.0 || value > limits.1 { Err(range(index)) } else { Ok(Some(value)) }
     });
-    Ok(Arc::new(cells.collect::<Result<Int64Array, Fault>>()?))
+    Ok(Arc::new(cells.collect::<Result<Int64Array, CallFault>>()?))
 }
 
 fn unsigned(
-    values: &Values,
+    values: &ValueList,
     kind: &DataType,
-    wrong: impl Fn(usize) -> Fault,
-    range: impl Fn(usize) -> Fault,
-) -> Result<ArrayRef, Fault> {
+    wrong: impl Fn(usize) -> CallFault,
+    range: impl Fn(usize) -> CallFault,
+) -> Result<ArrayRef, CallFault> {
     let limit = match kind {
         DataType::UInt8 => u8::MAX.into(),
         DataType::UInt16 => u16::MAX.into(),
@@ -343,29 +350,32 @@ fn unsigned(
         _ => u64::MAX,
     };
     let cells = values.cells.iter().enumerate().map(|(index, cell)| match *cell {
-        Cell::Nil => Ok(None),
-        Cell::UInt(value) if value <= limit => Ok(Some(value)),
-        Cell::UInt(_) | Cell::Int(_) => Err(range(index)),
+        ListCell::Nil => Ok(None),
+        ListCell::UInt(value) if value <= limit => Ok(Some(value)),
+        ListCell::UInt(_) | ListCell::Int(_) => Err(range(index)),
         _ => Err(wrong(index)),
     });
-    Ok(Arc::new(cells.collect::<Result<UInt64Array, Fault>>()?))
+    Ok(Arc::new(cells.collect::<Result<UInt64Array, CallFault>>()?))
 }
 
 /// The index of the first number that became infinite as a shorter float: envelopes contain finite ones.
-fn first_infinite(floats: &ArrayRef) -> Result<Option<usize>, Fault> {
+fn first_infinite(floats: &ArrayRef) -> Result<Option<usize>, CallFault> {
     let floats = cast_to(floats, &DataType::Float64)?;
     Ok(floats.as_primitive::<Float64Type>().iter().position(|value| value.is_some_and(f64::is_infinite)))
 }
 
-fn narrowed(array: ArrayRef, kind: &DataType) -> Result<ArrayRef, Fault> {
+fn narrowed(array: ArrayRef, kind: &DataType) -> Result<ArrayRef, CallFault> {
     if array.data_type() == kind { Ok(array) } else { cast_to(&array, kind) }
 }
 
 /// Strings, whose text is already in the order of the cells.
-fn strings<O: OffsetSizeTrait>(values: Values, wrong: impl Fn(usize) -> Fault) -> Result<GenericStringArray<O>, Fault> {
+fn strings<O: OffsetSizeTrait>(
+    values: ValueList,
+    wrong: impl Fn(usize) -> CallFault,
+) -> Result<GenericStringArray<O>, CallFault> {
     let count = values.cells.len();
     let too_large = || {
-        Fault::new(
+        CallFault::new(
             ErrorCode::TooLarge,
             "the result has more than 2 GiB, the limit of the type string: use large_string, or several chunks",
         )
@@ -376,8 +386,8 @@ fn strings<O: OffsetSizeTrait>(values: Values, wrong: impl Fn(usize) -> Fault) -
     offsets.push(O::default());
     for (index, cell) in values.cells.iter().enumerate() {
         match *cell {
-            Cell::Nil => nulls += 1,
-            Cell::Text { start, size } => {
+            ListCell::Nil => nulls += 1,
+            ListCell::Text { start, size } => {
                 debug_assert_eq!(start, end, "text in the order of the cells");
                 end = start + size as usize;
             }
@@ -385,8 +395,9 @@ fn strings<O: OffsetSizeTrait>(values: Values, wrong: impl Fn(usize) -> Fault) -
         }
         offsets.push(O::usize_as(end));
     }
-    let valid = (nulls > 0).then(|| values.cells.iter().map(|cell| !matches!(cell, Cell::Nil)).collect::<NullBuffer>());
+    let valid =
+        (nulls > 0).then(|| values.cells.iter().map(|cell| !matches!(cell, ListCell::Nil)).collect::<NullBuffer>());
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     let text = Buffer::from_vec(values.into_text().into_bytes());
-    GenericStringArray::try_new(offsets, text, valid).map_err(|error| Fault::argument(error.to_string()))
+    GenericStringArray::try_new(offsets, text, valid).map_err(|error| CallFault::argument(error.to_string()))
 }

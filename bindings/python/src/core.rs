@@ -18,11 +18,11 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
-use crate::delivery::{Delivery, Slot};
-use crate::fault::Fault;
-use crate::objects::{self, Form};
-use crate::options::{Direction, Options, duration};
-use crate::work::{Done, Work};
+use crate::delivery::{Delivery, OutcomeSlot};
+use crate::fault::CallFault;
+use crate::objects::{self, InputForm};
+use crate::options::{CallDirection, OperationOptions, duration};
+use crate::work::{CallWork, Done};
 use crate::{folder, local, remote};
 
 /// How often a call that blocks runs the handlers of signals, for example of Ctrl-C.
@@ -74,14 +74,19 @@ impl Core {
     /// Opens the engine of a folder; `root_key` overrides its file.
     #[staticmethod]
     #[pyo3(signature = (folder, root_key=None, timeout=None))]
-    fn open(py: Python<'_>, folder: PathBuf, root_key: Option<String>, timeout: Option<f64>) -> Result<Self, Fault> {
+    fn open(
+        py: Python<'_>,
+        folder: PathBuf,
+        root_key: Option<String>,
+        timeout: Option<f64>,
+    ) -> Result<Self, CallFault> {
         let root_key = root_key.map(Zeroizing::new);
         let timeout = timeout.map(|seconds| duration("timeout", seconds)).transpose()?;
         let (core, warning) = py.detach(|| {
             let opened = folder::open(&folder, root_key.as_deref().map(String::as_str))?;
             let runtime = runtime()?;
             runtime.spawn(maintain(opened.engine.clone()));
-            Ok::<_, Fault>((Self::new(Backend::Local(opened.engine), runtime, timeout), opened.warning))
+            Ok::<_, CallFault>((Self::new(Backend::Local(opened.engine), runtime, timeout), opened.warning))
         })?;
         if let Some(warning) = warning {
             let text = CString::new(warning).unwrap_or_default();
@@ -97,7 +102,7 @@ impl Core {
         py: Python<'_>,
         apps: Vec<(String, u32, Vec<u8>, Vec<u8>)>,
         timeout: Option<f64>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         let timeout = timeout.map(|seconds| duration("timeout", seconds)).transpose()?;
         py.detach(|| {
             let (engine, runtime) = (folder::of_public_keys(apps)?, runtime()?);
@@ -123,7 +128,7 @@ impl Core {
         connect_timeout: Option<f64>,
         timeout: Option<f64>,
         retries_max: Option<u32>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         let private_key_pem = Zeroizing::new(key);
         let tls = ClientTls { authorities_pem: ca, certificate_chain_pem: certificate, private_key_pem };
         let mut settings = ClientSettings { addresses, server_name, ..ClientSettings::new("", tls) };
@@ -180,9 +185,9 @@ impl Core {
         method: &str,
         encrypts: bool,
         input: &Bound<'py, PyAny>,
-        options: Py<Options>,
+        options: Py<OperationOptions>,
         report: bool,
-    ) -> Result<Bound<'py, PyAny>, Fault> {
+    ) -> Result<Bound<'py, PyAny>, CallFault> {
         let (work, form) = read(method, encrypts, input, options)?;
         let done = match self.parts()? {
             (Backend::Local(engine), _) => {
@@ -199,7 +204,7 @@ impl Core {
         finish(py, done, &form, &work, report)
     }
 
-    /// Starts a call; `notify` is called without arguments by a thread of this engine once [`Task::result`] is there, through
+    /// Starts a call; `notify` is called without arguments by a thread of this engine once [`AsyncioCall::result`] is there, through
     /// `event_loop.call_soon_threadsafe`.
     #[pyo3(signature = (method, encrypts, input, options, event_loop, notify, report=false))]
     #[allow(clippy::too_many_arguments, reason = "as `call`, with the event loop")]
@@ -208,16 +213,16 @@ impl Core {
         method: &str,
         encrypts: bool,
         input: &Bound<'_, PyAny>,
-        options: Py<Options>,
+        options: Py<OperationOptions>,
         event_loop: Py<PyAny>,
         notify: Py<PyAny>,
         report: bool,
-    ) -> Result<Task, Fault> {
+    ) -> Result<AsyncioCall, CallFault> {
         let (backend, runtime) = self.parts()?;
         let (work, form) = read(method, encrypts, input, options)?;
         let cancel = self.open.child_token();
         let work = Arc::new(work);
-        let task = Task { slot: Arc::default(), cancel: cancel.clone(), form, report };
+        let task = AsyncioCall { slot: Arc::default(), cancel: cancel.clone(), form, report };
         let deliver = Delivery::new(&task.slot, event_loop, notify);
         match backend {
             Backend::Local(engine) => {
@@ -252,12 +257,12 @@ impl Core {
     }
 
     /// Checks that a call may begin.
-    fn parts(&self) -> Result<&(Backend, Runtime), Fault> {
+    fn parts(&self) -> Result<&(Backend, Runtime), CallFault> {
         check_process(self.process)?;
         if self.open.is_cancelled() {
-            return Err(Fault::closed());
+            return Err(CallFault::closed());
         }
-        self.parts.as_ref().ok_or_else(Fault::closed)
+        self.parts.as_ref().ok_or_else(CallFault::closed)
     }
 
     /// The check between two steps of a local call: cancellation, the time limit, and signals if the call runs on a thread of Python. A
@@ -267,16 +272,16 @@ impl Core {
         cancel: &CancellationToken,
         limit: Option<Instant>,
         handles_signals: bool,
-    ) -> impl FnMut() -> Result<(), Fault> + Send + 'static {
+    ) -> impl FnMut() -> Result<(), CallFault> + Send + 'static {
         let (cancel, process) = (cancel.clone(), self.process);
         let mut signals_at = Instant::now() + SIGNALS;
         move || {
             if cancel.is_cancelled() {
-                return Err(Fault::closed());
+                return Err(CallFault::closed());
             }
             let now = Instant::now();
             if limit.is_some_and(|limit| now >= limit) {
-                return Err(Fault::deadline());
+                return Err(CallFault::deadline());
             }
             if handles_signals && now >= signals_at {
                 signals_at = now + SIGNALS;
@@ -286,24 +291,29 @@ impl Core {
         }
     }
 
-    fn limit(&self, work: &Work) -> Option<Instant> {
+    fn limit(&self, work: &CallWork) -> Option<Instant> {
         work.options().timeout.or(self.timeout).and_then(|time| Instant::now().checked_add(time))
     }
 }
 
-fn read(method: &str, encrypts: bool, input: &Bound<'_, PyAny>, options: Py<Options>) -> Result<(Work, Form), Fault> {
-    let direction = if encrypts { Direction::Encrypt } else { Direction::Decrypt };
+fn read(
+    method: &str,
+    encrypts: bool,
+    input: &Bound<'_, PyAny>,
+    options: Py<OperationOptions>,
+) -> Result<(CallWork, InputForm), CallFault> {
+    let direction = if encrypts { CallDirection::Encrypt } else { CallDirection::Decrypt };
     let (input, form) = objects::input(method, direction, input)?;
-    Ok((Work { direction, input, options }, form))
+    Ok((CallWork { direction, input, options }, form))
 }
 
 fn finish<'py>(
     py: Python<'py>,
     done: Done,
-    form: &Form,
-    work: &Work,
+    form: &InputForm,
+    work: &CallWork,
     with_report: bool,
-) -> Result<Bound<'py, PyAny>, Fault> {
+) -> Result<Bound<'py, PyAny>, CallFault> {
     let report = with_report.then(|| objects::report(py, &done.report)).transpose()?;
     let result = objects::result(py, done, form, work.direction, work.options().column_type.as_ref())?;
     match report {
@@ -313,9 +323,13 @@ fn finish<'py>(
 }
 
 /// A remote call that ends when `cancel` does.
-async fn remote(client: Client, work: Arc<Work>, cancel: CancellationToken) -> Result<(Done, Arc<Work>), Fault> {
+async fn remote(
+    client: Client,
+    work: Arc<CallWork>,
+    cancel: CancellationToken,
+) -> Result<(Done, Arc<CallWork>), CallFault> {
     let done = cancel.run_until_cancelled(remote::run(client, Arc::clone(&work))).await;
-    Ok((done.unwrap_or_else(|| Err(Fault::closed()))?, work))
+    Ok((done.unwrap_or_else(|| Err(CallFault::closed()))?, work))
 }
 
 /// Looks for changes of the store, and ends what has expired.
@@ -341,8 +355,8 @@ fn block_on<T: Send>(
     py: Python<'_>,
     runtime: &Runtime,
     process: ProcessMark,
-    call: impl Future<Output = Result<T, Fault>> + Send,
-) -> Result<T, Fault> {
+    call: impl Future<Output = Result<T, CallFault>> + Send,
+) -> Result<T, CallFault> {
     let mut call = Box::pin(call);
     loop {
         match py.detach(|| runtime.block_on(async { timeout(SIGNALS, call.as_mut()).await })) {
@@ -356,54 +370,54 @@ fn block_on<T: Send>(
 }
 
 /// Checks that this process is the one that created the engine.
-fn check_process(process: ProcessMark) -> Result<(), Fault> {
+fn check_process(process: ProcessMark) -> Result<(), CallFault> {
     if process.is_current() {
         return Ok(());
     }
     let message = "the engine was created before this process was forked: create one after the fork".to_owned();
-    Err(Fault::new(ErrorCode::Forked, message))
+    Err(CallFault::new(ErrorCode::Forked, message))
 }
 
 /// Why a call ended, if it was cancelled: the engine was closed, or the call itself.
-fn ended(open: &CancellationToken, cancel: &CancellationToken) -> Option<Fault> {
+fn ended(open: &CancellationToken, cancel: &CancellationToken) -> Option<CallFault> {
     match (open.is_cancelled(), cancel.is_cancelled()) {
-        (true, _) => Some(Fault::closed()),
-        (false, true) => Some(Fault::cancelled()),
+        (true, _) => Some(CallFault::closed()),
+        (false, true) => Some(CallFault::cancelled()),
         (false, false) => None,
     }
 }
 
-fn runtime() -> Result<Runtime, Fault> {
+fn runtime() -> Result<Runtime, CallFault> {
     let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("leafseal-py").enable_all().build();
-    built.map_err(|error| Fault::settings(format!("no thread can be started: {error}")))
+    built.map_err(|error| CallFault::settings(format!("no thread can be started: {error}")))
 }
 
 /// A call of asyncio. Dropping it cancels the call.
-#[pyclass(frozen, module = "leafseal._native")]
-pub(crate) struct Task {
-    slot: Slot,
+#[pyclass(frozen, name = "Task", module = "leafseal._native")]
+pub(crate) struct AsyncioCall {
+    slot: OutcomeSlot,
     cancel: CancellationToken,
-    form: Form,
+    form: InputForm,
     report: bool,
 }
 
-impl Drop for Task {
+impl Drop for AsyncioCall {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
 #[pymethods]
-impl Task {
+impl AsyncioCall {
     /// Ends the call, at the engine too.
     fn cancel(&self) {
         self.cancel.cancel();
     }
 
     /// The result, once, after the notification.
-    fn result<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, Fault> {
+    fn result<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>, CallFault> {
         let outcome = self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (done, work) = outcome.unwrap_or_else(|| Err(Fault::cancelled()))?;
+        let (done, work) = outcome.unwrap_or_else(|| Err(CallFault::cancelled()))?;
         finish(py, done, &self.form, &work, self.report)
     }
 }

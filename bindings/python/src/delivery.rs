@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::fault::Fault;
-use crate::work::{Done, Work};
+use crate::fault::CallFault;
+use crate::work::{CallWork, Done};
 
-pub(crate) type Outcome = Result<(Done, Arc<Work>), Fault>;
+pub(crate) type WorkOutcome = Result<(Done, Arc<CallWork>), CallFault>;
 
 /// Where the outcome of a call waits for its event loop.
-pub(crate) type Slot = Arc<Mutex<Option<Outcome>>>;
+pub(crate) type OutcomeSlot = Arc<Mutex<Option<WorkOutcome>>>;
 
 /// Deliveries that may be inside the interpreter.
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -26,17 +26,17 @@ const DELIVERY_MAX: Duration = Duration::from_secs(10);
 
 /// Where the outcome of one call goes.
 pub(crate) struct Delivery {
-    slot: Slot,
+    slot: OutcomeSlot,
     event_loop: Py<PyAny>,
     notify: Py<PyAny>,
 }
 
 impl Delivery {
-    pub(crate) fn new(slot: &Slot, event_loop: Py<PyAny>, notify: Py<PyAny>) -> Self {
+    pub(crate) fn new(slot: &OutcomeSlot, event_loop: Py<PyAny>, notify: Py<PyAny>) -> Self {
         Self { slot: Arc::clone(slot), event_loop, notify }
     }
 
-    pub(crate) fn send(self, outcome: Outcome) {
+    pub(crate) fn send(self, outcome: WorkOutcome) {
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         RUNNING.fetch_add(1, Ordering::SeqCst);
         if !IS_ENDING.load(Ordering::SeqCst) {

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 /// Why a call failed. Contains no value.
-pub(crate) enum Fault {
+pub(crate) enum CallFault {
     /// An error of `leafseal`.
     Error(Box<Details>),
     /// An exception of Python: of a signal handler, or of an object that was converted.
@@ -27,7 +27,7 @@ pub(crate) struct Details {
     is_of_engine: bool,
 }
 
-impl Fault {
+impl CallFault {
     /// An error that this package found.
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let (message, retry) = (message.into(), code.retry());
@@ -115,13 +115,13 @@ impl Fault {
     }
 }
 
-impl From<PyErr> for Fault {
+impl From<PyErr> for CallFault {
     fn from(error: PyErr) -> Self {
         Self::Python(error)
     }
 }
 
-impl From<leafseal_engine::Error> for Fault {
+impl From<leafseal_engine::Error> for CallFault {
     fn from(error: leafseal_engine::Error) -> Self {
         Self::Error(Box::new(Details {
             code: error.code,
@@ -136,7 +136,7 @@ impl From<leafseal_engine::Error> for Fault {
     }
 }
 
-impl From<ClientError> for Fault {
+impl From<ClientError> for CallFault {
     fn from(error: ClientError) -> Self {
         let (code, is_of_engine) = (error.code(), error.is_of_engine());
         let ClientError { retry, message, index, offset, retry_after, .. } = error;
@@ -144,11 +144,11 @@ impl From<ClientError> for Fault {
     }
 }
 
-impl From<Fault> for PyErr {
-    fn from(fault: Fault) -> Self {
+impl From<CallFault> for PyErr {
+    fn from(fault: CallFault) -> Self {
         match fault {
-            Fault::Python(error) => error,
-            Fault::Error(details) => Python::attach(|py| exception(py, *details).unwrap_or_else(|error| error)),
+            CallFault::Python(error) => error,
+            CallFault::Error(details) => Python::attach(|py| exception(py, *details).unwrap_or_else(|error| error)),
         }
     }
 }

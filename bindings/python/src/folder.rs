@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafseal_config::{Document, Kind, Value, line_column, raw};
+use leafseal_config::{Document, Kind, SettingValue, line_column, raw};
 use leafseal_engine::admin::{
     AppName, AppPublicKeys, Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
     PostgresUrl, SqliteKeystore, SslMode, StoreError, StoreLimits, system_clock,
@@ -11,7 +11,7 @@ use leafseal_engine::admin::{
 use leafseal_engine::{Curve, EmptyStrings, Engine, Keying, PublicKey, Settings, system_random};
 use leafseal_protocol::{ErrorCode, Retry};
 
-use crate::fault::Fault;
+use crate::fault::CallFault;
 
 /// The environment variable that holds the root key's text; Python reads it.
 const ROOT_KEY_VARIABLE: &str = "LEAFSEAL_ROOT_KEY";
@@ -26,19 +26,19 @@ pub(crate) struct Opened {
 }
 
 /// Opens the engine of `folder`. The text of a root key overrides its file.
-pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened, Fault> {
+pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened, CallFault> {
     let path = folder.join(CONFIG_FILE);
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Fault::settings(format!("{}: {error}", path.display()))),
+        Err(error) => return Err(CallFault::settings(format!("{}: {error}", path.display()))),
     };
     let config = Config::read(&path, &text)?;
     let (place, settings) = (config.place(folder)?, config.settings()?);
     if let Place::File(path) = &place
         && !path.exists()
     {
-        return Err(Fault::settings(format!("there is no keystore at {}", path.display())));
+        return Err(CallFault::settings(format!("there is no keystore at {}", path.display())));
     }
     let root_key = root_key(&folder.join(config.path("keystore.root_key_file", "root.key")?), root_key_text)?;
     let environment =
@@ -50,34 +50,35 @@ pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened,
 }
 
 /// An engine of public keys alone: for each app its name, the version, and the compressed points of both keys.
-pub(crate) fn of_public_keys(apps: Vec<(String, u32, Vec<u8>, Vec<u8>)>) -> Result<Engine, Fault> {
+pub(crate) fn of_public_keys(apps: Vec<(String, u32, Vec<u8>, Vec<u8>)>) -> Result<Engine, CallFault> {
     let read = |(name, version, r1, k1): (String, u32, Vec<u8>, Vec<u8>)| {
-        let app = AppName::parse(&name).map_err(|error| Fault::settings(format!("app {name}: {error}")))?;
+        let app = AppName::parse(&name).map_err(|error| CallFault::settings(format!("app {name}: {error}")))?;
         let point = |curve, bytes: &[u8]| {
             PublicKey::from_sec1(curve, bytes).map_err(|_| {
-                Fault::settings(format!("app {name}: the {} key is no point of the curve", curve.short_name()))
+                CallFault::settings(format!("app {name}: the {} key is no point of the curve", curve.short_name()))
             })
         };
         let keys = AppPublicKeys { version, r1: point(Curve::P256, &r1)?, k1: point(Curve::Secp256k1, &k1)? };
         Ok((app, keys))
     };
-    let apps = apps.into_iter().map(read).collect::<Result<Vec<_>, Fault>>()?;
+    let apps = apps.into_iter().map(read).collect::<Result<Vec<_>, CallFault>>()?;
     let engine = Engine::of_public_keys(apps, Settings::default());
     engine.prepare();
     Ok(engine)
 }
 
-fn root_key(path: &Path, text: Option<&str>) -> Result<LocalRootKey, Fault> {
+fn root_key(path: &Path, text: Option<&str>) -> Result<LocalRootKey, CallFault> {
     if let Some(text) = text {
-        return LocalRootKey::from_text(text).map_err(|error| Fault::settings(format!("{ROOT_KEY_VARIABLE}: {error}")));
+        return LocalRootKey::from_text(text)
+            .map_err(|error| CallFault::settings(format!("{ROOT_KEY_VARIABLE}: {error}")));
     }
     if !path.exists() {
-        return Err(Fault::settings(format!(
+        return Err(CallFault::settings(format!(
             "there is no root key at {}: restore it from a backup, or set {ROOT_KEY_VARIABLE}",
             path.display()
         )));
     }
-    LocalRootKey::read_file(path).map_err(|error| Fault::settings(format!("{}: {error}", path.display())))
+    LocalRootKey::read_file(path).map_err(|error| CallFault::settings(format!("{}: {error}", path.display())))
 }
 
 /// Where a store is.
@@ -89,12 +90,12 @@ enum Place {
 }
 
 impl Place {
-    fn open(&self, environment: Environment) -> Result<(Box<dyn Keystore>, Option<String>), Fault> {
+    fn open(&self, environment: Environment) -> Result<(Box<dyn Keystore>, Option<String>), CallFault> {
         let (mode, limits) = (OpenMode::Existing, StoreLimits::default());
         match self {
             Self::File(path) => {
                 let unusable = |error: StoreError| {
-                    Fault::settings(format!("the keystore {} cannot be opened: {error}", path.display()))
+                    CallFault::settings(format!("the keystore {} cannot be opened: {error}", path.display()))
                 };
                 let store = SqliteKeystore::open(path, mode, environment, limits).map_err(unusable)?;
                 Ok((Box::new(store), None))
@@ -103,9 +104,11 @@ impl Place {
                 let store =
                     PostgresKeystore::open(settings, mode, environment, limits).map_err(|error| match error {
                         StoreError::Unreachable { .. } => {
-                            Fault::new(ErrorCode::ConnectFailed, error.to_string()).retry(Retry::Later)
+                            CallFault::new(ErrorCode::ConnectFailed, error.to_string()).retry(Retry::Later)
                         }
-                        error => Fault::settings(format!("the keystore at {} cannot be opened: {error}", settings.url)),
+                        error => {
+                            CallFault::settings(format!("the keystore at {} cannot be opened: {error}", settings.url))
+                        }
                     })?;
                 Ok((Box::new(store), settings.warning()))
             }
@@ -121,41 +124,41 @@ struct Config<'t> {
 }
 
 impl<'t> Config<'t> {
-    fn read(path: &'t Path, text: &'t str) -> Result<Self, Fault> {
+    fn read(path: &'t Path, text: &'t str) -> Result<Self, CallFault> {
         let document =
-            Document::parse(text).map_err(|problem| Fault::settings(format!("{}:{problem}", path.display())))?;
+            Document::parse(text).map_err(|problem| CallFault::settings(format!("{}:{problem}", path.display())))?;
         Ok(Self { path, text, document })
     }
 
-    fn wrong(&self, message: impl std::fmt::Display) -> Fault {
-        Fault::settings(format!("{}: {message}", self.path.display()))
+    fn wrong(&self, message: impl std::fmt::Display) -> CallFault {
+        CallFault::settings(format!("{}: {message}", self.path.display()))
     }
 
     /// The value of a key, if the file sets it.
-    fn value(&self, key: &str, kind: &Kind<'_>) -> Result<Option<Value>, Fault> {
+    fn value(&self, key: &str, kind: &Kind<'_>) -> Result<Option<SettingValue>, CallFault> {
         let (section, name) = key.split_once('.').unwrap_or((key, ""));
         let section = self.document.root().get(section).and_then(|section| section.get_ref().as_table());
         let Some(found) = section.and_then(|section| section.get(name)) else { return Ok(None) };
         let value = kind.read(&raw(found.get_ref())).map_err(|problem| {
             let (line, column) = line_column(self.text, found.span().start);
-            Fault::settings(format!("{}:{line}:{column}: {key} {problem}", self.path.display()))
+            CallFault::settings(format!("{}:{line}:{column}: {key} {problem}", self.path.display()))
         })?;
         Ok(Some(value))
     }
 
-    fn path(&self, key: &str, default: &str) -> Result<PathBuf, Fault> {
+    fn path(&self, key: &str, default: &str) -> Result<PathBuf, CallFault> {
         let value = self.value(key, &Kind::Path)?;
         Ok(value.map_or_else(|| default.into(), |path| path.text().into()))
     }
 
-    fn time(&self, key: &str, min_ms: u64, setting: &mut Duration) -> Result<(), Fault> {
+    fn time(&self, key: &str, min_ms: u64, setting: &mut Duration) -> Result<(), CallFault> {
         if let Some(value) = self.value(key, &Kind::Time(min_ms))? {
             *setting = value.time();
         }
         Ok(())
     }
 
-    fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)], setting: &mut T) -> Result<(), Fault> {
+    fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)], setting: &mut T) -> Result<(), CallFault> {
         let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         if let Some(value) = self.value(key, &Kind::Choice(known.into()))?
             && let Some((_, choice)) = words.iter().find(|(word, _)| *word == value.text())
@@ -166,7 +169,7 @@ impl<'t> Config<'t> {
     }
 
     /// Where the store is, with paths below `folder`.
-    fn place(&self, folder: &Path) -> Result<Place, Fault> {
+    fn place(&self, folder: &Path) -> Result<Place, CallFault> {
         let url = self.value("keystore.url", &Kind::AnyText)?.filter(|url| !url.text().is_empty());
         let Some(url) = url else { return Ok(Place::File(folder.join(self.path("keystore.path", "keystore.db")?))) };
         if self.value("keystore.path", &Kind::Path)?.is_some() {
@@ -175,7 +178,7 @@ impl<'t> Config<'t> {
         // Without the text: it may contain a password.
         let url =
             PostgresUrl::parse(url.text()).map_err(|problem| self.wrong(format_args!("keystore.url {problem}")))?;
-        let file = |key| -> Result<Option<PathBuf>, Fault> {
+        let file = |key| -> Result<Option<PathBuf>, CallFault> {
             let value = self.value(key, &Kind::OptionalPath)?;
             Ok(value.and_then(|path| path.optional_path().map(|path| folder.join(path))))
         };
@@ -193,7 +196,7 @@ impl<'t> Config<'t> {
         }
     }
 
-    fn settings(&self) -> Result<Settings, Fault> {
+    fn settings(&self) -> Result<Settings, CallFault> {
         let mut settings = Settings::default();
         let keyings = [("field", Keying::Field), ("request", Keying::Request), ("session", Keying::Session)];
         self.choice("engine.curve", &[("r1", Curve::P256), ("k1", Curve::Secp256k1)], &mut settings.curve)?;

@@ -5,13 +5,13 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 
-use crate::fault::Fault;
+use crate::fault::CallFault;
 
 /// Maximum nesting, as that of documents: the engine's own limit is at most this.
 const DEPTH_MAX: usize = 1024;
 
 /// Writes the JSON text of a dict, a list, or what they contain. Numbers keep their exact value.
-pub(crate) fn write(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), Fault> {
+pub(crate) fn write(object: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Result<(), CallFault> {
     Writer { out, depth: 0 }.value(object)
 }
 
@@ -21,7 +21,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn value(&mut self, object: &Bound<'_, PyAny>) -> Result<(), Fault> {
+    fn value(&mut self, object: &Bound<'_, PyAny>) -> Result<(), CallFault> {
         if let Ok(text) = object.cast::<PyString>() {
             return self.string(text);
         }
@@ -53,7 +53,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn dict(&mut self, dict: &Bound<'_, PyDict>) -> Result<(), Fault> {
+    fn dict(&mut self, dict: &Bound<'_, PyDict>) -> Result<(), CallFault> {
         self.descend()?;
         self.out.push(b'{');
         for (index, (name, value)) in dict.iter().enumerate() {
@@ -70,7 +70,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn list<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<(), Fault> {
+    fn list<'py>(&mut self, items: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<(), CallFault> {
         self.descend()?;
         self.out.push(b'[');
         for (index, value) in items.enumerate() {
@@ -85,26 +85,26 @@ impl Writer<'_> {
     }
 
     /// A list that contains itself ends here, too.
-    fn descend(&mut self) -> Result<(), Fault> {
+    fn descend(&mut self) -> Result<(), CallFault> {
         self.depth += 1;
         if self.depth > DEPTH_MAX { Err(invalid(format!("the nesting exceeds {DEPTH_MAX}"))) } else { Ok(()) }
     }
 
-    fn integer(&mut self, value: &Bound<'_, PyInt>) -> Result<(), Fault> {
+    fn integer(&mut self, value: &Bound<'_, PyInt>) -> Result<(), CallFault> {
         match value.extract::<i64>() {
             Ok(value) => self.out.extend_from_slice(value.to_string().as_bytes()),
             Err(_) => {
                 // The method of the type itself: subclasses may print something else.
                 let digits = value.py().get_type::<PyInt>().call_method1("__repr__", (value,));
                 let digits =
-                    digits.map_err(|_| Fault::new(ErrorCode::NumberOutOfRange, "an int has too many digits"))?;
+                    digits.map_err(|_| CallFault::new(ErrorCode::NumberOutOfRange, "an int has too many digits"))?;
                 self.out.extend_from_slice(digits.cast::<PyString>().map_err(PyErr::from)?.to_str()?.as_bytes());
             }
         }
         Ok(())
     }
 
-    fn string(&mut self, text: &Bound<'_, PyString>) -> Result<(), Fault> {
+    fn string(&mut self, text: &Bound<'_, PyString>) -> Result<(), CallFault> {
         let text = text.to_str().map_err(|_| invalid("a string is not Unicode: it contains a lone surrogate"))?;
         self.out.push(b'"');
         let mut copied = 0;
@@ -125,19 +125,19 @@ impl Writer<'_> {
     }
 }
 
-fn invalid(message: impl Into<String>) -> Fault {
-    Fault::new(ErrorCode::InvalidDocument, message)
+fn invalid(message: impl Into<String>) -> CallFault {
+    CallFault::new(ErrorCode::InvalidDocument, message)
 }
 
 /// The object of a JSON text.
-pub(crate) fn read<'py>(py: Python<'py>, json: &[u8]) -> Result<Bound<'py, PyAny>, Fault> {
+pub(crate) fn read<'py>(py: Python<'py>, json: &[u8]) -> Result<Bound<'py, PyAny>, CallFault> {
     static LOAD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     Ok(LOAD.import(py, "leafseal._convert", "load")?.call1((text(py, json)?,))?)
 }
 
 /// A JSON text as `str`.
-pub(crate) fn text<'py>(py: Python<'py>, json: &[u8]) -> Result<Bound<'py, PyString>, Fault> {
+pub(crate) fn text<'py>(py: Python<'py>, json: &[u8]) -> Result<Bound<'py, PyString>, CallFault> {
     let text = std::str::from_utf8(json)
-        .map_err(|_| Fault::new(ErrorCode::ProtocolError, "the engine's answer is not UTF-8"))?;
+        .map_err(|_| CallFault::new(ErrorCode::ProtocolError, "the engine's answer is not UTF-8"))?;
     Ok(PyString::new(py, text))
 }

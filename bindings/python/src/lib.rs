@@ -26,8 +26,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fault::load(py)?;
     objects::load(py)?;
     module.add_class::<core::Core>()?;
-    module.add_class::<core::Task>()?;
-    module.add_class::<options::Options>()?;
+    module.add_class::<core::AsyncioCall>()?;
+    module.add_class::<options::OperationOptions>()?;
     module.add_function(wrap_pyfunction!(delivery::end, module)?)?;
     module.add_function(wrap_pyfunction!(delivery::forked, module)?)?;
     interpreter::claim();

@@ -2,36 +2,36 @@
 
 use leafseal_client::Inspection;
 use leafseal_engine::{
-    Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, Inspected, Marking, OnFailure, OpenedValue, Progress,
-    Rewriter, SealedInput, Selection, Settled, ValueType,
+    Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, EnvelopeMetadata, Marking, OnFailure, OpenedValue,
+    Progress, Rewriter, SealedInput, Selection, Settled, ValueType,
 };
 use leafseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
 
 use crate::arrow::Column;
-use crate::fault::Fault;
-use crate::options::{Direction, Options};
-use crate::values::{Cell, Draft, Source, Values, too_long};
-use crate::work::{Done, Input, Output, Report, Work};
+use crate::fault::CallFault;
+use crate::options::{CallDirection, OperationOptions};
+use crate::values::{Draft, ListCell, ListSource, ValueList, too_long};
+use crate::work::{CallWork, Done, Input, WorkOutput, WorkReport};
 
 /// Bytes of values that are read for one step.
 const STEP_BYTES_MAX: usize = 64 << 10;
 
 /// Called between steps; an error ends the call.
-pub(crate) type Check<'a> = &'a mut dyn FnMut() -> Result<(), Fault>;
+pub(crate) type StepCheck<'a> = &'a mut dyn FnMut() -> Result<(), CallFault>;
 
 /// Runs a call as the owner of the store.
-pub(crate) fn run(engine: &Engine, work: &Work, check: Check<'_>) -> Result<Done, Fault> {
+pub(crate) fn run(engine: &Engine, work: &CallWork, check: StepCheck<'_>) -> Result<Done, CallFault> {
     check()?;
     let options = work.options();
     match &work.input {
         Input::List(values) => {
             let (mut lists, report) = list(engine, work.direction, options, &[values], check)?;
-            Ok(Done { output: Output::List(lists.pop().unwrap_or_default()), report })
+            Ok(Done { output: WorkOutput::List(lists.pop().unwrap_or_default()), report })
         }
         Input::Columns(columns) => {
             let sources: Vec<&Column> = columns.iter().collect();
             let (lists, report) = list(engine, work.direction, options, &sources, check)?;
-            Ok(Done { output: Output::Columns(lists), report })
+            Ok(Done { output: WorkOutput::Columns(lists), report })
         }
         Input::Document(json) => document(engine, work.direction, options, json, check),
         Input::Documents(columns) => {
@@ -41,24 +41,24 @@ pub(crate) fn run(engine: &Engine, work: &Work, check: Check<'_>) -> Result<Done
                 lists.push(documents(engine, work.direction, options, selection.as_ref(), column, first, check)?);
                 first += column.len();
             }
-            Ok(Done { output: Output::Columns(lists), report: Report::default() })
+            Ok(Done { output: WorkOutput::Columns(lists), report: WorkReport::default() })
         }
         Input::Envelopes(envelopes) => inspect(engine, options, envelopes, check),
-        Input::Ready => Ok(Done { output: Output::Ready, report: Report::default() }),
+        Input::Ready => Ok(Done { output: WorkOutput::Ready, report: WorkReport::default() }),
     }
 }
 
 /// Processes lists with the keys of one request.
-fn list<S: Source>(
+fn list<S: ListSource>(
     engine: &Engine,
-    direction: Direction,
-    options: &Options,
+    direction: CallDirection,
+    options: &OperationOptions,
     sources: &[&S],
-    check: Check<'_>,
-) -> Result<(Vec<Values>, Report), Fault> {
+    check: StepCheck<'_>,
+) -> Result<(Vec<ValueList>, WorkReport), CallFault> {
     let (mut lists, mut first) = (Vec::with_capacity(sources.len()), 0);
     let report = match direction {
-        Direction::Encrypt => {
+        CallDirection::Encrypt => {
             let mut encryptor = engine.encryptor(&Caller::Owner, &options.engine_encrypt()?)?;
             for source in sources {
                 lists.push(encrypt(&mut encryptor, *source, check).map_err(|fault| fault.shifted(first))?);
@@ -66,7 +66,7 @@ fn list<S: Source>(
             }
             encryptor.report()
         }
-        Direction::Decrypt => {
+        CallDirection::Decrypt => {
             let mut decryptor = engine.decryptor(&Caller::Owner, &options.engine_decrypt()?)?;
             for source in sources {
                 lists.push(decrypt(&mut decryptor, *source, first, check).map_err(|fault| fault.shifted(first))?);
@@ -76,18 +76,18 @@ fn list<S: Source>(
         }
     };
     let failed_indexes = report.failures.iter().map(|failure| failure.position).collect();
-    let report = Report {
+    let report = WorkReport {
         resealed: report.resealed,
         skipped: report.skipped,
         failed: report.failed,
         failed_indexes,
-        ..Report::default()
+        ..WorkReport::default()
     };
     Ok((lists, report))
 }
 
 /// The values of one step, from `start` on.
-fn read<'a>(source: &'a impl Source, start: usize, count_max: usize, scalars: &mut Vec<Scalar<'a>>) {
+fn read<'a>(source: &'a impl ListSource, start: usize, count_max: usize, scalars: &mut Vec<Scalar<'a>>) {
     scalars.clear();
     let (end, mut bytes) = (source.len().min(start + count_max.max(1)), 0);
     for index in start..end {
@@ -109,7 +109,7 @@ fn text_of<'a>(scalar: &Scalar<'a>) -> &'a [u8] {
 }
 
 /// Encrypts a list.
-fn encrypt(encryptor: &mut Encryptor, source: &impl Source, check: Check<'_>) -> Result<Values, Fault> {
+fn encrypt(encryptor: &mut Encryptor, source: &impl ListSource, check: StepCheck<'_>) -> Result<ValueList, CallFault> {
     let mut out = Draft::with_capacity(source.len());
     let mut start = 0;
     let mut numbers: Vec<NumberBuffer> = Vec::new();
@@ -142,7 +142,7 @@ fn encrypt(encryptor: &mut Encryptor, source: &impl Source, check: Check<'_>) ->
                 copy(left, cells, text);
             }
             match u32::try_from(size) {
-                Ok(size) => cells.push(Cell::Text { start: text.len(), size }),
+                Ok(size) => cells.push(ListCell::Text { start: text.len(), size }),
                 Err(_) => fault = Some(too_long(start + kept[index])),
             }
             written = kept[index] + 1;
@@ -157,24 +157,29 @@ fn encrypt(encryptor: &mut Encryptor, source: &impl Source, check: Check<'_>) ->
 }
 
 /// Copies a value that stays as it is.
-fn copy(scalar: &Scalar<'_>, cells: &mut Vec<Cell>, text: &mut Vec<u8>) {
+fn copy(scalar: &Scalar<'_>, cells: &mut Vec<ListCell>, text: &mut Vec<u8>) {
     cells.push(match scalar {
-        Scalar::Nil => Cell::Nil,
-        Scalar::Bool(value) => Cell::Bool(*value),
-        Scalar::UInt(value) => Cell::UInt(*value),
-        Scalar::Int(value) => Cell::Int(*value),
-        Scalar::Float(value) => Cell::Float(*value),
+        Scalar::Nil => ListCell::Nil,
+        Scalar::Bool(value) => ListCell::Bool(*value),
+        Scalar::UInt(value) => ListCell::UInt(*value),
+        Scalar::Int(value) => ListCell::Int(*value),
+        Scalar::Float(value) => ListCell::Float(*value),
         Scalar::Str(string) => {
             let (start, bytes) = (text.len(), string.as_bytes());
             text.extend_from_slice(bytes);
             // Sources hold no longer strings.
-            Cell::Text { start, size: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
+            ListCell::Text { start, size: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
         }
     });
 }
 
 /// Decrypts a list that begins at value `first` of the call's list.
-fn decrypt(decryptor: &mut Decryptor, source: &impl Source, first: usize, check: Check<'_>) -> Result<Values, Fault> {
+fn decrypt(
+    decryptor: &mut Decryptor,
+    source: &impl ListSource,
+    first: usize,
+    check: StepCheck<'_>,
+) -> Result<ValueList, CallFault> {
     let mut out = Draft::with_capacity(source.len());
     let mut start = 0;
     let mut scalars = Vec::new();
@@ -215,20 +220,20 @@ fn decrypt(decryptor: &mut Decryptor, source: &impl Source, first: usize, check:
         match (fault, done) {
             // A value that was decrypted, but that has no form here, comes before one that was not.
             (Some(fault), _) => return Err(fault),
-            (None, Err(error)) => return Err(Fault::from(error).shifted(start)),
+            (None, Err(error)) => return Err(CallFault::from(error).shifted(start)),
             (None, Ok(done)) => start += done,
         }
     }
     Ok(out.finish())
 }
 
-fn push_opened(out: &mut Draft, opened: &OpenedValue<'_>, index: usize) -> Result<(), Fault> {
+fn push_opened(out: &mut Draft, opened: &OpenedValue<'_>, index: usize) -> Result<(), CallFault> {
     match opened.value_type {
         ValueType::String => out.push_text(opened.text),
         ValueType::Boolean => out.push(&Scalar::Bool(opened.text == "true")),
         ValueType::Number => {
             let number = Scalar::from_number_text(opened.text)
-                .map_err(|fault| Fault::at(ErrorCode::NumberOutOfRange, index, fault.to_string()))?;
+                .map_err(|fault| CallFault::at(ErrorCode::NumberOutOfRange, index, fault.to_string()))?;
             out.push(&number)
         }
     }
@@ -244,17 +249,17 @@ fn value_type(kind: TextKind) -> ValueType {
 
 fn document(
     engine: &Engine,
-    direction: Direction,
-    options: &Options,
+    direction: CallDirection,
+    options: &OperationOptions,
     json: &[u8],
-    check: Check<'_>,
-) -> Result<Done, Fault> {
+    check: StepCheck<'_>,
+) -> Result<Done, CallFault> {
     match direction {
-        Direction::Encrypt => {
+        CallDirection::Encrypt => {
             let rewriter = engine.encryptor(&Caller::Owner, &options.engine_encrypt()?)?;
             rewrite(engine, rewriter, options, json, check)
         }
-        Direction::Decrypt => {
+        CallDirection::Decrypt => {
             let rewriter = engine.decryptor(&Caller::Owner, &options.engine_decrypt()?)?;
             rewrite(engine, rewriter, options, json, check)
         }
@@ -264,14 +269,14 @@ fn document(
 fn rewrite<R: Rewriter>(
     engine: &Engine,
     rewriter: R,
-    options: &Options,
+    options: &OperationOptions,
     json: &[u8],
-    check: Check<'_>,
-) -> Result<Done, Fault> {
+    check: StepCheck<'_>,
+) -> Result<Done, CallFault> {
     let selection = selection(engine, options)?;
     let mut out = Vec::with_capacity(json.len());
     let report = append(engine, rewriter, (selection.as_ref(), options.is_strict()), json, &mut out, check)?;
-    Ok(Done { output: Output::Document(out), report })
+    Ok(Done { output: WorkOutput::Document(out), report })
 }
 
 /// Appends the document that `json` becomes.
@@ -281,15 +286,15 @@ fn append<R: Rewriter>(
     (selection, strict): (Option<&Selection>, bool),
     json: &[u8],
     out: &mut Vec<u8>,
-    check: Check<'_>,
-) -> Result<Report, Fault> {
+    check: StepCheck<'_>,
+) -> Result<WorkReport, CallFault> {
     let work = engine.rewrite_document(rewriter, selection, json.len())?;
     let mut work: DocumentWork<R> = work.strict(strict);
     while work.step(json, out)? == Progress::More {
         check()?;
     }
     let report = work.report();
-    Ok(Report {
+    Ok(WorkReport {
         count: Some(work.count()),
         matched: report.matched,
         resealed: report.resealed,
@@ -303,13 +308,13 @@ fn append<R: Rewriter>(
 /// The documents of a chunk that begins with row `first`, each a request of its own.
 fn documents(
     engine: &Engine,
-    direction: Direction,
-    options: &Options,
+    direction: CallDirection,
+    options: &OperationOptions,
     selection: Option<&Selection>,
     column: &Column,
     first: usize,
-    check: Check<'_>,
-) -> Result<Values, Fault> {
+    check: StepCheck<'_>,
+) -> Result<ValueList, CallFault> {
     let mut out = Draft::with_capacity(column.len());
     for row in 0..column.len() {
         check()?;
@@ -319,49 +324,54 @@ fn documents(
         };
         let (start, json, how) = (out.text.len(), json.as_bytes(), (selection, options.is_strict()));
         let appended = match direction {
-            Direction::Encrypt => engine
+            CallDirection::Encrypt => engine
                 .encryptor(&Caller::Owner, &options.engine_encrypt()?)
-                .map_err(Fault::from)
+                .map_err(CallFault::from)
                 .and_then(|rewriter| append(engine, rewriter, how, json, &mut out.text, check)),
-            Direction::Decrypt => engine
+            CallDirection::Decrypt => engine
                 .decryptor(&Caller::Owner, &options.engine_decrypt()?)
-                .map_err(Fault::from)
+                .map_err(CallFault::from)
                 .and_then(|rewriter| append(engine, rewriter, how, json, &mut out.text, check)),
         };
         appended.map_err(|fault| fault.in_row(first + row))?;
         let size = u32::try_from(out.text.len() - start).map_err(|_| too_long(first + row))?;
-        out.cells.push(Cell::Text { start, size });
+        out.cells.push(ListCell::Text { start, size });
     }
     Ok(out.finish())
 }
 
-fn selection(engine: &Engine, options: &Options) -> Result<Option<Selection>, Fault> {
+fn selection(engine: &Engine, options: &OperationOptions) -> Result<Option<Selection>, CallFault> {
     let Some(select) = &options.select else { return Ok(None) };
     let mut builder = engine.selection_builder().other_case(options.engine_other_case());
     for selector in select {
-        builder.add(selector).map_err(|error| Fault::from(leafseal_engine::Error::from(error)))?;
+        builder.add(selector).map_err(|error| CallFault::from(leafseal_engine::Error::from(error)))?;
     }
     Ok(Some(builder.finish()))
 }
 
-fn inspect(engine: &Engine, options: &Options, envelopes: &[String], check: Check<'_>) -> Result<Done, Fault> {
+fn inspect(
+    engine: &Engine,
+    options: &OperationOptions,
+    envelopes: &[String],
+    check: StepCheck<'_>,
+) -> Result<Done, CallFault> {
     let mut inspector = engine.inspector(&Caller::Owner, options.app.as_deref())?;
     let mut inspected = Vec::with_capacity(envelopes.len());
     for (index, envelope) in envelopes.iter().enumerate() {
         loop {
             check()?;
             let facts = inspector.inspect(envelope.as_bytes());
-            if let Some(facts) = facts.map_err(|error| Fault::from(error.at_index(index as u64)))? {
+            if let Some(facts) = facts.map_err(|error| CallFault::from(error.at_index(index as u64)))? {
                 inspected.push(inspection(facts));
                 break;
             }
         }
     }
-    Ok(Done { output: Output::Inspected(inspected), report: Report::default() })
+    Ok(Done { output: WorkOutput::Inspected(inspected), report: WorkReport::default() })
 }
 
 /// The form that the client returns.
-fn inspection(facts: Inspected) -> Inspection {
+fn inspection(facts: EnvelopeMetadata) -> Inspection {
     Inspection {
         version: facts.version.text().to_owned(),
         curve: match facts.version.curve() {

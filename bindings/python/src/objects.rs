@@ -14,15 +14,15 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyCapsule, PyDict, PyFloat, PyIn
 use pyo3_arrow::{PyArray, PyArrayReader, PyChunkedArray};
 
 use crate::arrow::{self, Column};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::json;
-use crate::options::Direction;
+use crate::options::CallDirection;
 use crate::remote;
-use crate::values::{Cell, Source, Values};
-use crate::work::{Done, Input, Output, Report};
+use crate::values::{ListCell, ListSource, ValueList};
+use crate::work::{Done, Input, WorkOutput, WorkReport};
 
 /// The form of an input, which its result has, too.
-pub(crate) enum Form {
+pub(crate) enum InputForm {
     /// A list of values or inspections.
     List,
     /// One inspection.
@@ -42,58 +42,62 @@ pub(crate) enum Form {
 }
 
 /// Reads the input of `method`.
-pub(crate) fn input(method: &str, direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+pub(crate) fn input(
+    method: &str,
+    direction: CallDirection,
+    object: &Bound<'_, PyAny>,
+) -> Result<(Input, InputForm), CallFault> {
     match method {
         "document" => document(object),
         "values" => values(direction, object),
         "documents" => documents(object),
         "inspect" => envelopes(object),
-        "ready" => Ok((Input::Ready, Form::Nothing)),
-        _ => Err(Fault::argument("no such method")),
+        "ready" => Ok((Input::Ready, InputForm::Nothing)),
+        _ => Err(CallFault::argument("no such method")),
     }
 }
 
-fn document(object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+fn document(object: &Bound<'_, PyAny>) -> Result<(Input, InputForm), CallFault> {
     if let Ok(text) = object.cast::<PyString>() {
         let text = text.to_str().map_err(|_| {
             let message = "the document is not Unicode: it contains a lone surrogate";
-            Fault::new(ErrorCode::InvalidDocument, message)
+            CallFault::new(ErrorCode::InvalidDocument, message)
         })?;
-        return Ok((Input::Document(text.as_bytes().to_vec()), Form::Text));
+        return Ok((Input::Document(text.as_bytes().to_vec()), InputForm::Text));
     }
     if let Ok(bytes) = object.cast::<PyBytes>() {
-        return Ok((Input::Document(bytes.as_bytes().to_vec()), Form::Bytes));
+        return Ok((Input::Document(bytes.as_bytes().to_vec()), InputForm::Bytes));
     }
     if let Ok(bytes) = object.cast::<PyByteArray>() {
-        return Ok((Input::Document(bytes.to_vec()), Form::Bytes));
+        return Ok((Input::Document(bytes.to_vec()), InputForm::Bytes));
     }
     if object.is_instance_of::<PyDict>() || object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
         let mut text = Vec::new();
         json::write(object, &mut text)?;
-        return Ok((Input::Document(text), Form::Object));
+        return Ok((Input::Document(text), InputForm::Object));
     }
     let kind = object.get_type().name()?;
-    Err(Fault::argument(format!(
+    Err(CallFault::argument(format!(
         "the document must be a dict, a list, or JSON text in str or bytes, not {kind}; encrypt_many takes single values"
     )))
 }
 
-fn values(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+fn values(direction: CallDirection, object: &Bound<'_, PyAny>) -> Result<(Input, InputForm), CallFault> {
     let py = object.py();
     if let Ok(list) = object.cast::<PyList>() {
-        return Ok((Input::List(list_of(list.len(), list.iter())?), Form::List));
+        return Ok((Input::List(list_of(list.len(), list.iter())?), InputForm::List));
     }
     if let Ok(tuple) = object.cast::<PyTuple>() {
-        return Ok((Input::List(list_of(tuple.len(), tuple.iter())?), Form::List));
+        return Ok((Input::List(list_of(tuple.len(), tuple.iter())?), InputForm::List));
     }
     if object.hasattr(intern!(py, "__arrow_c_array__"))? || object.hasattr(intern!(py, "__arrow_c_stream__"))? {
         return columns(direction, object);
     }
     let kind = object.get_type().name()?;
-    Err(Fault::argument(format!("the values must be a list, a tuple or an Arrow array, not {kind}")))
+    Err(CallFault::argument(format!("the values must be a list, a tuple or an Arrow array, not {kind}")))
 }
 
-fn columns(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+fn columns(direction: CallDirection, object: &Bound<'_, PyAny>) -> Result<(Input, InputForm), CallFault> {
     let Chunks { arrays, field, is_one } = chunks(object)?;
     let (mut first, mut columns) = (0, Vec::with_capacity(arrays.len()));
     for array in &arrays {
@@ -105,7 +109,7 @@ fn columns(direction: Direction, object: &Bound<'_, PyAny>) -> Result<(Input, Fo
         Column::new(&new_empty_array(field.data_type()), &field, direction, 0)?;
     }
     let text_type = arrow::text_type(field.data_type(), direction);
-    let form = if is_one { Form::Array { text_type } } else { Form::Chunks { text_type } };
+    let form = if is_one { InputForm::Array { text_type } } else { InputForm::Chunks { text_type } };
     Ok((Input::Columns(columns), form))
 }
 
@@ -117,9 +121,9 @@ struct Chunks {
     is_one: bool,
 }
 
-fn chunks(object: &Bound<'_, PyAny>) -> Result<Chunks, Fault> {
+fn chunks(object: &Bound<'_, PyAny>) -> Result<Chunks, CallFault> {
     let py = object.py();
-    let unreadable = |error: PyErr| Fault::argument(format!("the Arrow array cannot be read: {error}"));
+    let unreadable = |error: PyErr| CallFault::argument(format!("the Arrow array cannot be read: {error}"));
     if object.hasattr(intern!(py, "__arrow_c_array__"))? {
         let pair = object.call_method0(intern!(py, "__arrow_c_array__")).map_err(|error| of_library(py, error))?;
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract().map_err(unreadable)?;
@@ -133,33 +137,33 @@ fn chunks(object: &Bound<'_, PyAny>) -> Result<Chunks, Fault> {
     let field = reader.field();
     // The message of an error may be that of the library, and contain values.
     let arrays = reader.collect::<Result<_, _>>();
-    let arrays = arrays.map_err(|_| Fault::argument("the Arrow array cannot be read: its stream failed"))?;
+    let arrays = arrays.map_err(|_| CallFault::argument("the Arrow array cannot be read: its stream failed"))?;
     Ok(Chunks { arrays, field, is_one: false })
 }
 
 /// The error of a library that cannot give its values. Its message may contain them, so only the type is named.
-fn of_library(py: Python<'_>, error: PyErr) -> Fault {
+fn of_library(py: Python<'_>, error: PyErr) -> CallFault {
     if error.is_instance_of::<PyImportError>(py) || !error.is_instance_of::<PyException>(py) {
-        return Fault::Python(error);
+        return CallFault::Python(error);
     }
     match error.get_type(py).name() {
-        Ok(name) => Fault::argument(format!("the Arrow array cannot be read: its library raised {name}")),
-        Err(error) => Fault::Python(error),
+        Ok(name) => CallFault::argument(format!("the Arrow array cannot be read: its library raised {name}")),
+        Err(error) => CallFault::Python(error),
     }
 }
 
 /// A column of JSON texts; its result has the same type.
-fn documents(object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
-    let (input, form) = columns(Direction::Decrypt, object)?;
+fn documents(object: &Bound<'_, PyAny>) -> Result<(Input, InputForm), CallFault> {
+    let (input, form) = columns(CallDirection::Decrypt, object)?;
     let Input::Columns(columns) = input else { unreachable!("read as columns") };
     Ok((Input::Documents(columns), form))
 }
 
-fn list_of<'py>(count: usize, items: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<Values, Fault> {
-    let mut values = Values::with_capacity(count);
+fn list_of<'py>(count: usize, items: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<ValueList, CallFault> {
+    let mut values = ValueList::with_capacity(count);
     for (index, item) in items.enumerate() {
         if let Ok(text) = item.cast::<PyString>() {
-            let text = text.to_str().map_err(|_| Fault::value(index, &ValueFault::InvalidUtf8))?;
+            let text = text.to_str().map_err(|_| CallFault::value(index, &ValueFault::InvalidUtf8))?;
             values.push_text(text)?;
         } else {
             values.cells.push(cell(index, &item)?);
@@ -168,56 +172,56 @@ fn list_of<'py>(count: usize, items: impl Iterator<Item = Bound<'py, PyAny>>) ->
     Ok(values)
 }
 
-fn cell(index: usize, item: &Bound<'_, PyAny>) -> Result<Cell, Fault> {
+fn cell(index: usize, item: &Bound<'_, PyAny>) -> Result<ListCell, CallFault> {
     if item.is_none() {
-        return Ok(Cell::Nil);
+        return Ok(ListCell::Nil);
     }
     if let Ok(value) = item.cast::<PyBool>() {
-        return Ok(Cell::Bool(value.is_true()));
+        return Ok(ListCell::Bool(value.is_true()));
     }
     if item.is_instance_of::<PyInt>() {
         if let Ok(value) = item.extract::<u64>() {
-            return Ok(Cell::UInt(value));
+            return Ok(ListCell::UInt(value));
         }
         let value = item.extract::<i64>();
-        return value.map(Cell::Int).map_err(|_| {
+        return value.map(ListCell::Int).map_err(|_| {
             let message = format!("value {index} must be an int from -2^63 to 2^64 - 1");
-            Fault::at(ErrorCode::NumberOutOfRange, index, message)
+            CallFault::at(ErrorCode::NumberOutOfRange, index, message)
         });
     }
     if let Ok(value) = item.cast::<PyFloat>() {
         let value = value.value();
         return if value.is_finite() {
-            Ok(Cell::Float(value))
+            Ok(ListCell::Float(value))
         } else {
-            Err(Fault::value(index, &ValueFault::NotFinite))
+            Err(CallFault::value(index, &ValueFault::NotFinite))
         };
     }
     let kind = item.get_type().name()?;
     let message = format!("value {index} must be None, a bool, an int, a float or a str, not {kind}");
-    Err(Fault::at(ErrorCode::InvalidParams, index, message))
+    Err(CallFault::at(ErrorCode::InvalidParams, index, message))
 }
 
-fn envelopes(object: &Bound<'_, PyAny>) -> Result<(Input, Form), Fault> {
+fn envelopes(object: &Bound<'_, PyAny>) -> Result<(Input, InputForm), CallFault> {
     if let Ok(text) = object.extract::<String>() {
-        return Ok((Input::Envelopes(vec![text]), Form::One));
+        return Ok((Input::Envelopes(vec![text]), InputForm::One));
     }
     let texts = object.extract::<Vec<String>>();
-    let texts = texts.map_err(|_| Fault::argument("the envelopes must be a str or a list of str"))?;
-    Ok((Input::Envelopes(texts), Form::List))
+    let texts = texts.map_err(|_| CallFault::argument("the envelopes must be a str or a list of str"))?;
+    Ok((Input::Envelopes(texts), InputForm::List))
 }
 
 /// Makes the columns of a result; needs no interpreter.
 pub(crate) fn arrays(
-    chunks: Vec<Values>,
-    direction: Direction,
+    chunks: Vec<ValueList>,
+    direction: CallDirection,
     text_type: &DataType,
     wanted: Option<&DataType>,
-) -> Result<(Vec<ArrayRef>, DataType), Fault> {
+) -> Result<(Vec<ArrayRef>, DataType), CallFault> {
     let kind = match (direction, wanted) {
-        (Direction::Encrypt, _) => text_type.clone(),
-        (Direction::Decrypt, Some(wanted)) => wanted.clone(),
-        (Direction::Decrypt, None) => arrow::common_type(&chunks, text_type)?,
+        (CallDirection::Encrypt, _) => text_type.clone(),
+        (CallDirection::Decrypt, Some(wanted)) => wanted.clone(),
+        (CallDirection::Decrypt, None) => arrow::common_type(&chunks, text_type)?,
     };
     let (mut first, mut arrays) = (0, Vec::with_capacity(chunks.len()));
     for chunk in chunks {
@@ -232,47 +236,47 @@ pub(crate) fn arrays(
 pub(crate) fn result<'py>(
     py: Python<'py>,
     done: Done,
-    form: &Form,
-    direction: Direction,
+    form: &InputForm,
+    direction: CallDirection,
     wanted: Option<&DataType>,
-) -> Result<Bound<'py, PyAny>, Fault> {
+) -> Result<Bound<'py, PyAny>, CallFault> {
     Ok(match (done.output, form) {
-        (Output::List(values), _) => {
-            PyList::new(py, (0..values.len()).map(|index| Element(Ok(values.scalar(index)))))?.into_any()
+        (WorkOutput::List(values), _) => {
+            PyList::new(py, (0..values.len()).map(|index| ListElement(Ok(values.scalar(index)))))?.into_any()
         }
-        (Output::Answer(answer), _) => {
+        (WorkOutput::Answer(answer), _) => {
             let mut values = remote::values(&answer)?;
-            PyList::new(py, (0..values.len()).map(|_| Element(values.next())))?.into_any()
+            PyList::new(py, (0..values.len()).map(|_| ListElement(values.next())))?.into_any()
         }
-        (Output::Columns(chunks), Form::Array { text_type }) => {
+        (WorkOutput::Columns(chunks), InputForm::Array { text_type }) => {
             let (mut arrays, _) = py.detach(|| arrays(chunks, direction, text_type, wanted))?;
-            let array = arrays.pop().ok_or_else(|| Fault::argument("the array has no chunk"))?;
+            let array = arrays.pop().ok_or_else(|| CallFault::argument("the array has no chunk"))?;
             PyArray::from_array_ref(array).into_pyobject(py)?.into_any()
         }
-        (Output::Columns(chunks), Form::Chunks { text_type }) => {
+        (WorkOutput::Columns(chunks), InputForm::Chunks { text_type }) => {
             let (arrays, kind) = py.detach(|| arrays(chunks, direction, text_type, wanted))?;
             PyChunkedArray::try_new(arrays, Arc::new(Field::new("", kind, true)))?.into_pyobject(py)?.into_any()
         }
-        (Output::Columns(_), _) => return Err(Fault::argument("no form for a column")),
-        (Output::Document(json), Form::Bytes) => PyBytes::new(py, &json).into_any(),
-        (Output::Document(json), Form::Text) => json::text(py, &json)?.into_any(),
-        (Output::Document(json), _) => json::read(py, &json)?,
-        (Output::Inspected(inspected), Form::One) => match inspected.into_iter().next() {
+        (WorkOutput::Columns(_), _) => return Err(CallFault::argument("no form for a column")),
+        (WorkOutput::Document(json), InputForm::Bytes) => PyBytes::new(py, &json).into_any(),
+        (WorkOutput::Document(json), InputForm::Text) => json::text(py, &json)?.into_any(),
+        (WorkOutput::Document(json), _) => json::read(py, &json)?,
+        (WorkOutput::Inspected(inspected), InputForm::One) => match inspected.into_iter().next() {
             Some(one) => inspection(py, one)?,
-            None => return Err(Fault::argument("nothing to inspect")),
+            None => return Err(CallFault::argument("nothing to inspect")),
         },
-        (Output::Inspected(inspected), _) => {
-            let all: Result<Vec<_>, Fault> = inspected.into_iter().map(|one| inspection(py, one)).collect();
+        (WorkOutput::Inspected(inspected), _) => {
+            let all: Result<Vec<_>, CallFault> = inspected.into_iter().map(|one| inspection(py, one)).collect();
             PyList::new(py, all?)?.into_any()
         }
-        (Output::Ready, _) => py.None().into_bound(py),
+        (WorkOutput::Ready, _) => py.None().into_bound(py),
     })
 }
 
 /// A value on its way into a list of Python: each is converted where it will be, without another list in between.
-struct Element<'a>(Result<Scalar<'a>, Fault>);
+struct ListElement<'a>(Result<Scalar<'a>, CallFault>);
 
-impl<'py> IntoPyObject<'py> for Element<'_> {
+impl<'py> IntoPyObject<'py> for ListElement<'_> {
     type Target = PyAny;
     type Output = Bound<'py, PyAny>;
     type Error = PyErr;
@@ -302,7 +306,7 @@ pub(crate) fn load<'py>(py: Python<'py>) -> PyResult<(&'py Bound<'py, PyAny>, &'
     Ok((INSPECTION.import(py, module, "inspection")?, REPORT.import(py, module, "Report")?))
 }
 
-fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>, Fault> {
+fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>, CallFault> {
     let curve = match one.curve {
         Curve::R1 => "r1",
         Curve::K1 => "k1",
@@ -320,7 +324,7 @@ fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>
 }
 
 /// The Python object of a report.
-pub(crate) fn report<'py>(py: Python<'py>, report: &Report) -> Result<Bound<'py, PyAny>, Fault> {
+pub(crate) fn report<'py>(py: Python<'py>, report: &WorkReport) -> Result<Bound<'py, PyAny>, CallFault> {
     let failures = match report.failed_paths.is_empty() {
         false => PyList::new(py, &report.failed_paths)?,
         true => PyList::new(py, &report.failed_indexes)?,

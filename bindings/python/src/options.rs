@@ -9,18 +9,18 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyDataType;
 
-use crate::fault::Fault;
+use crate::fault::CallFault;
 
 /// The direction of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum CallDirection {
     Encrypt,
     Decrypt,
 }
 
 /// The options of a call.
-#[pyclass(frozen, module = "leafseal._native")]
-pub(crate) struct Options {
+#[pyclass(frozen, name = "Options", module = "leafseal._native")]
+pub(crate) struct OperationOptions {
     pub(crate) app: Option<String>,
     pub(crate) select: Option<Vec<String>>,
     pub(crate) timeout: Option<Duration>,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 }
 
 #[pymethods]
-impl Options {
+impl OperationOptions {
     #[new]
     #[pyo3(signature = (*, app=None, select=None, timeout=None, r#type=None, **given))]
     fn new(
@@ -40,9 +40,11 @@ impl Options {
         timeout: Option<f64>,
         r#type: Option<&Bound<'_, PyAny>>,
         given: Option<&Bound<'_, PyDict>>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         if select.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Fault::argument("`select` must contain at least one selector; omit it to select everything"));
+            return Err(CallFault::argument(
+                "`select` must contain at least one selector; omit it to select everything",
+            ));
         }
         let mut options = wire::OwnedOptions::default();
         for (name, value) in given.into_iter().flatten() {
@@ -59,11 +61,11 @@ impl Options {
 }
 
 /// Reads an option of the protocol; `None` is the default.
-fn read(name: &str, value: &Bound<'_, PyAny>, options: &mut wire::OwnedOptions) -> Result<(), Fault> {
+fn read(name: &str, value: &Bound<'_, PyAny>, options: &mut wire::OwnedOptions) -> Result<(), CallFault> {
     let mut all = wire::EncryptOptions::OPTIONS.iter().chain(wire::DecryptOptions::OPTIONS);
     let known = all.find(|option| option.field.as_str() == name && option.surfaces.contains(&Surface::Python));
-    let Some(option) = known else { return Err(Fault::argument(format!("there is no option `{name}`"))) };
-    let wrong = |expected: &str| Fault::argument(format!("`{name}` must be {expected}"));
+    let Some(option) = known else { return Err(CallFault::argument(format!("there is no option `{name}`"))) };
+    let wrong = |expected: &str| CallFault::argument(format!("`{name}` must be {expected}"));
     if value.is_none() && option.kind != OptionKind::Flag {
         return Ok(());
     }
@@ -92,18 +94,18 @@ fn read(name: &str, value: &Bound<'_, PyAny>, options: &mut wire::OwnedOptions) 
 }
 
 /// Converts a number of seconds.
-pub(crate) fn duration(name: &str, seconds: f64) -> Result<Duration, Fault> {
+pub(crate) fn duration(name: &str, seconds: f64) -> Result<Duration, CallFault> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err(Fault::argument(format!("`{name}` must be a positive number of seconds"))),
+        _ => Err(CallFault::argument(format!("`{name}` must be a positive number of seconds"))),
     }
 }
 
-fn column_type(object: &Bound<'_, PyAny>) -> Result<DataType, Fault> {
+fn column_type(object: &Bound<'_, PyAny>) -> Result<DataType, CallFault> {
     let Ok(name) = object.extract::<String>() else {
         let given: PyDataType = object
             .extract()
-            .map_err(|_| Fault::argument("`type` must be the name of a type or a data type of Arrow"))?;
+            .map_err(|_| CallFault::argument("`type` must be the name of a type or a data type of Arrow"))?;
         return Ok(given.into_inner());
     };
     Ok(match name.as_str() {
@@ -126,26 +128,26 @@ fn column_type(object: &Bound<'_, PyAny>) -> Result<DataType, Fault> {
         "float32" | "float" => DataType::Float32,
         "float64" | "double" => DataType::Float64,
         _ => {
-            return Err(Fault::argument(
+            return Err(CallFault::argument(
                 "`type` must be a type that envelopes can hold, such as \"string\" or \"int64\"",
             ));
         }
     })
 }
 
-impl Options {
+impl OperationOptions {
     /// The app, which every call except inspection needs.
-    pub(crate) fn app(&self) -> Result<&str, Fault> {
-        self.app.as_deref().ok_or_else(|| Fault::argument("`app` must be set, for the engine or for the call"))
+    pub(crate) fn app(&self) -> Result<&str, CallFault> {
+        self.app.as_deref().ok_or_else(|| CallFault::argument("`app` must be set, for the engine or for the call"))
     }
 
     /// The options of a request, without a deadline.
-    pub(crate) fn wire_encrypt(&self) -> Result<wire::EncryptOptions<'_>, Fault> {
+    pub(crate) fn wire_encrypt(&self) -> Result<wire::EncryptOptions<'_>, CallFault> {
         Ok(wire::EncryptOptions::of(self.app()?, &self.given))
     }
 
     /// The same for decryption. Failures are reported only with an action other than `fail`.
-    pub(crate) fn wire_decrypt(&self) -> Result<wire::DecryptOptions<'_>, Fault> {
+    pub(crate) fn wire_decrypt(&self) -> Result<wire::DecryptOptions<'_>, CallFault> {
         let mut options = wire::DecryptOptions::of(self.app()?, &self.given);
         options.on_failure = options.on_failure.filter(|action| *action != wire::OnFailure::Fail);
         Ok(options)
@@ -156,7 +158,7 @@ impl Options {
         wire::EncryptOptions::of("", &self.given).strict
     }
 
-    pub(crate) fn engine_encrypt(&self) -> Result<engine::EncryptOptions<'_>, Fault> {
+    pub(crate) fn engine_encrypt(&self) -> Result<engine::EncryptOptions<'_>, CallFault> {
         let wire::EncryptOptions { app, curve, keying, role, skip_sealed, .. } = self.wire_encrypt()?;
         let curve = curve.map(|curve| match curve {
             wire::Curve::R1 => engine::Curve::P256,
@@ -170,7 +172,7 @@ impl Options {
         Ok(engine::EncryptOptions { app, curve, keying, role, skip_sealed })
     }
 
-    pub(crate) fn engine_decrypt(&self) -> Result<engine::DecryptOptions<'_>, Fault> {
+    pub(crate) fn engine_decrypt(&self) -> Result<engine::DecryptOptions<'_>, CallFault> {
         let wire::DecryptOptions { app, role, on_failure, .. } = self.wire_decrypt()?;
         let on_failure = match on_failure {
             None | Some(wire::OnFailure::Fail) => engine::OnFailure::Fail,

@@ -11,10 +11,10 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::arrow::Column;
-use crate::fault::Fault;
-use crate::options::Direction;
-use crate::values::{Source, Values};
-use crate::work::{Done, Input, Output, Report, Work};
+use crate::fault::CallFault;
+use crate::options::CallDirection;
+use crate::values::{ListSource, ValueList};
+use crate::work::{CallWork, Done, Input, WorkOutput, WorkReport};
 
 /// Limits of one request for a part of a column: values, and bytes of their texts.
 const PART_VALUES_MAX: usize = 10_000;
@@ -31,47 +31,49 @@ const DOCUMENTS_IN_FLIGHT: usize = 32;
 const REFUSAL_TIME: Duration = Duration::from_millis(250);
 
 /// Runs a call. Dropping the future cancels its requests.
-pub(crate) async fn run(client: Client, work: Arc<Work>) -> Result<Done, Fault> {
+pub(crate) async fn run(client: Client, work: Arc<CallWork>) -> Result<Done, CallFault> {
     let deadline = work.options().timeout.and_then(|time| Instant::now().checked_add(time));
-    let running = Call { client, work, deadline }.run();
+    let running = RemoteCall { client, work, deadline }.run();
     match deadline {
-        Some(deadline) => timeout_at(deadline + REFUSAL_TIME, running).await.unwrap_or_else(|_| Err(Fault::deadline())),
+        Some(deadline) => {
+            timeout_at(deadline + REFUSAL_TIME, running).await.unwrap_or_else(|_| Err(CallFault::deadline()))
+        }
         None => running.await,
     }
 }
 
 /// A call on its way, which may need several requests.
 #[derive(Clone)]
-struct Call {
+struct RemoteCall {
     client: Client,
-    work: Arc<Work>,
+    work: Arc<CallWork>,
     /// The end of the time limit, of all requests together.
     deadline: Option<Instant>,
 }
 
-impl Call {
+impl RemoteCall {
     /// What is left of the time limit, in milliseconds, for the next request.
-    fn left_ms(&self) -> Result<Option<u32>, Fault> {
+    fn left_ms(&self) -> Result<Option<u32>, CallFault> {
         let Some(deadline) = self.deadline else { return Ok(None) };
-        let left = deadline.checked_duration_since(Instant::now()).ok_or_else(Fault::deadline)?;
+        let left = deadline.checked_duration_since(Instant::now()).ok_or_else(CallFault::deadline)?;
         Ok(Some(u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1)))
     }
 
-    async fn run(self) -> Result<Done, Fault> {
+    async fn run(self) -> Result<Done, CallFault> {
         match &self.work.input {
             Input::List(values) => {
                 let (answer, report) = request(&self, &Range { source: values, start: 0, end: values.len() }).await?;
-                Ok(Done { output: Output::Answer(answer), report })
+                Ok(Done { output: WorkOutput::Answer(answer), report })
             }
             Input::Columns(columns) => {
-                let (mut lists, mut report, mut first) = (Vec::with_capacity(columns.len()), Report::default(), 0);
+                let (mut lists, mut report, mut first) = (Vec::with_capacity(columns.len()), WorkReport::default(), 0);
                 for (index, chunk) in columns.iter().enumerate() {
                     let (list, of_column) = column(&self, index).await.map_err(|fault| fault.shifted(first))?;
                     report.add(&of_column, first as u64);
                     first += chunk.len();
                     lists.push(list);
                 }
-                Ok(Done { output: Output::Columns(lists), report })
+                Ok(Done { output: WorkOutput::Columns(lists), report })
             }
             Input::Document(json) => document(&self, json).await,
             Input::Documents(columns) => {
@@ -80,16 +82,16 @@ impl Call {
                     lists.push(documents(&self, index, first).await?);
                     first += chunk.len();
                 }
-                Ok(Done { output: Output::Columns(lists), report: Report::default() })
+                Ok(Done { output: WorkOutput::Columns(lists), report: WorkReport::default() })
             }
             Input::Envelopes(envelopes) => {
                 let envelopes: Vec<&str> = envelopes.iter().map(String::as_str).collect();
                 let inspected = self.client.inspect(self.work.options().app.as_deref(), &envelopes).await?;
-                Ok(Done { output: Output::Inspected(inspected), report: Report::default() })
+                Ok(Done { output: WorkOutput::Inspected(inspected), report: WorkReport::default() })
             }
             Input::Ready => {
                 self.client.health().await?;
-                Ok(Done { output: Output::Ready, report: Report::default() })
+                Ok(Done { output: WorkOutput::Ready, report: WorkReport::default() })
             }
         }
     }
@@ -102,7 +104,7 @@ struct Range<'a, S> {
     end: usize,
 }
 
-impl<'a, S: Source> Range<'a, S> {
+impl<'a, S: ListSource> Range<'a, S> {
     fn scalars(&self) -> impl ExactSizeIterator<Item = Scalar<'a>> + use<'a, S> {
         let source = self.source;
         (self.start..self.end).map(move |index| source.scalar(index))
@@ -119,10 +121,10 @@ impl<'a, S: Source> Range<'a, S> {
 }
 
 /// Makes a request for a range; returns the answer, which has as many values.
-async fn request<S: Source>(call: &Call, range: &Range<'_, S>) -> Result<(Answer, Report), Fault> {
+async fn request<S: ListSource>(call: &RemoteCall, range: &Range<'_, S>) -> Result<(Answer, WorkReport), CallFault> {
     let (options, left_ms) = (call.work.options(), call.left_ms()?);
     let answer = match call.work.direction {
-        Direction::Encrypt => {
+        CallDirection::Encrypt => {
             let options = options.wire_encrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = leafseal_client::EncryptOptions { deadline_ms, ..options };
@@ -131,7 +133,7 @@ async fn request<S: Source>(call: &Call, range: &Range<'_, S>) -> Result<(Answer
             };
             call.client.call_raw(left_ms, encode).await?
         }
-        Direction::Decrypt => {
+        CallDirection::Decrypt => {
             let options = options.wire_decrypt()?;
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = leafseal_client::DecryptOptions { deadline_ms, ..options };
@@ -145,7 +147,7 @@ async fn request<S: Source>(call: &Call, range: &Range<'_, S>) -> Result<(Answer
         let ValuesResult { values, report } = ValuesResult::decode(answer.result())?;
         let failed_indexes = report.failure_indexes()?;
         let (resealed, skipped, failed) = (report.resealed, report.skipped, report.failed.unwrap_or(0));
-        Ok((values.count(), Report { resealed, skipped, failed, failed_indexes, ..Report::default() }))
+        Ok((values.count(), WorkReport { resealed, skipped, failed, failed_indexes, ..WorkReport::default() }))
     };
     let (count, report) = read().map_err(|error| unreadable(&error.to_string()))?;
     match count as usize == range.end - range.start {
@@ -155,7 +157,7 @@ async fn request<S: Source>(call: &Call, range: &Range<'_, S>) -> Result<(Answer
 }
 
 /// The values of an answer.
-pub(crate) fn values(answer: &Answer) -> Result<AnswerValues<'_>, Fault> {
+pub(crate) fn values(answer: &Answer) -> Result<AnswerValues<'_>, CallFault> {
     let result = ValuesResult::decode(answer.result()).map_err(|error| unreadable(&error.to_string()))?;
     Ok(AnswerValues { left: result.values.count() as usize, values: result.values.iter() })
 }
@@ -174,7 +176,7 @@ impl<'a> AnswerValues<'a> {
 
     /// The next value, of which there must be one.
     #[inline]
-    pub(crate) fn next(&mut self) -> Result<Scalar<'a>, Fault> {
+    pub(crate) fn next(&mut self) -> Result<Scalar<'a>, CallFault> {
         self.left = self.left.saturating_sub(1);
         match self.values.next() {
             Some(Ok(value)) => Ok(value),
@@ -185,26 +187,26 @@ impl<'a> AnswerValues<'a> {
 }
 
 /// A range of a list as a list of its own.
-async fn list<S: Source>(call: &Call, range: Range<'_, S>) -> Result<(Values, Report), Fault> {
+async fn list<S: ListSource>(call: &RemoteCall, range: Range<'_, S>) -> Result<(ValueList, WorkReport), CallFault> {
     let (answer, report) = request(call, &range).await?;
     let mut values = values(&answer)?;
-    let mut list = Values::with_capacity(values.len());
+    let mut list = ValueList::with_capacity(values.len());
     while values.len() > 0 {
         list.push(&values.next()?)?;
     }
     Ok((list, report))
 }
 
-fn unreadable(why: &str) -> Fault {
-    Fault::new(ErrorCode::ProtocolError, format!("the engine's answer cannot be read: {why}"))
+fn unreadable(why: &str) -> CallFault {
+    CallFault::new(ErrorCode::ProtocolError, format!("the engine's answer cannot be read: {why}"))
 }
 
 /// Processes a chunk of a column, in parts.
-async fn column(call: &Call, index: usize) -> Result<(Values, Report), Fault> {
+async fn column(call: &RemoteCall, index: usize) -> Result<(ValueList, WorkReport), CallFault> {
     let Input::Columns(columns) = &call.work.input else { unreachable!("called for columns") };
     let size = columns[index].len();
     let mut running: VecDeque<(usize, AbortOnDropHandle<_>)> = VecDeque::new();
-    let (mut next, mut whole, mut report) = (0, Values::default(), Report::default());
+    let (mut next, mut whole, mut report) = (0, ValueList::default(), WorkReport::default());
     while next < size || !running.is_empty() {
         if next < size && running.len() < PARTS_IN_FLIGHT {
             let end = part_end(&columns[index], next);
@@ -218,7 +220,7 @@ async fn column(call: &Call, index: usize) -> Result<(Values, Report), Fault> {
             continue;
         }
         let Some((start, part)) = running.pop_front() else { break };
-        let ended = part.await.map_err(|_| Fault::new(ErrorCode::Internal, "a part ended early"))?;
+        let ended = part.await.map_err(|_| CallFault::new(ErrorCode::Internal, "a part ended early"))?;
         let (list, of_part) = ended.map_err(|fault| fault.shifted(start))?;
         whole.append(list);
         report.add(&of_part, start as u64);
@@ -238,11 +240,11 @@ fn part_end(column: &Column, start: usize) -> usize {
 }
 
 /// Processes the documents of a chunk that begins with row `first`, each a request of its own.
-async fn documents(call: &Call, index: usize, first: usize) -> Result<Values, Fault> {
+async fn documents(call: &RemoteCall, index: usize, first: usize) -> Result<ValueList, CallFault> {
     let Input::Documents(columns) = &call.work.input else { unreachable!("called for documents") };
     let column = &columns[index];
     let mut running: VecDeque<Option<AbortOnDropHandle<_>>> = VecDeque::new();
-    let (mut next, mut list) = (0, Values::with_capacity(column.len()));
+    let (mut next, mut list) = (0, ValueList::with_capacity(column.len()));
     for row in 0..column.len() {
         while next < column.len() && running.len() < DOCUMENTS_IN_FLIGHT {
             let is_text = matches!(column.scalar(next), Scalar::Str(_));
@@ -261,7 +263,7 @@ async fn documents(call: &Call, index: usize, first: usize) -> Result<Values, Fa
             list.push(&Scalar::Nil)?;
             continue;
         };
-        let internal = |_| Fault::new(ErrorCode::Internal, "a document ended early");
+        let internal = |_| CallFault::new(ErrorCode::Internal, "a document ended early");
         let document = task.await.map_err(internal)?.map_err(|fault| fault.in_row(first + row))?;
         let text = std::str::from_utf8(&document.json).map_err(|error| unreadable(&error.to_string()))?;
         list.push_text(text)?;
@@ -269,9 +271,9 @@ async fn documents(call: &Call, index: usize, first: usize) -> Result<Values, Fa
     Ok(list)
 }
 
-async fn document(call: &Call, json: &[u8]) -> Result<Done, Fault> {
+async fn document(call: &RemoteCall, json: &[u8]) -> Result<Done, CallFault> {
     let document = rewritten(call, json).await?;
-    let report = Report {
+    let report = WorkReport {
         count: Some(document.count),
         matched: document.report.matched,
         resealed: document.report.resealed,
@@ -280,20 +282,20 @@ async fn document(call: &Call, json: &[u8]) -> Result<Done, Fault> {
         failed_paths: document.failures,
         failed_indexes: Vec::new(),
     };
-    Ok(Done { output: Output::Document(document.json), report })
+    Ok(Done { output: WorkOutput::Document(document.json), report })
 }
 
 /// The document that the engine makes of `json`.
-async fn rewritten(call: &Call, json: &[u8]) -> Result<Document, Fault> {
+async fn rewritten(call: &RemoteCall, json: &[u8]) -> Result<Document, CallFault> {
     let (options, deadline_ms) = (call.work.options(), call.left_ms()?);
     let select: Option<Vec<&str>> = options.select.as_ref().map(|select| select.iter().map(String::as_str).collect());
     let select = select.as_deref();
     Ok(match call.work.direction {
-        Direction::Encrypt => {
+        CallDirection::Encrypt => {
             let options = leafseal_client::EncryptOptions { deadline_ms, ..options.wire_encrypt()? };
             call.client.encrypt_document(&options, select, json).await?
         }
-        Direction::Decrypt => {
+        CallDirection::Decrypt => {
             let options = leafseal_client::DecryptOptions { deadline_ms, ..options.wire_decrypt()? };
             call.client.decrypt_document(&options, select, json).await?
         }

@@ -3,13 +3,13 @@
 use leafseal_client::{Answer, Inspection};
 
 use crate::arrow::Column;
-use crate::options::{Direction, Options};
-use crate::values::Values;
+use crate::options::{CallDirection, OperationOptions};
+use crate::values::ValueList;
 
 /// The input of a call.
 pub(crate) enum Input {
     /// Native values.
-    List(Values),
+    List(ValueList),
     /// The chunks of a column.
     Columns(Vec<Column>),
     /// A JSON text.
@@ -23,27 +23,27 @@ pub(crate) enum Input {
 }
 
 /// A call.
-pub(crate) struct Work {
-    pub(crate) direction: Direction,
+pub(crate) struct CallWork {
+    pub(crate) direction: CallDirection,
     pub(crate) input: Input,
     /// Shared with the Python object.
-    pub(crate) options: pyo3::Py<Options>,
+    pub(crate) options: pyo3::Py<OperationOptions>,
 }
 
-impl Work {
-    pub(crate) fn options(&self) -> &Options {
+impl CallWork {
+    pub(crate) fn options(&self) -> &OperationOptions {
         self.options.get()
     }
 }
 
 /// The result of a call.
-pub(crate) enum Output {
+pub(crate) enum WorkOutput {
     /// Native values.
-    List(Values),
+    List(ValueList),
     /// Native values in the answer of a remote engine, to be read in place.
     Answer(Answer),
     /// The values of each chunk of a column.
-    Columns(Vec<Values>),
+    Columns(Vec<ValueList>),
     /// A JSON text.
     Document(Vec<u8>),
     /// The metadata of envelopes.
@@ -54,13 +54,13 @@ pub(crate) enum Output {
 
 /// A result with its report.
 pub(crate) struct Done {
-    pub(crate) output: Output,
-    pub(crate) report: Report,
+    pub(crate) output: WorkOutput,
+    pub(crate) report: WorkReport,
 }
 
 /// The report of a call.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct WorkReport {
     /// The number of values of a document that were encrypted or decrypted.
     pub(crate) count: Option<u64>,
     /// The number of values that each selector matched.
@@ -77,7 +77,7 @@ pub(crate) struct Report {
     pub(crate) failed_indexes: Vec<u64>,
 }
 
-impl Report {
+impl WorkReport {
     /// Adds the report of a later part of the same list, which begins at value `first`.
     pub(crate) fn add(&mut self, other: &Self, first: u64) {
         self.resealed += other.resealed;

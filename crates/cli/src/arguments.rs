@@ -271,8 +271,8 @@ pub(crate) struct StreamArguments {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Format of the input
-    #[arg(long, value_enum, default_value_t = Format::Auto)]
-    pub format: Format,
+    #[arg(long, value_enum, default_value_t = InputFormat::Auto)]
+    pub format: InputFormat,
     /// Tell on standard error, as JSON, what was done
     #[command(flatten)]
     pub form: AnswerFormat,
@@ -280,7 +280,7 @@ pub(crate) struct StreamArguments {
 
 /// The form of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum InputFormat {
     /// JSON Lines for .jsonl and .ndjson files, else JSON
     Auto,
     /// One JSON document

@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use crate::allocator;
 use crate::arguments::GlobalArguments;
-use crate::config::{CliConfiguration, Loaded, Presence, Sources, load};
+use crate::config::{CliConfiguration, CliSources, LoadedConfiguration, Presence, load};
 use crate::failure::{CommandFailure, CommandOutcome, Exit};
 use crate::note::note;
 use crate::paths;
@@ -27,7 +27,7 @@ pub(crate) struct RunContext {
     global: GlobalArguments,
     /// The configuration's file, if it exists.
     file: Option<PathBuf>,
-    loaded: Loaded,
+    loaded: LoadedConfiguration,
 }
 
 /// Where a store is.
@@ -72,7 +72,7 @@ impl RunContext {
         };
         let environment = without_root_key(std::env::vars_os());
         let wrong_paths = paths::choose(&environment);
-        let (file, mut loaded) = load(&Sources { file: &file, presence, environment, settings: &global.set });
+        let (file, mut loaded) = load(&CliSources { file: &file, presence, environment, settings: &global.set });
         loaded.problems.extend(wrong_paths);
         let CliConfiguration { memory, server, .. } = &mut loaded.settings;
         allocator::set_wiping(memory.wipe_buffers);
@@ -103,7 +103,7 @@ impl RunContext {
     }
 
     /// The configuration with the origins of its values.
-    pub(crate) fn loaded(&self) -> &Loaded {
+    pub(crate) fn loaded(&self) -> &LoadedConfiguration {
         &self.loaded
     }
 

@@ -115,12 +115,12 @@ mod tests {
     use super::*;
 
     /// Collects lines of one format.
-    struct Kept {
+    struct KeptLines {
         format: LogFormat,
         lines: Arc<Mutex<Vec<String>>>,
     }
 
-    impl Subscriber for Kept {
+    impl Subscriber for KeptLines {
         fn enabled(&self, _: &Metadata<'_>) -> bool {
             true
         }
@@ -138,7 +138,7 @@ mod tests {
 
     fn line_of(format: LogFormat, log: impl FnOnce()) -> String {
         let lines = Arc::<Mutex<Vec<String>>>::default();
-        tracing::subscriber::with_default(Kept { format, lines: Arc::clone(&lines) }, log);
+        tracing::subscriber::with_default(KeptLines { format, lines: Arc::clone(&lines) }, log);
         lines.lock().unwrap().concat()
     }
 

@@ -1,6 +1,6 @@
 //! Selects implementations by environment variables: for comparisons, and if a fault of one of them is suspected.
 
-use leafseal_engine::{CurveLanes, Lanes, LanesUnavailable, use_curve_lanes, use_lanes};
+use leafseal_engine::{CurveLanes, Implementations, LanesUnavailable, use_curve_lanes, use_lanes};
 
 /// The variable for short messages of AES-GCM.
 pub(crate) const LANES_VARIABLE: &str = "LEAFSEAL_LANES";
@@ -11,7 +11,7 @@ pub(crate) const CURVES_VARIABLE: &str = "LEAFSEAL_CURVES";
 pub(crate) fn choose(environment: &[(String, String)]) -> Vec<String> {
     let value = |variable| environment.iter().find(|(name, _)| name == variable).map(|(_, value)| value.as_str());
     // By default the second follows the first.
-    let lanes = choice(LANES_VARIABLE, value(LANES_VARIABLE), &Lanes::ALL, Lanes::name, use_lanes);
+    let lanes = choice(LANES_VARIABLE, value(LANES_VARIABLE), &Implementations::ALL, Implementations::name, use_lanes);
     let curves = choice(CURVES_VARIABLE, value(CURVES_VARIABLE), &CurveLanes::ALL, CurveLanes::name, use_curve_lanes);
     [lanes, curves].into_iter().filter_map(Result::err).collect()
 }

@@ -20,12 +20,12 @@ pub(crate) enum ReceivedSignal {
 }
 
 /// Waits for SIGINT or SIGTERM.
-pub(crate) struct Signals {
+pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
-impl Signals {
+impl StopSignals {
     /// From here on signals are queued, so that none is lost between readiness and waiting. Call it on a runtime.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ pub(crate) struct TerminationSignals {
 }
 
 impl TerminationSignals {
-    /// As [`Signals::listen`].
+    /// As [`StopSignals::listen`].
     ///
     /// # Errors
     /// If the system refuses.

@@ -8,14 +8,14 @@ use tokio::time::{Interval, MissedTickBehavior, interval_at};
 
 /// Detects changes of a file without reading it: device, inode, size, and modification time in seconds and nanoseconds. Links are followed,
 /// so that changing a link is a change too.
-type Fingerprint = Option<(u64, u64, u64, i64, i64)>;
+type FileFingerprint = Option<(u64, u64, u64, i64, i64)>;
 
 /// Some files, and their state at the last check.
 pub(crate) struct WatchedFiles {
     /// `None` if they are not checked.
     ticks: Option<Interval>,
     files: Vec<PathBuf>,
-    seen: Vec<Fingerprint>,
+    seen: Vec<FileFingerprint>,
 }
 
 impl WatchedFiles {
@@ -57,11 +57,11 @@ impl WatchedFiles {
     }
 }
 
-fn look(files: &[PathBuf]) -> Vec<Fingerprint> {
+fn look(files: &[PathBuf]) -> Vec<FileFingerprint> {
     files.iter().map(|file| fingerprint(file)).collect()
 }
 
-fn fingerprint(file: &Path) -> Fingerprint {
+fn fingerprint(file: &Path) -> FileFingerprint {
     let found = std::fs::metadata(file).ok()?;
     Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
 }

@@ -72,11 +72,11 @@ impl Answer {
     ///
     /// # Errors
     /// If it is not such an answer.
-    pub fn into_reported_values(self) -> Result<Values, ClientError> {
+    pub fn into_reported_values(self) -> Result<NativeValues, ClientError> {
         let frame = self.frame.into_bytes();
         let ValuesResult { values, report } = ValuesResult::decode(result(&frame))?;
         let failures = report.failure_indexes()?;
-        Ok(Values { values: owned(values.iter())?, report: Report::of(&report)?, failures })
+        Ok(NativeValues { values: owned(values.iter())?, report: Report::of(&report)?, failures })
     }
 
     /// The document of an answer to `encrypt_document` or `decrypt_document`.
@@ -270,7 +270,7 @@ impl Report {
 
 /// Native values with the engine's report. `Debug` does not show the values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Values {
+pub struct NativeValues {
     /// In the order of the request.
     pub values: Vec<Value>,
     /// The engine's report.

@@ -14,7 +14,7 @@ use leafseal_protocol::{
 };
 use tokio::time::timeout;
 
-use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Rewrapped, Value, Values};
+use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, NativeValues, PublicKeySet, Rewrapped, Value};
 use crate::answer_memory::AnswerMemory;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
@@ -22,19 +22,19 @@ use crate::outgoing::Outgoing;
 use crate::prepared::Prepared;
 use crate::settings::ClientSettings;
 use crate::shared::CallOrigin;
-use crate::signals::Signals;
+use crate::signals::PoolSignals;
 #[cfg(feature = "simulation")]
-use crate::simulation::Network;
+use crate::simulation::SimulatedNetwork;
 use crate::tls;
 use dialler::Dialler;
 pub(crate) use dialler::dial;
-use pool::{Inner, Pool, RefusedBy, Turn};
+use pool::{ConnectionPool, PoolInner, RefusedBy, SendTurn};
 use retries::Retries;
 
 /// A client of one engine, or of several that serve the same apps. Clones share the connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<PoolInner>,
     observer: Option<Arc<dyn CallObserver>>,
 }
 
@@ -69,7 +69,7 @@ impl Client {
     /// A client in the network of a simulation, without TLS.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
-    pub fn simulated(settings: ClientSettings, network: impl Network) -> Client {
+    pub fn simulated(settings: ClientSettings, network: impl SimulatedNetwork) -> Client {
         Client::with(settings, Dialler::Simulated(Box::new(network)))
     }
 
@@ -79,8 +79,8 @@ impl Client {
             true => (dialler.chance() * settings.addresses.len() as f64) as usize,
             false => 0,
         };
-        let pool = Mutex::new(Pool::new(next_address));
-        let inner = Inner { settings, dialler, pool, signals: Arc::new(Signals::default()) };
+        let pool = Mutex::new(ConnectionPool::new(next_address));
+        let inner = PoolInner { settings, dialler, pool, signals: Arc::new(PoolSignals::default()) };
         Client { inner: Arc::new(inner), observer: None }
     }
 
@@ -140,7 +140,7 @@ impl Client {
         &self,
         options: &EncryptOptions<'_>,
         values: &[Scalar<'_>],
-    ) -> Result<Values, ClientError> {
+    ) -> Result<NativeValues, ClientError> {
         self.call(
             Method::Encrypt,
             options.deadline_ms,
@@ -161,7 +161,7 @@ impl Client {
         &self,
         options: &DecryptOptions<'_>,
         values: &[Scalar<'_>],
-    ) -> Result<Values, ClientError> {
+    ) -> Result<NativeValues, ClientError> {
         self.call(
             Method::Decrypt,
             options.deadline_ms,
@@ -451,7 +451,7 @@ impl Client {
     }
 }
 
-impl Inner {
+impl PoolInner {
     /// Attempts a call until it succeeds, or may not be retried. `method` is absent if it is unknown.
     async fn call(
         self: &Arc<Self>,
@@ -468,7 +468,7 @@ impl Inner {
         loop {
             let (error, is_left) = match self.turn(refused_by.as_ref()).await {
                 Err(error) => (error, false),
-                Ok(Turn { connection, slot, refusals }) => {
+                Ok(SendTurn { connection, slot, refusals }) => {
                     let left_ms = retries.deadline_left_ms();
                     let encode = |id| {
                         let message = encode(id, left_ms);

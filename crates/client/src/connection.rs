@@ -6,14 +6,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafseal_protocol::{FrameBuffer, FrameError, GoingAway, Limits, Message, READ_SIZE};
+use leafseal_protocol::{FrameBuffer, FrameError, FrameLimits, GoingAway, Message, READ_SIZE};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use crate::error::{ClientError, Sent};
-use crate::places::Place;
-use crate::shared::{Next, Shared};
+use crate::error::{ClientError, RequestProgress};
+use crate::places::DialTarget;
+use crate::shared::{ConnectionShared, WriterAction};
 use crate::tls::explain_read;
 
 /// How long to wait for the reason of a broken connection: the engine sends it before it closes, while our writes fail at once.
@@ -25,24 +25,24 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const TURN_BYTES_MAX: usize = 64 << 10;
 
 /// The transport of a connection: TLS on a socket, or the memory of a simulation.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Transport for S {}
 
 /// A connection in use. Its task ends when this is dropped, after it has written queued messages.
 pub(crate) struct Connection {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) place: Place,
+    pub(crate) shared: Arc<ConnectionShared>,
+    pub(crate) place: DialTarget,
 }
 
 impl Connection {
     /// Starts the task. Must be called within a tokio runtime, which drives the connection. No call begins on it once the time for which
     /// the engine's certificates are valid is over.
-    pub(crate) fn spawn<S: Stream>(
+    pub(crate) fn spawn<S: Transport>(
         stream: S,
-        place: Place,
-        shared: Shared,
-        limits: Limits,
+        place: DialTarget,
+        shared: ConnectionShared,
+        limits: FrameLimits,
         valid_for: Option<Duration>,
     ) -> Self {
         let shared = Arc::new(shared);
@@ -58,15 +58,20 @@ impl Drop for Connection {
 }
 
 /// Fails the calls in flight however the task ends, including the end of its runtime.
-struct FailOnDrop(Arc<Shared>);
+struct FailOnDrop(Arc<ConnectionShared>);
 
 impl Drop for FailOnDrop {
     fn drop(&mut self) {
-        self.0.fail(ClientError::lost(Sent::Maybe, "the connection's task has ended"));
+        self.0.fail(ClientError::lost(RequestProgress::Maybe, "the connection's task has ended"));
     }
 }
 
-async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits, valid_for: Option<Duration>) {
+async fn drive<S: Transport>(
+    stream: S,
+    shared: Arc<ConnectionShared>,
+    limits: FrameLimits,
+    valid_for: Option<Duration>,
+) {
     let shared = FailOnDrop(shared);
     let (reader, writer) = tokio::io::split(stream);
     let mut reading = pin!(read(reader, &shared.0, limits));
@@ -78,9 +83,9 @@ async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits, valid_
         error = shared.0.watch() => error,
         error = leave_after(valid_for, &shared.0) => error,
         written = writing => match written {
-            Ok(()) => ClientError::lost(Sent::No, "the connection was closed"),
+            Ok(()) => ClientError::lost(RequestProgress::No, "the connection was closed"),
             Err(broken) => {
-                let error = ClientError::lost(Sent::Maybe, format!("the connection broke: {broken}"));
+                let error = ClientError::lost(RequestProgress::Maybe, format!("the connection broke: {broken}"));
                 timeout(CLOSE_REASON_TIMEOUT, reading).await.unwrap_or(error)
             }
         },
@@ -89,7 +94,7 @@ async fn drive<S: Stream>(stream: S, shared: Arc<Shared>, limits: Limits, valid_
 }
 
 /// Leaves the connection after this time: calls in flight finish. Never returns.
-async fn leave_after(valid_for: Option<Duration>, shared: &Shared) -> ClientError {
+async fn leave_after(valid_for: Option<Duration>, shared: &ConnectionShared) -> ClientError {
     if let Some(left) = valid_for {
         sleep(left).await;
         shared.leave(GoingAway::Age);
@@ -98,7 +103,7 @@ async fn leave_after(valid_for: Option<Duration>, shared: &Shared) -> ClientErro
 }
 
 /// Reads until the connection ends; returns why.
-async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limits) -> ClientError {
+async fn read<S: Transport>(mut reader: ReadHalf<S>, shared: &ConnectionShared, limits: FrameLimits) -> ClientError {
     let mut frames = FrameBuffer::new(limits);
     let mut turn = TURN_BYTES_MAX;
     let mut discarded = None;
@@ -108,7 +113,7 @@ async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limit
             discarded = discard_unwanted(&mut frames, shared);
         }
         match reader.read_buf(frames.spare()).await {
-            Ok(0) => return ClientError::lost(Sent::Maybe, "the engine closed the connection"),
+            Ok(0) => return ClientError::lost(RequestProgress::Maybe, "the engine closed the connection"),
             Ok(size) => turn = turn.saturating_sub(size),
             Err(error) => return explain_read(error),
         }
@@ -123,7 +128,7 @@ async fn read<S: Stream>(mut reader: ReadHalf<S>, shared: &Shared, limits: Limit
 }
 
 /// Reserves contiguous memory for a large answer, which saves copies, if its call is waiting and has no limit on memory.
-fn reserve_whole(frames: &mut FrameBuffer, shared: &Shared) {
+fn reserve_whole(frames: &mut FrameBuffer, shared: &ConnectionShared) {
     if frames.capacity_for_whole().is_some()
         && let Ok(Message::Response { id, .. }) = Message::parse(frames.partial_head())
         && shared.is_unlimited(id)
@@ -134,7 +139,7 @@ fn reserve_whole(frames: &mut FrameBuffer, shared: &Shared) {
 
 /// Charges the memory of a large answer to its call before the answer grows. If the call refuses, or was dropped, the answer is discarded
 /// while it arrives, and its id is returned.
-fn discard_unwanted(frames: &mut FrameBuffer, shared: &Shared) -> Option<u32> {
+fn discard_unwanted(frames: &mut FrameBuffer, shared: &ConnectionShared) -> Option<u32> {
     if frames.partial_size() < READ_SIZE {
         return None;
     }
@@ -146,7 +151,11 @@ fn discard_unwanted(frames: &mut FrameBuffer, shared: &Shared) -> Option<u32> {
     Some(id)
 }
 
-fn deliver_frames(frames: &mut FrameBuffer, discarded: &mut Option<u32>, shared: &Shared) -> Result<(), ClientError> {
+fn deliver_frames(
+    frames: &mut FrameBuffer,
+    discarded: &mut Option<u32>,
+    shared: &ConnectionShared,
+) -> Result<(), ClientError> {
     while let Some(frame) = frames.next_frame()? {
         match discarded.take() {
             Some(id) => shared.discarded(id),
@@ -163,10 +172,10 @@ impl From<FrameError> for ClientError {
 }
 
 /// Writes queued messages and flushes when there are no more, until the connection is closed.
-async fn write<S: Stream>(mut writer: WriteHalf<S>, shared: &Shared) -> io::Result<()> {
+async fn write<S: Transport>(mut writer: WriteHalf<S>, shared: &ConnectionShared) -> io::Result<()> {
     loop {
         match shared.next_write() {
-            Next::Write(message) => {
+            WriterAction::Write(message) => {
                 for (turn, piece) in message.pieces(TURN_BYTES_MAX).enumerate() {
                     if turn > 0 {
                         yield_now().await;
@@ -174,11 +183,11 @@ async fn write<S: Stream>(mut writer: WriteHalf<S>, shared: &Shared) -> io::Resu
                     writer.write_all(piece).await?;
                 }
             }
-            Next::Wait => {
+            WriterAction::Wait => {
                 writer.flush().await?;
                 shared.wait_to_write().await;
             }
-            Next::Close => {
+            WriterAction::Close => {
                 // A peer that does not read must not delay us.
                 let _ = timeout(CLOSE_TIMEOUT, writer.shutdown()).await;
                 return Ok(());

@@ -2,40 +2,40 @@
 
 use std::time::Duration;
 
-use crate::error::{ClientError, ErrorKind, Sent};
-use crate::rule::{Action, Event, OutcomeRule};
+use crate::error::{ClientError, ErrorKind, RequestProgress};
+use crate::rule::{AttemptAction, AttemptEvent, OutcomeRule};
 use crate::rules;
 use crate::settings::ClientSettings;
 
 /// The event and code of an error; none for errors of this side, which are not retried.
-pub(crate) fn event_of(error: &ClientError) -> Option<(Event, &'static str)> {
+pub(crate) fn event_of(error: &ClientError) -> Option<(AttemptEvent, &'static str)> {
     Some(match error.kind {
-        ErrorKind::Engine(code) => (Event::Answer, code.as_str()),
-        ErrorKind::ConnectionRefused(code) => (Event::ConnectionError, code.as_str()),
-        ErrorKind::UnknownEngineError => (Event::Answer, ""),
-        ErrorKind::GoingAway => (Event::GoingAway, ""),
-        ErrorKind::ConnectionLost { .. } => (Event::ConnectionLost, ""),
-        ErrorKind::Connect => (Event::ConnectFailed, ""),
-        ErrorKind::Tls => (Event::TlsFailed, ""),
-        ErrorKind::Timeout => (Event::Timeout, ""),
-        ErrorKind::Protocol => (Event::ProtocolError, ""),
+        ErrorKind::Engine(code) => (AttemptEvent::Answer, code.as_str()),
+        ErrorKind::ConnectionRefused(code) => (AttemptEvent::ConnectionError, code.as_str()),
+        ErrorKind::UnknownEngineError => (AttemptEvent::Answer, ""),
+        ErrorKind::GoingAway => (AttemptEvent::GoingAway, ""),
+        ErrorKind::ConnectionLost { .. } => (AttemptEvent::ConnectionLost, ""),
+        ErrorKind::Connect => (AttemptEvent::ConnectFailed, ""),
+        ErrorKind::Tls => (AttemptEvent::TlsFailed, ""),
+        ErrorKind::Timeout => (AttemptEvent::Timeout, ""),
+        ErrorKind::Protocol => (AttemptEvent::ProtocolError, ""),
         ErrorKind::Settings | ErrorKind::RequestTooLarge | ErrorKind::AnswerMemory => return None,
     })
 }
 
 /// `is_left`: the connection of the answer takes no further calls. `may_leave`: whether a new connection may reach an engine that is not
 /// avoided; asked only if that matters.
-pub(crate) fn decide(error: &ClientError, is_left: bool, may_leave: impl FnOnce() -> bool) -> Action {
-    let Some((event, code)) = event_of(error) else { return Action::Fail };
-    let sent = error.kind != ErrorKind::ConnectionLost { sent: Sent::No };
-    let elsewhere = (event == Event::Answer && is_left) || (code == "unavailable" && may_leave());
+pub(crate) fn decide(error: &ClientError, is_left: bool, may_leave: impl FnOnce() -> bool) -> AttemptAction {
+    let Some((event, code)) = event_of(error) else { return AttemptAction::Fail };
+    let sent = error.kind != ErrorKind::ConnectionLost { sent: RequestProgress::No };
+    let elsewhere = (event == AttemptEvent::Answer && is_left) || (code == "unavailable" && may_leave());
     let fits = |rule: &&OutcomeRule| {
         rule.event == event
             && rule.code.is_none_or(|expected| expected == "*" || expected == code)
             && rule.sent.is_none_or(|expected| expected == sent)
             && rule.elsewhere.is_none_or(|expected| expected == elsewhere)
     };
-    rules::OUTCOMES.iter().find(fits).map_or(Action::Fail, |rule| rule.action)
+    rules::OUTCOMES.iter().find(fits).map_or(AttemptAction::Fail, |rule| rule.action)
 }
 
 /// Grows with each failure up to the longest pause; then `chance`, from 0 to 1, selects a point in its upper part, so that clients of a
@@ -51,14 +51,17 @@ mod tests {
     use super::*;
     use leafseal_protocol::{ErrorCode, Retry};
 
-    fn decision(kind: ErrorKind, may_leave: bool) -> Action {
+    fn decision(kind: ErrorKind, may_leave: bool) -> AttemptAction {
         decide(&ClientError::new(kind, Retry::Never, ""), false, || may_leave)
     }
 
     #[test]
     fn a_request_that_was_not_sent_is_retried() {
-        assert_eq!(decision(ErrorKind::ConnectionLost { sent: Sent::No }, false), Action::RetryElsewhere);
-        assert_eq!(decision(ErrorKind::ConnectionLost { sent: Sent::Maybe }, true), Action::Fail);
+        assert_eq!(
+            decision(ErrorKind::ConnectionLost { sent: RequestProgress::No }, false),
+            AttemptAction::RetryElsewhere
+        );
+        assert_eq!(decision(ErrorKind::ConnectionLost { sent: RequestProgress::Maybe }, true), AttemptAction::Fail);
     }
 
     #[test]
@@ -72,15 +75,15 @@ mod tests {
             ErrorKind::Timeout,
         ];
         for kind in kinds {
-            assert_eq!([true, false].map(|may_leave| decision(kind, may_leave)), [Action::Fail; 2], "{kind:?}");
+            assert_eq!([true, false].map(|may_leave| decision(kind, may_leave)), [AttemptAction::Fail; 2], "{kind:?}");
         }
     }
 
     #[test]
     fn an_answer_on_a_connection_that_was_left_is_retried_elsewhere() {
         let error = ClientError::new(ErrorKind::Engine(ErrorCode::Unavailable), Retry::Never, "");
-        assert_eq!(decide(&error, true, || false), Action::RetryElsewhere);
-        assert_eq!(decide(&error, false, || false), Action::RetryCharged);
+        assert_eq!(decide(&error, true, || false), AttemptAction::RetryElsewhere);
+        assert_eq!(decide(&error, false, || false), AttemptAction::RetryCharged);
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub enum ErrorKind {
     /// The connection ended before the answer came.
     ConnectionLost {
         /// Whether the engine may have seen the request.
-        sent: Sent,
+        sent: RequestProgress,
     },
     /// The engine answered with this error.
     Engine(ErrorCode),
@@ -57,7 +57,7 @@ pub enum ErrorKind {
 
 /// How far a request had come when its connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum RequestProgress {
     /// Not a byte of it was written.
     No,
     /// It was written in part or whole; the engine may have worked on it.
@@ -108,7 +108,7 @@ impl ClientError {
         ClientError::new(ErrorKind::Timeout, Retry::Later, message)
     }
 
-    pub(crate) fn lost(sent: Sent, message: impl Into<String>) -> Self {
+    pub(crate) fn lost(sent: RequestProgress, message: impl Into<String>) -> Self {
         ClientError::new(ErrorKind::ConnectionLost { sent }, Retry::Elsewhere, message)
     }
 
@@ -139,7 +139,7 @@ impl ClientError {
     }
 
     /// The same error for a call of which `sent` is known: only the loss of a connection depends on it.
-    pub(crate) fn for_call(&self, sent: Sent) -> Self {
+    pub(crate) fn for_call(&self, sent: RequestProgress) -> Self {
         let kind = match self.kind {
             ErrorKind::ConnectionLost { .. } => ErrorKind::ConnectionLost { sent },
             kind => kind,

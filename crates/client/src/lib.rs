@@ -41,14 +41,14 @@ mod signals;
 pub mod simulation;
 mod tls;
 
-pub use answer::{Answer, ApiKeyFacts, Document, Inspection, PublicKeySet, Report, Rewrapped, Value, Values};
+pub use answer::{Answer, ApiKeyFacts, Document, Inspection, NativeValues, PublicKeySet, Report, Rewrapped, Value};
 pub use answer_memory::AnswerMemory;
 pub use client::Client;
-pub use error::{ClientError, ErrorKind, Sent};
+pub use error::{ClientError, ErrorKind, RequestProgress};
 pub use identity::{ClientTls, TlsPart, TlsProblem};
 pub use leafseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Interface, Keying,
-    Limits, Method, OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, FrameLimits, Interface,
+    Keying, Method, OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;

@@ -13,7 +13,7 @@ use crate::rules;
 
 /// The destination of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct DialTarget {
     /// The index of its address in the settings.
     pub(crate) address: usize,
     /// The DNS record that was connected to; none in a simulation.
@@ -22,8 +22,8 @@ pub(crate) struct Place {
 
 /// The state of all places.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    avoided: BTreeMap<Place, Avoided>,
+pub(crate) struct DialTargets {
+    avoided: BTreeMap<DialTarget, Avoidance>,
     /// The number of DNS records of each address at the last connection to it.
     record_counts: BTreeMap<usize, usize>,
     /// How often a place was refused.
@@ -32,7 +32,7 @@ pub(crate) struct Places {
 
 /// Why, and for how long, a place is used only if no other engine can be reached.
 #[derive(Clone, Copy, Debug)]
-struct Avoided {
+struct Avoidance {
     until: Instant,
     /// The number of its last refusal.
     refusal: u64,
@@ -40,14 +40,14 @@ struct Avoided {
     until_success: bool,
 }
 
-impl Places {
+impl DialTargets {
     /// Avoids a place. What lasts until its time is over is not shortened.
-    pub(crate) fn avoid(&mut self, place: Place, until_success: bool, now: Instant) {
+    pub(crate) fn avoid(&mut self, place: DialTarget, until_success: bool, now: Instant) {
         self.forget_expired(now);
         self.refusals += 1;
         let lasts = self.avoided.get(&place).is_some_and(|avoided| !avoided.until_success);
         let until_success = until_success && !lasts;
-        let avoided = Avoided { until: now + rules::AVOIDED, refusal: self.refusals, until_success };
+        let avoided = Avoidance { until: now + rules::AVOIDED, refusal: self.refusals, until_success };
         self.avoided.insert(place, avoided);
     }
 
@@ -71,15 +71,15 @@ impl Places {
     }
 
     /// A call succeeded that began when this many refusals were known.
-    pub(crate) fn forgive_refusals(&mut self, place: Place, known: u64) {
-        let is_over = |avoided: &Avoided| avoided.until_success && avoided.refusal <= known;
+    pub(crate) fn forgive_refusals(&mut self, place: DialTarget, known: u64) {
+        let is_over = |avoided: &Avoidance| avoided.until_success && avoided.refusal <= known;
         if self.avoided.get(&place).is_some_and(is_over) {
             self.avoided.remove(&place);
         }
     }
 
     /// Stops avoiding a place.
-    pub(crate) fn forgive(&mut self, place: Place) {
+    pub(crate) fn forgive(&mut self, place: DialTarget) {
         self.avoided.remove(&place);
     }
 
@@ -87,7 +87,7 @@ impl Places {
         self.record_counts.insert(address, count);
     }
 
-    pub(crate) fn is_avoided(&self, place: Place) -> bool {
+    pub(crate) fn is_avoided(&self, place: DialTarget) -> bool {
         self.avoided.contains_key(&place)
     }
 
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn an_address_is_avoided_with_all_its_records() {
-        let mut places = Places::default();
-        let place = |address, host| Place { address, record: Some(record(host)) };
+        let mut places = DialTargets::default();
+        let place = |address, host| DialTarget { address, record: Some(record(host)) };
         places.avoid(place(0, 1), true, Instant::now());
         assert!(places.is_address_avoided(0) && !places.is_address_avoided(1), "one record is assumed");
         places.note_records(0, 2);

@@ -95,7 +95,7 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
-    use leafseal_protocol::{Limits, Message};
+    use leafseal_protocol::{FrameLimits, Message};
 
     use super::*;
 
@@ -107,7 +107,7 @@ mod tests {
             let message = prepare().outgoing(id).pieces(usize::MAX).collect::<Vec<_>>().concat();
             let (size, mut other) = (message.len(), Vec::new());
             request::encrypt_document(id, &options, Some(&["$.a"]), br#"{"a":1}"#, &mut other);
-            let read = |bytes| match Message::parse_unscanned(bytes, Limits::default()) {
+            let read = |bytes| match Message::parse_unscanned(bytes, FrameLimits::default()) {
                 Ok(Message::Request { id, method, params }) => (id, method.to_owned(), params.size()),
                 other => panic!("{other:?}"),
             };

@@ -14,11 +14,11 @@ use std::task::{Context, Poll, ready};
 
 use boring::ssl::SslConnector;
 pub use leafseal_protocol::{DocumentResult, Message, RawValue, RemoteError, ValuesResult, request};
-use leafseal_protocol::{GOING_AWAY, GoingAway, Limits, Scanner, write};
+use leafseal_protocol::{FrameLimits, GOING_AWAY, GoingAway, Scanner, write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::client::dial;
-use crate::error::{ClientError, Sent};
+use crate::error::{ClientError, RequestProgress};
 use crate::settings::ClientSettings;
 use crate::tls::{self, explain_read};
 
@@ -48,7 +48,7 @@ impl EncodedRequest {
     pub fn new(encode: impl FnOnce(u32, &mut Vec<u8>)) -> Self {
         let mut bytes = Vec::new();
         encode(0, &mut bytes);
-        let tail = bytes.strip_prefix(Head::of_request(0).bytes()).expect("a request begins with its type and id");
+        let tail = bytes.strip_prefix(RawHead::of_request(0).bytes()).expect("a request begins with its type and id");
         EncodedRequest { tail: tail.into() }
     }
 
@@ -60,12 +60,12 @@ impl EncodedRequest {
 
 /// A message up to and including its id; `None` if the rest is the whole message.
 #[derive(Default)]
-struct Head {
+struct RawHead {
     bytes: [u8; 7],
     size: usize,
 }
 
-impl Head {
+impl RawHead {
     fn of_request(id: u32) -> Self {
         let mut head = Vec::with_capacity(8);
         write::array_header(4, &mut head);
@@ -73,7 +73,7 @@ impl Head {
         write::unsigned(u64::from(id), &mut head);
         let mut bytes = [0; 7];
         bytes[..head.len()].copy_from_slice(&head);
-        Head { bytes, size: head.len() }
+        RawHead { bytes, size: head.len() }
     }
 
     fn bytes(&self) -> &[u8] {
@@ -115,14 +115,14 @@ impl RawConnector {
 }
 
 /// A message waiting to be sent.
-struct Waiting {
-    head: Head,
+struct QueuedMessage {
+    head: RawHead,
     tail: Arc<[u8]>,
     /// Bytes of both that were sent.
     sent: usize,
 }
 
-impl Waiting {
+impl QueuedMessage {
     fn size(&self) -> usize {
         self.head.size + self.tail.len()
     }
@@ -152,12 +152,12 @@ enum Flush {
 }
 
 /// The TLS stream of [`RawConnector`].
-pub type TlsStream = tls::Stream;
+pub type TlsStream = tls::ClientStream;
 
 /// A connection that its caller drives.
 pub struct RawConnection<S = TlsStream> {
     stream: S,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedMessage>,
     /// Plaintext for TLS. It stays unchanged until all of it is accepted.
     outgoing: Vec<u8>,
     written: usize,
@@ -181,7 +181,7 @@ impl<S> std::fmt::Debug for RawConnection<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
     /// Uses any stream, such as one without TLS for comparisons. `limits` apply to received messages.
-    pub fn over(stream: S, limits: Limits) -> Self {
+    pub fn over(stream: S, limits: FrameLimits) -> Self {
         RawConnection {
             stream,
             waiting: VecDeque::new(),
@@ -204,14 +204,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
 
     /// Queues a request; [`RawConnection::next`] sends it. `id` must differ from those in flight.
     pub fn send(&mut self, id: u32, request: &EncodedRequest) {
-        self.waiting.push_back(Waiting { head: Head::of_request(id), tail: Arc::clone(&request.tail), sent: 0 });
+        self.waiting.push_back(QueuedMessage {
+            head: RawHead::of_request(id),
+            tail: Arc::clone(&request.tail),
+            sent: 0,
+        });
     }
 
     /// Queues the notification `cancel` for the request `id`, which is still answered.
     pub fn cancel(&mut self, id: u32) {
         let mut message = Vec::new();
         request::cancel(id, &mut message);
-        self.waiting.push_back(Waiting { head: Head::default(), tail: message.into(), sent: 0 });
+        self.waiting.push_back(QueuedMessage { head: RawHead::default(), tail: message.into(), sent: 0 });
     }
 
     /// Queued bytes that TLS has not accepted yet.
@@ -235,7 +239,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
             return Poll::Ready(Ok(frame));
         }
         if let Poll::Ready(Err(error)) = self.poll_write(cx) {
-            return Poll::Ready(Err(ClientError::lost(Sent::Maybe, format!("the connection broke: {error}"))));
+            return Poll::Ready(Err(ClientError::lost(
+                RequestProgress::Maybe,
+                format!("the connection broke: {error}"),
+            )));
         }
         loop {
             ready!(self.poll_read(cx))?;
@@ -272,7 +279,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         let count = buffer.filled().len();
         self.filled += count;
         Poll::Ready(match read {
-            Ok(()) if count == 0 => Err(ClientError::lost(Sent::Maybe, "the engine closed the connection")),
+            Ok(()) if count == 0 => Err(ClientError::lost(RequestProgress::Maybe, "the engine closed the connection")),
             Ok(()) => Ok(()),
             Err(error) => Err(explain_read(error)),
         })
@@ -331,7 +338,7 @@ mod tests {
 
     /// Answers each request with as many bytes and its id, and ignores cancels; ends when its peer does.
     async fn answer(mut stream: DuplexStream) {
-        let (mut bytes, mut scanner) = (Vec::new(), Scanner::new(Limits::default()));
+        let (mut bytes, mut scanner) = (Vec::new(), Scanner::new(FrameLimits::default()));
         while stream.read_buf(&mut bytes).await.is_ok_and(|count| count > 0) {
             while let Some(size) = scanner.scan(&bytes).expect("a frame") {
                 let frame: Vec<u8> = bytes.drain(..size).collect();
@@ -353,7 +360,7 @@ mod tests {
     fn pair(room: usize) -> RawConnection<DuplexStream> {
         let (ours, theirs) = duplex(room);
         tokio::spawn(answer(theirs));
-        RawConnection::over(ours, Limits::default())
+        RawConnection::over(ours, FrameLimits::default())
     }
 
     async fn next_id<S: AsyncRead + AsyncWrite + Unpin>(connection: &mut RawConnection<S>) -> (u32, usize) {
@@ -407,7 +414,7 @@ mod tests {
     fn the_end_of_the_connection_is_reported() {
         run(async {
             let (ours, theirs) = duplex(64);
-            let mut connection = RawConnection::over(ours, Limits::default());
+            let mut connection = RawConnection::over(ours, FrameLimits::default());
             drop(theirs);
             let error = connection.next().await.unwrap_err();
             assert!(matches!(error.kind, ErrorKind::ConnectionLost { .. }), "{error}");
@@ -420,7 +427,7 @@ mod tests {
         for id in [0, 1, 0x7f, 0x80, 0xffff, u32::MAX] {
             let mut expected = Vec::new();
             request::health(id, &mut expected);
-            let message = Waiting { head: Head::of_request(id), tail: Arc::clone(&encoded.tail), sent: 0 };
+            let message = QueuedMessage { head: RawHead::of_request(id), tail: Arc::clone(&encoded.tail), sent: 0 };
             assert_eq!([message.head.bytes(), &message.tail].concat(), expected);
             assert_eq!(message.size(), expected.len());
         }

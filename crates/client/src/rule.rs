@@ -2,7 +2,7 @@
 
 /// How an attempt ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum AttemptEvent {
     Answer,
     ConnectionError,
     GoingAway,
@@ -15,7 +15,7 @@ pub(crate) enum Event {
 
 /// What the call does then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum AttemptAction {
     Fail,
     /// At once the first time, because other connections are not affected.
     RetryElsewhere,
@@ -28,17 +28,17 @@ pub(crate) enum Action {
 /// A line of the table. The first one that fits decides; a condition that is absent, and the code `*`, fit everything.
 #[derive(Debug)]
 pub(crate) struct OutcomeRule {
-    pub(crate) event: Event,
+    pub(crate) event: AttemptEvent,
     pub(crate) code: Option<&'static str>,
     pub(crate) sent: Option<bool>,
     pub(crate) elsewhere: Option<bool>,
-    pub(crate) action: Action,
+    pub(crate) action: AttemptAction,
 }
 
 /// An event after which a place is avoided.
 #[derive(Debug)]
 pub(crate) struct AvoidRule {
-    pub(crate) event: Event,
+    pub(crate) event: AttemptEvent,
     pub(crate) code: &'static str,
     /// A call that succeeds there ends the avoidance.
     pub(crate) until_success: bool,

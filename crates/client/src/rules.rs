@@ -5,43 +5,43 @@ use std::time::Duration;
 
 use leafseal_protocol::Method;
 
-use crate::rule::{Action, AvoidRule, Event, OutcomeRule};
+use crate::rule::{AttemptAction, AttemptEvent, AvoidRule, OutcomeRule};
 
 #[rustfmt::skip]
 pub(crate) const OUTCOMES: &[OutcomeRule] = &[
-    OutcomeRule { event: Event::Answer, code: Some("unavailable"), sent: None,
-        elsewhere: Some(true), action: Action::RetryElsewhere },
-    OutcomeRule { event: Event::Answer, code: Some("unavailable"), sent: None,
-        elsewhere: Some(false), action: Action::RetryCharged },
-    OutcomeRule { event: Event::Answer, code: Some("overloaded"), sent: None,
-        elsewhere: None, action: Action::RetryCharged },
-    OutcomeRule { event: Event::Answer, code: Some("*"), sent: None,
-        elsewhere: None, action: Action::Fail },
-    OutcomeRule { event: Event::ConnectionError, code: Some("unavailable"), sent: None,
-        elsewhere: Some(true), action: Action::RetryElsewhere },
-    OutcomeRule { event: Event::ConnectionError, code: Some("*"), sent: None,
-        elsewhere: None, action: Action::Fail },
-    OutcomeRule { event: Event::GoingAway, code: None, sent: None,
-        elsewhere: None, action: Action::RetryElsewhere },
-    OutcomeRule { event: Event::ConnectionLost, code: None, sent: Some(false),
-        elsewhere: None, action: Action::RetryElsewhere },
-    OutcomeRule { event: Event::ConnectionLost, code: None, sent: Some(true),
-        elsewhere: None, action: Action::Fail },
-    OutcomeRule { event: Event::ConnectFailed, code: None, sent: None,
-        elsewhere: None, action: Action::RetryLater },
-    OutcomeRule { event: Event::TlsFailed, code: None, sent: None,
-        elsewhere: None, action: Action::Fail },
-    OutcomeRule { event: Event::Timeout, code: None, sent: None,
-        elsewhere: None, action: Action::Fail },
-    OutcomeRule { event: Event::ProtocolError, code: None, sent: None,
-        elsewhere: None, action: Action::Fail },
+    OutcomeRule { event: AttemptEvent::Answer, code: Some("unavailable"), sent: None,
+        elsewhere: Some(true), action: AttemptAction::RetryElsewhere },
+    OutcomeRule { event: AttemptEvent::Answer, code: Some("unavailable"), sent: None,
+        elsewhere: Some(false), action: AttemptAction::RetryCharged },
+    OutcomeRule { event: AttemptEvent::Answer, code: Some("overloaded"), sent: None,
+        elsewhere: None, action: AttemptAction::RetryCharged },
+    OutcomeRule { event: AttemptEvent::Answer, code: Some("*"), sent: None,
+        elsewhere: None, action: AttemptAction::Fail },
+    OutcomeRule { event: AttemptEvent::ConnectionError, code: Some("unavailable"), sent: None,
+        elsewhere: Some(true), action: AttemptAction::RetryElsewhere },
+    OutcomeRule { event: AttemptEvent::ConnectionError, code: Some("*"), sent: None,
+        elsewhere: None, action: AttemptAction::Fail },
+    OutcomeRule { event: AttemptEvent::GoingAway, code: None, sent: None,
+        elsewhere: None, action: AttemptAction::RetryElsewhere },
+    OutcomeRule { event: AttemptEvent::ConnectionLost, code: None, sent: Some(false),
+        elsewhere: None, action: AttemptAction::RetryElsewhere },
+    OutcomeRule { event: AttemptEvent::ConnectionLost, code: None, sent: Some(true),
+        elsewhere: None, action: AttemptAction::Fail },
+    OutcomeRule { event: AttemptEvent::ConnectFailed, code: None, sent: None,
+        elsewhere: None, action: AttemptAction::RetryLater },
+    OutcomeRule { event: AttemptEvent::TlsFailed, code: None, sent: None,
+        elsewhere: None, action: AttemptAction::Fail },
+    OutcomeRule { event: AttemptEvent::Timeout, code: None, sent: None,
+        elsewhere: None, action: AttemptAction::Fail },
+    OutcomeRule { event: AttemptEvent::ProtocolError, code: None, sent: None,
+        elsewhere: None, action: AttemptAction::Fail },
 ];
 
 #[rustfmt::skip]
 pub(crate) const AVOID: &[AvoidRule] = &[
-    AvoidRule { event: Event::Answer, code: "unavailable", until_success: true },
-    AvoidRule { event: Event::ConnectionError, code: "unavailable", until_success: true },
-    AvoidRule { event: Event::GoingAway, code: "shutdown", until_success: false },
+    AvoidRule { event: AttemptEvent::Answer, code: "unavailable", until_success: true },
+    AvoidRule { event: AttemptEvent::ConnectionError, code: "unavailable", until_success: true },
+    AvoidRule { event: AttemptEvent::GoingAway, code: "shutdown", until_success: false },
 ];
 
 pub(crate) const AVOIDED: Duration = Duration::from_millis(10_000);

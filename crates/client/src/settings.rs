@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leafseal_config::{ms, settings};
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 
 use crate::error::ClientError;
 use crate::identity::ClientTls;
@@ -42,7 +42,7 @@ settings! {
         /// The longest such delay.
         pub backoff_max: Duration = rules::BACKOFF_MAX, in ms(1)..;
         /// Limits on answers, and on the size of requests.
-        pub limits: Limits = Limits::default(), is section;
+        pub limits: FrameLimits = FrameLimits::default(), is section;
     }
 }
 

@@ -18,14 +18,14 @@ use tokio::time::{Instant, sleep_until};
 use crate::answer::Answer;
 use crate::answer_memory::AnswerMemory;
 use crate::decisions::event_of;
-use crate::error::{ClientError, Sent};
+use crate::error::{ClientError, RequestProgress};
 use crate::outgoing::{Outgoing, WRITE_SIZE};
-use crate::places::Place;
-use crate::rule::Event;
+use crate::places::DialTarget;
+use crate::rule::AttemptEvent;
 use crate::settings::ClientSettings;
-use crate::signals::Signals;
+use crate::signals::PoolSignals;
 
-type Outcome = Result<Answer, ClientError>;
+type CallResult = Result<Answer, ClientError>;
 
 /// The owner of connections: the pool, which learns from them what concerns other calls.
 pub(crate) trait Owner: Send + Sync {
@@ -33,17 +33,17 @@ pub(crate) trait Owner: Send + Sync {
     fn released(self: Arc<Self>);
 
     /// A connection has ended, or takes no further calls.
-    fn left(self: Arc<Self>, left: &Shared, has_answered: bool);
+    fn left(self: Arc<Self>, left: &ConnectionShared, has_answered: bool);
 
     /// The engine of a place is avoided after an event with this code, if the rules say so.
-    fn avoid_after(&self, place: Place, event: Event, code: &str);
+    fn avoid_after(&self, place: DialTarget, event: AttemptEvent, code: &str);
 
     /// An engine has done a call that began when this many refusals were known.
-    fn succeeded(&self, place: Place, refusals: u64);
+    fn succeeded(&self, place: DialTarget, refusals: u64);
 }
 
-pub(crate) struct Shared {
-    state: Mutex<State>,
+pub(crate) struct ConnectionShared {
+    state: Mutex<ConnectionState>,
     /// Notified when there is something to write, or the connection must close.
     to_write: Notify,
     /// Notified when a call is abandoned.
@@ -52,11 +52,11 @@ pub(crate) struct Shared {
     slots: Arc<Semaphore>,
     slots_max: usize,
     abandoned_timeout: Duration,
-    place: Place,
+    place: DialTarget,
     /// Whether calls may begin here.
     is_usable: AtomicBool,
     owner: Weak<dyn Owner>,
-    signals: Arc<Signals>,
+    signals: Arc<PoolSignals>,
 }
 
 /// What belongs to a call while it is in flight.
@@ -72,11 +72,11 @@ pub(crate) struct CallOrigin {
 }
 
 #[derive(Default)]
-struct State {
+struct ConnectionState {
     /// Bounded by the slots: each message is the request of a call that has one, whose caller waits and would hold the bytes anyway, or
     /// the few bytes of `cancel` for a call that was dropped and keeps its slot.
     queue: VecDeque<Queued>,
-    calls: HashMap<u32, Call>,
+    calls: HashMap<u32, ConnectionCall>,
     next_id: u32,
     /// Set once an answer has arrived.
     has_answered: bool,
@@ -92,31 +92,36 @@ struct Queued {
     message: Outgoing,
 }
 
-struct Call {
-    stage: Stage,
+struct ConnectionCall {
+    stage: CallStage,
     origin: CallOrigin,
 }
 
-enum Stage {
+enum CallStage {
     /// No byte is written.
-    Queued(oneshot::Sender<Outcome>),
+    Queued(oneshot::Sender<CallResult>),
     /// Written partly or completely.
-    Written(oneshot::Sender<Outcome>),
+    Written(oneshot::Sender<CallResult>),
     /// Written, and dropped by its caller since then.
     Abandoned(Instant),
 }
 
 /// The writer's next action.
-pub(crate) enum Next {
+pub(crate) enum WriterAction {
     Write(Outgoing),
     Wait,
     Close,
 }
 
-impl Shared {
-    pub(crate) fn new(settings: &ClientSettings, owner: Weak<dyn Owner>, signals: Arc<Signals>, place: Place) -> Self {
+impl ConnectionShared {
+    pub(crate) fn new(
+        settings: &ClientSettings,
+        owner: Weak<dyn Owner>,
+        signals: Arc<PoolSignals>,
+        place: DialTarget,
+    ) -> Self {
         let slots_max = settings.requests_in_flight_max;
-        Shared {
+        ConnectionShared {
             state: Mutex::default(),
             to_write: Notify::new(),
             to_watch: Notify::new(),
@@ -130,7 +135,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionState> {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
@@ -170,14 +175,14 @@ impl Shared {
         }
     }
 
-    fn avoid_after(&self, event: Event, code: &str) {
+    fn avoid_after(&self, event: AttemptEvent, code: &str) {
         if let Some(owner) = self.owner.upgrade() {
             owner.avoid_after(self.place, event, code);
         }
     }
 
     /// The effects of an answer on the pool.
-    fn note_answer(&self, answer: &Outcome, origin: &CallOrigin) {
+    fn note_answer(&self, answer: &CallResult, origin: &CallOrigin) {
         match answer {
             Ok(_) if !origin.earns => {}
             Ok(_) => {
@@ -236,10 +241,10 @@ impl Shared {
     }
 
     /// The bytes to write next. Requests in them count as written from here on.
-    pub(crate) fn next_write(&self) -> Next {
+    pub(crate) fn next_write(&self) -> WriterAction {
         let mut state = self.lock();
         let Some(first) = state.queue.pop_front() else {
-            return if state.ended.is_some() { Next::Close } else { Next::Wait };
+            return if state.ended.is_some() { WriterAction::Close } else { WriterAction::Wait };
         };
         state.note_written(first.id);
         let mut message = first.message;
@@ -250,7 +255,7 @@ impl Shared {
             state.note_written(next.id);
             message.append(&next.message);
         }
-        Next::Write(message)
+        WriterAction::Write(message)
     }
 
     pub(crate) async fn wait_to_write(&self) {
@@ -300,7 +305,7 @@ impl Shared {
             Ok(Message::Notification { method: GOING_AWAY, params }) => match GoingAway::decode(params) {
                 GoingAway::Closed => return Err(ClientError::going_away()),
                 reason => {
-                    self.avoid_after(Event::GoingAway, reason.as_str());
+                    self.avoid_after(AttemptEvent::GoingAway, reason.as_str());
                     self.leave(reason);
                     return Ok(());
                 }
@@ -314,7 +319,7 @@ impl Shared {
             self.to_write.notify_one();
         }
         match call {
-            Some(Call { stage: Stage::Written(waiting), origin }) => {
+            Some(ConnectionCall { stage: CallStage::Written(waiting), origin }) => {
                 let answer = Answer::of_response(frame);
                 self.note_answer(&answer, &origin);
                 drop(origin);
@@ -323,12 +328,12 @@ impl Shared {
                 self.note_released();
                 Ok(())
             }
-            Some(Call { stage: Stage::Abandoned(_), origin }) => {
+            Some(ConnectionCall { stage: CallStage::Abandoned(_), origin }) => {
                 drop(origin);
                 self.note_released();
                 Ok(())
             }
-            Some(Call { stage: Stage::Queued(_), .. }) | None => {
+            Some(ConnectionCall { stage: CallStage::Queued(_), .. }) | None => {
                 let message = format!("the engine answered id {id}, which is not in flight");
                 Err(ClientError::protocol(message))
             }
@@ -349,9 +354,9 @@ impl Shared {
         calls.sort_unstable_by_key(|(id, _)| *id);
         for (_, call) in calls {
             let (waiting, sent) = match call.stage {
-                Stage::Queued(waiting) => (waiting, Sent::No),
-                Stage::Written(waiting) => (waiting, Sent::Maybe),
-                Stage::Abandoned(_) => continue,
+                CallStage::Queued(waiting) => (waiting, RequestProgress::No),
+                CallStage::Written(waiting) => (waiting, RequestProgress::Maybe),
+                CallStage::Abandoned(_) => continue,
             };
             let _ = waiting.send(Err(error.for_call(sent)));
         }
@@ -361,7 +366,7 @@ impl Shared {
     /// Begins nothing more; queued messages are still written.
     pub(crate) fn close(&self) {
         self.is_usable.store(false, Ordering::Release);
-        let closed = ClientError::lost(Sent::No, "the connection was closed");
+        let closed = ClientError::lost(RequestProgress::No, "the connection was closed");
         self.lock().ended.get_or_insert(closed);
         self.slots.close();
         self.to_write.notify_one();
@@ -387,17 +392,17 @@ impl Shared {
             };
             let until = since + self.abandoned_timeout;
             if until <= Instant::now() {
-                return ClientError::lost(Sent::Maybe, "the engine does not answer on this connection");
+                return ClientError::lost(RequestProgress::Maybe, "the engine does not answer on this connection");
             }
             sleep_until(until).await;
         }
     }
 }
 
-impl State {
-    fn insert(&mut self, waiting: oneshot::Sender<Outcome>, origin: CallOrigin) -> Result<u32, ClientError> {
+impl ConnectionState {
+    fn insert(&mut self, waiting: oneshot::Sender<CallResult>, origin: CallOrigin) -> Result<u32, ClientError> {
         if let Some(error) = &self.ended {
-            return Err(error.for_call(Sent::No));
+            return Err(error.for_call(RequestProgress::No));
         }
         if self.going_away.is_some() {
             return Err(ClientError::going_away());
@@ -408,7 +413,7 @@ impl State {
         }
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        self.calls.insert(id, Call { stage: Stage::Queued(waiting), origin });
+        self.calls.insert(id, ConnectionCall { stage: CallStage::Queued(waiting), origin });
         Ok(id)
     }
 
@@ -416,30 +421,30 @@ impl State {
     /// of the peer, which is detected when it is complete.
     fn memory_of(&self, id: u32) -> (Option<Arc<dyn AnswerMemory>>, bool) {
         let Some(call) = self.calls.get(&id) else { return (None, true) };
-        (call.origin.memory.clone(), !matches!(call.stage, Stage::Abandoned(_)))
+        (call.origin.memory.clone(), !matches!(call.stage, CallStage::Abandoned(_)))
     }
 
     /// Abandons a call whose answer is discarded while it arrives; returns its sender.
-    fn give_up(&mut self, id: u32, now: Instant) -> Option<oneshot::Sender<Outcome>> {
+    fn give_up(&mut self, id: u32, now: Instant) -> Option<oneshot::Sender<CallResult>> {
         let call = self.calls.get_mut(&id)?;
         call.origin.memory = None;
-        match std::mem::replace(&mut call.stage, Stage::Abandoned(now)) {
-            Stage::Queued(waiting) | Stage::Written(waiting) => Some(waiting),
-            Stage::Abandoned(since) => {
-                call.stage = Stage::Abandoned(since);
+        match std::mem::replace(&mut call.stage, CallStage::Abandoned(now)) {
+            CallStage::Queued(waiting) | CallStage::Written(waiting) => Some(waiting),
+            CallStage::Abandoned(since) => {
+                call.stage = CallStage::Abandoned(since);
                 None
             }
         }
     }
 
     /// Removes an answered call; also returns whether that ends the connection.
-    fn answered(&mut self, id: u32) -> (Option<Call>, bool) {
+    fn answered(&mut self, id: u32) -> (Option<ConnectionCall>, bool) {
         self.has_answered = true;
         self.remove(id)
     }
 
     /// Removes a call; also returns whether that ends the connection.
-    fn remove(&mut self, id: u32) -> (Option<Call>, bool) {
+    fn remove(&mut self, id: u32) -> (Option<ConnectionCall>, bool) {
         let call = self.calls.remove(&id);
         (call, self.retire())
     }
@@ -455,16 +460,16 @@ impl State {
 
     /// Records that the engine leaves; returns the calls of which nothing is written, in the order of their ids, so that a simulation can
     /// be replayed.
-    fn leave(&mut self, reason: GoingAway) -> Vec<oneshot::Sender<Outcome>> {
+    fn leave(&mut self, reason: GoingAway) -> Vec<oneshot::Sender<CallResult>> {
         self.going_away.get_or_insert(reason);
         self.queue.retain(|queued| queued.id.is_none());
-        let is_queued = |call: &Call| matches!(call.stage, Stage::Queued(_));
+        let is_queued = |call: &ConnectionCall| matches!(call.stage, CallStage::Queued(_));
         let mut ids: Vec<u32> = self.calls.iter().filter(|(_, call)| is_queued(call)).map(|(id, _)| *id).collect();
         ids.sort_unstable();
         let calls = ids.into_iter().filter_map(|id| self.calls.remove(&id));
         let waiting = calls.filter_map(|call| match call.stage {
-            Stage::Queued(waiting) => Some(waiting),
-            Stage::Written(_) | Stage::Abandoned(_) => None,
+            CallStage::Queued(waiting) => Some(waiting),
+            CallStage::Written(_) | CallStage::Abandoned(_) => None,
         });
         let waiting = waiting.collect();
         self.retire();
@@ -475,9 +480,9 @@ impl State {
         let Some(call) = id.and_then(|id| self.calls.get_mut(&id)) else {
             return;
         };
-        let stage = std::mem::replace(&mut call.stage, Stage::Abandoned(Instant::now()));
+        let stage = std::mem::replace(&mut call.stage, CallStage::Abandoned(Instant::now()));
         call.stage = match stage {
-            Stage::Queued(waiting) => Stage::Written(waiting),
+            CallStage::Queued(waiting) => CallStage::Written(waiting),
             other => other,
         };
     }
@@ -489,25 +494,25 @@ impl State {
             return false;
         };
         match call.stage {
-            Stage::Queued(_) => {
+            CallStage::Queued(_) => {
                 self.remove(id);
                 self.queue.retain(|queued| queued.id != Some(id));
                 return true;
             }
-            Stage::Written(_) => {
-                call.stage = Stage::Abandoned(now);
+            CallStage::Written(_) => {
+                call.stage = CallStage::Abandoned(now);
                 let message = Outgoing::new(|out| request::cancel(id, out));
                 self.queue.push_back(Queued { id: None, message });
             }
-            Stage::Abandoned(_) => {}
+            CallStage::Abandoned(_) => {}
         }
         false
     }
 
     fn oldest_abandoned(&self) -> Option<Instant> {
-        let since = |call: &Call| match call.stage {
-            Stage::Abandoned(since) => Some(since),
-            Stage::Queued(_) | Stage::Written(_) => None,
+        let since = |call: &ConnectionCall| match call.stage {
+            CallStage::Abandoned(since) => Some(since),
+            CallStage::Queued(_) | CallStage::Written(_) => None,
         };
         self.calls.values().filter_map(since).min()
     }
@@ -515,17 +520,17 @@ impl State {
 
 /// A call in flight. If it is dropped before its answer has arrived, the call is cancelled.
 pub(crate) struct Ticket {
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionShared>,
     id: u32,
-    answer: oneshot::Receiver<Outcome>,
+    answer: oneshot::Receiver<CallResult>,
     is_answered: bool,
 }
 
 impl Ticket {
-    pub(crate) async fn answer(mut self) -> Outcome {
+    pub(crate) async fn answer(mut self) -> CallResult {
         let outcome = (&mut self.answer).await;
         self.is_answered = true;
-        outcome.unwrap_or_else(|_| Err(ClientError::lost(Sent::Maybe, "the connection's task has ended")))
+        outcome.unwrap_or_else(|_| Err(ClientError::lost(RequestProgress::Maybe, "the connection's task has ended")))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::retry_budget::RetryBudget;
 
 /// Facts of the pool that connections read for every answer.
 #[derive(Default)]
-pub(crate) struct Signals {
+pub(crate) struct PoolSignals {
     /// Calls wait for a connection, or for a slot on one.
     pub(crate) has_waiting: AtomicBool,
     /// Some place may be avoided until a call succeeds there.
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
     pub(crate) budget: RetryBudget,
 }
 
-impl Signals {
+impl PoolSignals {
     /// Whether calls wait for a slot that was just released.
     pub(crate) fn has_waiting(&self) -> bool {
         // A call that begins to wait stores it, and then looks for a slot once more.

@@ -7,15 +7,15 @@ use std::pin::Pin;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A stream of bytes in the simulation's memory.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait SimulatedStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> SimulatedStream for S {}
 
 /// A connection that is being opened.
-pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send + 'a>>;
+pub type Connecting<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn SimulatedStream>>> + Send + 'a>>;
 
 /// Replaces the network and random numbers.
-pub trait Network: Send + Sync + 'static {
+pub trait SimulatedNetwork: Send + Sync + 'static {
     /// Connects to an address of the settings.
     fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a>;
 

@@ -20,20 +20,20 @@ use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};
 
-use crate::error::{ClientError, ErrorKind, Sent};
+use crate::error::{ClientError, ErrorKind, RequestProgress};
 use crate::identity::{ClientTls, TlsPart, TlsProblem};
 
 /// BoringSSL reads a record in two parts and writes each record separately; buffers of this size combine them.
 const BUFFER_SIZE: usize = 64 << 10;
 
 /// A buffered stream.
-pub(crate) type Gathered<S> = BufWriter<BufReader<S>>;
+pub(crate) type BufferedStream<S> = BufWriter<BufReader<S>>;
 /// A buffered TCP socket.
-pub(crate) type Socket = Gathered<TcpStream>;
+pub(crate) type BufferedSocket = BufferedStream<TcpStream>;
 /// A TLS stream.
-pub(crate) type Stream = SslStream<Socket>;
+pub(crate) type ClientStream = SslStream<BufferedSocket>;
 
-pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> Gathered<S> {
+pub(crate) fn socket<S: AsyncRead + AsyncWrite>(stream: S) -> BufferedStream<S> {
     BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, stream))
 }
 
@@ -46,7 +46,7 @@ impl ClientTls {
 }
 
 /// The parsed content of [`ClientTls`].
-pub(crate) struct Parsed {
+pub(crate) struct ParsedClientTls {
     authorities: Vec<X509>,
     /// At least one.
     chain: Vec<X509>,
@@ -57,7 +57,7 @@ pub(crate) struct Parsed {
 ///
 /// # Errors
 /// The problem of each unusable part; at least one.
-pub(crate) fn parse(tls: &ClientTls) -> Result<Parsed, Vec<TlsProblem>> {
+pub(crate) fn parse(tls: &ClientTls) -> Result<ParsedClientTls, Vec<TlsProblem>> {
     let authorities = certificates(TlsPart::Authorities, "authorities", &tls.authorities_pem);
     let chain = certificates(TlsPart::CertificateChain, "certificate chain", &tls.certificate_chain_pem);
     let unusable = |message: &str| TlsProblem { part: TlsPart::PrivateKey, message: message.to_owned() };
@@ -70,14 +70,14 @@ pub(crate) fn parse(tls: &ClientTls) -> Result<Parsed, Vec<TlsProblem>> {
             _ => Ok(key),
         });
     match (authorities, chain, key) {
-        (Ok(authorities), Ok(chain), Ok(key)) => Ok(Parsed { authorities, chain, key }),
+        (Ok(authorities), Ok(chain), Ok(key)) => Ok(ParsedClientTls { authorities, chain, key }),
         (authorities, chain, key) => Err([authorities.err(), chain.err(), key.err()].into_iter().flatten().collect()),
     }
 }
 
 /// Builds the context that all connections share.
 pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
-    let Parsed { authorities, chain, key } =
+    let ParsedClientTls { authorities, chain, key } =
         parse(tls).map_err(|problems| ClientError::settings(problems[0].to_string()))?;
     let library = |error: ErrorStack| ClientError::settings(format!("the TLS library refused: {}", reasons(&error)));
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(library)?;
@@ -146,7 +146,7 @@ fn certificates(part: TlsPart, what: &str, pem: &[u8]) -> Result<Vec<X509>, TlsP
 }
 
 /// Why a handshake failed.
-pub(crate) fn explain_handshake(error: &HandshakeError<Socket>) -> ClientError {
+pub(crate) fn explain_handshake(error: &HandshakeError<BufferedSocket>) -> ClientError {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<SslError>());
     let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
     if reasons.is_empty() {
@@ -220,7 +220,7 @@ pub(crate) fn explain_read(error: io::Error) -> ClientError {
     let reasons = inner.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
     match verdict(&reasons) {
         Some(words) => ClientError::new(ErrorKind::Tls, Retry::Never, refused(words, &reasons)),
-        None => ClientError::lost(Sent::Maybe, format!("the connection broke: {error}")),
+        None => ClientError::lost(RequestProgress::Maybe, format!("the connection broke: {error}")),
     }
 }
 

@@ -86,7 +86,7 @@ macro_rules! settings {
                 all
             }
 
-            fn tables() -> ::std::vec::Vec<$crate::Table> {
+            fn tables() -> ::std::vec::Vec<$crate::SettingTable> {
                 #[allow(unused_mut, reason = "a struct without sections has no table")]
                 let mut all = ::std::vec::Vec::new();
                 $($crate::__table!((all, $type, concat!($($about),*)) $(is $mode $(($argument))?)?);)*
@@ -174,7 +174,7 @@ macro_rules! __table {
         $all.extend(<$type as $crate::Section>::tables());
     };
     (($all:ident, $type:ty, $about:expr) is section ($prefix:expr)) => {
-        $all.extend($crate::Table::of($prefix, $about));
+        $all.extend($crate::SettingTable::of($prefix, $about));
         $all.extend(<$type as $crate::Section>::tables());
     };
     (($($field:tt)*) $($rest:tt)*) => {};

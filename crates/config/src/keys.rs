@@ -7,7 +7,7 @@ use serde_json::{Map, json};
 
 use crate::document::raw;
 use crate::place::{line_column, nearest};
-use crate::{Document, Kind, Raw, Section, Setting, Table};
+use crate::{Document, Kind, Raw, Section, Setting, SettingTable};
 
 /// What the name of every environment variable starts with.
 const VARIABLE_START: &str = "LEAFSEAL_";
@@ -18,7 +18,7 @@ const END: &str = "<!-- end of keys -->\n";
 /// All settings of a program: a struct whose fields are the tables of its file.
 pub struct Keys<S> {
     settings: Vec<Setting<S>>,
-    tables: Vec<Table>,
+    tables: Vec<SettingTable>,
 }
 
 /// The origin of a value.
@@ -81,7 +81,7 @@ impl<S: Section + Default> Default for Keys<S> {
 impl<S: Section + Default> Keys<S> {
     /// The keys of these settings, in the order of their tables; in a table, the address of a listener comes first.
     pub fn new(mut settings: Vec<Setting<S>>) -> Self {
-        let mut tables: Vec<Table> = Vec::new();
+        let mut tables: Vec<SettingTable> = Vec::new();
         for table in S::tables() {
             if !tables.iter().any(|known| known.name == table.name) {
                 tables.push(table);
@@ -101,7 +101,7 @@ impl<S: Section + Default> Keys<S> {
     }
 
     /// The tables of the file.
-    pub fn tables(&self) -> &[Table] {
+    pub fn tables(&self) -> &[SettingTable] {
         &self.tables
     }
 

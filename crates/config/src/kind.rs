@@ -13,7 +13,7 @@ use crate::{DURATION_MAX, parse_duration, parse_size, write_duration, write_size
 
 /// A value that is valid for its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum SettingValue {
     /// `true` or `false`.
     Flag(bool),
     /// A count, or a size in bytes.
@@ -69,7 +69,7 @@ pub enum Kind<'a> {
     /// Text of 1 to this many bytes, without control characters.
     Text(usize),
     /// A list whose items the setting's owner validates.
-    List(Item),
+    List(ListItem),
     /// An IP address and a port.
     Address,
     /// An IP address and a port, or the word for none.
@@ -78,7 +78,7 @@ pub enum Kind<'a> {
 
 /// The items of a list.
 #[derive(Debug, Clone, Copy)]
-pub struct Item {
+pub struct ListItem {
     /// The plural noun, with examples.
     pub about: &'static str,
     /// Whether a text is a valid item.
@@ -93,21 +93,23 @@ impl<'a> Kind<'a> {
     ///
     /// # Errors
     /// The requirement, as the end of a sentence: "must be a whole number from 1 to 9".
-    pub fn read(&self, raw: &Raw<'_>) -> Result<Value, String> {
+    pub fn read(&self, raw: &Raw<'_>) -> Result<SettingValue, String> {
         let text = match *raw {
             Raw::Text(text) | Raw::Untyped(text) => Some(text),
             _ => None,
         };
         let value = match self {
-            Self::Flag => flag(raw).map(Value::Flag),
-            Self::Count(min, max) => whole(raw).filter(|number| (min..=max).contains(&number)).map(Value::Number),
+            Self::Flag => flag(raw).map(SettingValue::Flag),
+            Self::Count(min, max) => {
+                whole(raw).filter(|number| (min..=max).contains(&number)).map(SettingValue::Number)
+            }
             Self::Size(min, max) => {
                 let size = whole(raw).or_else(|| text.and_then(parse_size));
-                size.filter(|size| (min..=max).contains(&size)).map(Value::Number)
+                size.filter(|size| (min..=max).contains(&size)).map(SettingValue::Number)
             }
             Self::Time(min_ms) => {
                 let bounds = Duration::from_millis(*min_ms)..=DURATION_MAX;
-                text.and_then(parse_duration).filter(|time| bounds.contains(time)).map(Value::Time)
+                text.and_then(parse_duration).filter(|time| bounds.contains(time)).map(SettingValue::Time)
             }
             Self::Choice(words) => text.filter(|text| words.contains(text)).map(text_value),
             Self::Path => text.filter(|text| !text.is_empty()).map(text_value),
@@ -117,11 +119,13 @@ impl<'a> Kind<'a> {
                 let is_valid = |text: &&str| (1..=*max).contains(&text.len()) && !text.chars().any(char::is_control);
                 text.filter(is_valid).map(text_value)
             }
-            Self::List(item) => list(raw, item.is_valid).map(Value::List),
-            Self::Address => text.and_then(|text| text.parse().ok()).map(Value::Address),
+            Self::List(item) => list(raw, item.is_valid).map(SettingValue::List),
+            Self::Address => text.and_then(|text| text.parse().ok()).map(SettingValue::Address),
             Self::OptionalAddress => match text {
-                Some("" | OFF) => Some(Value::OptionalAddress(None)),
-                text => text.and_then(|text| text.parse().ok()).map(|address| Value::OptionalAddress(Some(address))),
+                Some("" | OFF) => Some(SettingValue::OptionalAddress(None)),
+                text => {
+                    text.and_then(|text| text.parse().ok()).map(|address| SettingValue::OptionalAddress(Some(address)))
+                }
             },
         };
         value.ok_or_else(|| format!("must be {self}{}", self.hint(raw)))
@@ -148,21 +152,23 @@ impl<'a> Kind<'a> {
     }
 
     /// Writes a value as TOML; numbers, texts and lists are JSON as well.
-    pub fn write(&self, value: &Value) -> String {
+    pub fn write(&self, value: &SettingValue) -> String {
         match (self, value) {
-            (_, Value::Flag(flag)) => flag.to_string(),
-            (Self::Size(..), Value::Number(number)) => {
+            (_, SettingValue::Flag(flag)) => flag.to_string(),
+            (Self::Size(..), SettingValue::Number(number)) => {
                 let text = write_size(*number);
                 if text.bytes().all(|byte| byte.is_ascii_digit()) { text } else { quoted(&text) }
             }
-            (_, Value::Number(number)) => number.to_string(),
-            (_, Value::Time(time)) => quoted(&write_duration(*time)),
-            (_, Value::Text(text)) => quoted(text),
-            (_, Value::List(items)) => {
+            (_, SettingValue::Number(number)) => number.to_string(),
+            (_, SettingValue::Time(time)) => quoted(&write_duration(*time)),
+            (_, SettingValue::Text(text)) => quoted(text),
+            (_, SettingValue::List(items)) => {
                 format!("[{}]", items.iter().map(|item| quoted(item)).collect::<Vec<_>>().join(", "))
             }
-            (_, Value::Address(address) | Value::OptionalAddress(Some(address))) => format!("\"{address}\""),
-            (_, Value::OptionalAddress(None)) => quoted(OFF),
+            (_, SettingValue::Address(address) | SettingValue::OptionalAddress(Some(address))) => {
+                format!("\"{address}\"")
+            }
+            (_, SettingValue::OptionalAddress(None)) => quoted(OFF),
         }
     }
 
@@ -237,8 +243,8 @@ fn words_of(schema: &serde_json::Value) -> Option<Vec<&str>> {
     words.map(|words| words.concat())
 }
 
-fn text_value(text: &str) -> Value {
-    Value::Text(text.to_owned())
+fn text_value(text: &str) -> SettingValue {
+    SettingValue::Text(text.to_owned())
 }
 
 fn flag(raw: &Raw<'_>) -> Option<bool> {
@@ -300,7 +306,7 @@ impl fmt::Display for Kind<'_> {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// A text, or the word for none.
     pub(crate) fn optional_text(text: Option<String>) -> Self {
         Self::Text(text.unwrap_or_else(|| OFF.to_owned()))
@@ -376,7 +382,7 @@ mod tests {
 
     const TIME: Kind<'static> = Kind::Time(1);
     const SIZE: Kind<'static> = Kind::Size(0, 1 << 40);
-    const WORDS: Kind<'static> = Kind::List(Item { about: "words", is_valid: |word| word != "bad" });
+    const WORDS: Kind<'static> = Kind::List(ListItem { about: "words", is_valid: |word| word != "bad" });
 
     fn choice() -> Kind<'static> {
         Kind::Choice(Cow::Borrowed(&["a", "b"]))
@@ -384,37 +390,37 @@ mod tests {
 
     #[test]
     fn values_are_read_and_written_back() {
-        let ms = |ms| Value::Time(Duration::from_millis(ms));
+        let ms = |ms| SettingValue::Time(Duration::from_millis(ms));
         let cases = [
-            (Kind::Flag, "true", Value::Flag(true)),
-            (Kind::Flag, "false", Value::Flag(false)),
+            (Kind::Flag, "true", SettingValue::Flag(true)),
+            (Kind::Flag, "false", SettingValue::Flag(false)),
             (TIME, "\"15s\"", ms(15_000)),
             (TIME, "\"250ms\"", ms(250)),
             (TIME, "\"15m\"", ms(900_000)),
-            (SIZE, "\"256MiB\"", Value::Number(256 << 20)),
-            (SIZE, "1023", Value::Number(1023)),
-            (SIZE, "0", Value::Number(0)),
-            (Kind::Count(0, 9), "7", Value::Number(7)),
-            (choice(), "\"b\"", Value::Text("b".into())),
-            (Kind::Path, "\"a\\\"b\"", Value::Text("a\"b".into())),
-            (Kind::OptionalPath, "\"a\"", Value::Text("a".into())),
-            (Kind::OptionalPath, "\"off\"", Value::Text("off".into())),
-            (Kind::Address, "\"[::1]:3443\"", Value::Address("[::1]:3443".parse().unwrap())),
-            (Kind::OptionalAddress, "\"[::1]:9\"", Value::OptionalAddress(Some("[::1]:9".parse().unwrap()))),
-            (Kind::OptionalAddress, "\"off\"", Value::OptionalAddress(None)),
+            (SIZE, "\"256MiB\"", SettingValue::Number(256 << 20)),
+            (SIZE, "1023", SettingValue::Number(1023)),
+            (SIZE, "0", SettingValue::Number(0)),
+            (Kind::Count(0, 9), "7", SettingValue::Number(7)),
+            (choice(), "\"b\"", SettingValue::Text("b".into())),
+            (Kind::Path, "\"a\\\"b\"", SettingValue::Text("a\"b".into())),
+            (Kind::OptionalPath, "\"a\"", SettingValue::Text("a".into())),
+            (Kind::OptionalPath, "\"off\"", SettingValue::Text("off".into())),
+            (Kind::Address, "\"[::1]:3443\"", SettingValue::Address("[::1]:3443".parse().unwrap())),
+            (Kind::OptionalAddress, "\"[::1]:9\"", SettingValue::OptionalAddress(Some("[::1]:9".parse().unwrap()))),
+            (Kind::OptionalAddress, "\"off\"", SettingValue::OptionalAddress(None)),
         ];
         for (kind, written, value) in cases {
             assert_eq!(kind.write(&value), written);
             let text = written.trim_matches('"').replace("\\\"", "\"");
             assert_eq!(kind.read(&Raw::Untyped(&text)), Ok(value), "{written}");
         }
-        let items = Value::List(vec!["x".into(), "y\"".into()]);
+        let items = SettingValue::List(vec!["x".into(), "y\"".into()]);
         assert_eq!(WORDS.read(&Raw::Untyped(" x  y\" ")), Ok(items.clone()));
         assert_eq!(WORDS.read(&Raw::List(vec!["x", "y\""])), Ok(items.clone()));
         assert_eq!(WORDS.write(&items), r#"["x", "y\""]"#);
         let path = |text| Kind::OptionalPath.read(&Raw::Text(text)).expect("a path").optional_path().map(str::to_owned);
         assert_eq!((path("a"), path(""), path("off")), (Some("a".to_owned()), None, None));
-        assert_eq!(Kind::OptionalAddress.read(&Raw::Text("")), Ok(Value::OptionalAddress(None)));
+        assert_eq!(Kind::OptionalAddress.read(&Raw::Text("")), Ok(SettingValue::OptionalAddress(None)));
     }
 
     #[test]

@@ -18,9 +18,9 @@ mod size;
 pub use document::{Document, raw, without_null};
 pub use duration::{DURATION_MAX, parse_duration, write_duration};
 pub use keys::{Keys, Loaded, Origin, Sources};
-pub use kind::{Item, Kind, Raw, Value};
+pub use kind::{Kind, ListItem, Raw, SettingValue};
 pub use place::{Problem, line_column, nearest};
-pub use setting::{Bounded, Field, Plain, Section, Setting, Table, mins, ms, secs};
+pub use setting::{Bounded, Field, Plain, Section, Setting, SettingTable, mins, ms, secs};
 #[doc(hidden)]
 pub use setting::{bytes, value_of, word_of};
 pub use size::{parse_size, write_size};

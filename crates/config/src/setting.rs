@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::{Kind, Value};
+use crate::{Kind, SettingValue};
 
-type Get<S> = Box<dyn Fn(&S) -> Value + Send + Sync>;
-type Set<S> = Box<dyn Fn(&mut S, Value) + Send + Sync>;
+type Get<S> = Box<dyn Fn(&S) -> SettingValue + Send + Sync>;
+type Setter<S> = Box<dyn Fn(&mut S, SettingValue) + Send + Sync>;
 
 /// A setting in a struct `S`. [`settings!`](crate::settings) declares it.
 pub struct Setting<S> {
@@ -18,7 +18,7 @@ pub struct Setting<S> {
     pub(crate) about: &'static str,
     pub(crate) default_text: Option<&'static str>,
     get: Get<S>,
-    set: Set<S>,
+    set: Setter<S>,
 }
 
 /// A struct with settings, which [`settings!`](crate::settings) declares.
@@ -27,23 +27,23 @@ pub trait Section: Sized + 'static {
     fn settings() -> Vec<Setting<Self>>;
 
     /// Returns the tables of a file that they form, in the same order.
-    fn tables() -> Vec<Table>;
+    fn tables() -> Vec<SettingTable>;
 }
 
 /// A table of a file: `[name]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Table {
+pub struct SettingTable {
     /// The name.
     pub name: &'static str,
     /// The purpose, in one or two sentences; may be empty for a further part of a table.
     pub about: &'static str,
 }
 
-impl Table {
+impl SettingTable {
     /// The table that a prefix of names forms: `engine.`.
     #[doc(hidden)]
     pub fn of(prefix: &'static str, about: &'static str) -> Option<Self> {
-        Some(Table { name: prefix.strip_suffix('.')?, about: about.trim_start() })
+        Some(SettingTable { name: prefix.strip_suffix('.')?, about: about.trim_start() })
     }
 }
 
@@ -54,8 +54,8 @@ impl<S: 'static> Setting<S> {
         kind: Kind<'static>,
         about: &'static str,
         default_text: Option<&'static str>,
-        get: impl Fn(&S) -> Value + Send + Sync + 'static,
-        set: impl Fn(&mut S, Value) + Send + Sync + 'static,
+        get: impl Fn(&S) -> SettingValue + Send + Sync + 'static,
+        set: impl Fn(&mut S, SettingValue) + Send + Sync + 'static,
     ) -> Self {
         Setting {
             name: name.to_owned(),
@@ -115,12 +115,12 @@ impl<S> Setting<S> {
     }
 
     /// The value.
-    pub fn get(&self, settings: &S) -> Value {
+    pub fn get(&self, settings: &S) -> SettingValue {
         (self.get)(settings)
     }
 
     /// Sets the value, which must be valid for [`Setting::kind`].
-    pub fn set(&self, settings: &mut S, value: Value) {
+    pub fn set(&self, settings: &mut S, value: SettingValue) {
         (self.set)(settings, value);
     }
 
@@ -138,10 +138,10 @@ impl<S> Setting<S> {
 /// A type of fields with settings.
 pub trait Field: Sized {
     /// The setting's value.
-    fn to_value(&self) -> Value;
+    fn to_value(&self) -> SettingValue;
 
     /// The field's value; `value` is valid for its kind.
-    fn from_value(value: Value) -> Self;
+    fn from_value(value: SettingValue) -> Self;
 }
 
 /// A type of fields whose accepted values follow from the type.
@@ -162,11 +162,11 @@ pub trait Bounded: Field {
 macro_rules! number {
     ($($type:ty),+) => {$(
         impl Field for $type {
-            fn to_value(&self) -> Value {
-                Value::Number((*self).try_into().expect("settings fit 64 bits"))
+            fn to_value(&self) -> SettingValue {
+                SettingValue::Number((*self).try_into().expect("settings fit 64 bits"))
             }
 
-            fn from_value(value: Value) -> Self {
+            fn from_value(value: SettingValue) -> Self {
                 value.number().try_into().expect("bounded by its kind")
             }
         }
@@ -196,13 +196,13 @@ pub fn bytes<T: Bounded>(range: T::Range) -> Kind<'static> {
 macro_rules! plain {
     ($($type:ty, $kind:expr, $to:expr, $from:expr;)+) => {$(
         impl Field for $type {
-            fn to_value(&self) -> Value {
-                let to: fn(&$type) -> Value = $to;
+            fn to_value(&self) -> SettingValue {
+                let to: fn(&$type) -> SettingValue = $to;
                 to(self)
             }
 
-            fn from_value(value: Value) -> Self {
-                let from: fn(Value) -> $type = $from;
+            fn from_value(value: SettingValue) -> Self {
+                let from: fn(SettingValue) -> $type = $from;
                 from(value)
             }
         }
@@ -214,22 +214,22 @@ macro_rules! plain {
 }
 
 plain! {
-    bool, Kind::Flag, |flag| Value::Flag(*flag), |value| value.flag();
-    PathBuf, Kind::Path, |path| Value::Text(path.to_string_lossy().into_owned()), |value| value.text().into();
+    bool, Kind::Flag, |flag| SettingValue::Flag(*flag), |value| value.flag();
+    PathBuf, Kind::Path, |path| SettingValue::Text(path.to_string_lossy().into_owned()), |value| value.text().into();
     Option<PathBuf>, Kind::OptionalPath,
-        |path| Value::optional_text(path.as_ref().map(|path| path.to_string_lossy().into_owned())),
+        |path| SettingValue::optional_text(path.as_ref().map(|path| path.to_string_lossy().into_owned())),
         |value| value.optional_path().map(PathBuf::from);
-    SocketAddr, Kind::Address, |address| Value::Address(*address), |value| value.address();
-    Option<SocketAddr>, Kind::OptionalAddress, |address| Value::OptionalAddress(*address), |value| value.optional_address();
-    String, Kind::AnyText, |text| Value::Text(text.clone()), |value| value.text().to_owned();
+    SocketAddr, Kind::Address, |address| SettingValue::Address(*address), |value| value.address();
+    Option<SocketAddr>, Kind::OptionalAddress, |address| SettingValue::OptionalAddress(*address), |value| value.optional_address();
+    String, Kind::AnyText, |text| SettingValue::Text(text.clone()), |value| value.text().to_owned();
 }
 
 impl Field for Duration {
-    fn to_value(&self) -> Value {
-        Value::Time(*self)
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Time(*self)
     }
 
-    fn from_value(value: Value) -> Self {
+    fn from_value(value: SettingValue) -> Self {
         value.time()
     }
 }
@@ -244,25 +244,25 @@ impl Bounded for Duration {
 
 /// A list of things that are written as texts.
 impl<T: FromStr + ToString> Field for Vec<T> {
-    fn to_value(&self) -> Value {
-        Value::List(self.iter().map(ToString::to_string).collect())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::List(self.iter().map(ToString::to_string).collect())
     }
 
-    fn from_value(value: Value) -> Self {
+    fn from_value(value: SettingValue) -> Self {
         value.list().iter().filter_map(|text| text.parse().ok()).collect()
     }
 }
 
 /// The word of a value, for `one of`.
 #[doc(hidden)]
-pub fn word_of<T: PartialEq>(found: &T, words: &[(&str, T)]) -> Value {
+pub fn word_of<T: PartialEq>(found: &T, words: &[(&str, T)]) -> SettingValue {
     let word = words.iter().find(|(_, value)| value == found);
-    Value::Text(word.expect("every value has a word").0.to_owned())
+    SettingValue::Text(word.expect("every value has a word").0.to_owned())
 }
 
 /// The value of a word, for `one of`.
 #[doc(hidden)]
-pub fn value_of<T, const N: usize>(found: &Value, words: [(&str, T); N]) -> T {
+pub fn value_of<T, const N: usize>(found: &SettingValue, words: [(&str, T); N]) -> T {
     let value = words.into_iter().find(|(word, _)| *word == found.text());
     value.expect("one of the kind's words").1
 }

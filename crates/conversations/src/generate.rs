@@ -3,7 +3,7 @@
 use crate::model::{Model, Ties};
 use crate::random::Random;
 use crate::rules::Rules;
-use crate::script::{Address, Attempt, Call, Conversation, Settings};
+use crate::script::{Attempt, Conversation, ScriptedAddress, ScriptedCall, ScriptedSettings};
 
 /// How many orders of the events of a millisecond must all lead to the same transcript.
 const ORDERS: u64 = 48;
@@ -54,16 +54,16 @@ fn draft(seed: u64, random: &mut Random) -> Conversation {
     let settings = settings(random);
     let addresses = names.iter().map(|name| address(name, horizon, random)).collect();
     let count = random.pick(&[8, 16, 30, 45]);
-    let mut calls: Vec<Call> = (0..count).map(|_| call(horizon, random)).collect();
+    let mut calls: Vec<ScriptedCall> = (0..count).map(|_| call(horizon, random)).collect();
     calls.sort_by_key(|call| call.at);
     calls.dedup_by_key(|call| call.at);
     let random = random.pick(&[0.0, 0.5, 1.0]);
     Conversation { name: format!("seed {seed}"), settings, random, addresses, calls, until: 0, expect: Vec::new() }
 }
 
-fn settings(random: &mut Random) -> Settings {
+fn settings(random: &mut Random) -> ScriptedSettings {
     let mut some = |choices: &[u64]| random.is(60).then(|| random.pick(choices));
-    Settings {
+    ScriptedSettings {
         connections_max: some(&[1, 3]).map(|max| max as usize),
         requests_in_flight_max: some(&[1, 2, 3, 128]).map(|max| max as usize),
         retries_max: some(&[0, 1, 2, 7]).map(|max| max as u32),
@@ -76,10 +76,10 @@ fn settings(random: &mut Random) -> Settings {
     }
 }
 
-fn call(horizon: u64, random: &mut Random) -> Call {
+fn call(horizon: u64, random: &mut Random) -> ScriptedCall {
     let at = random.below(horizon);
     let is_health = random.is(10);
-    Call {
+    ScriptedCall {
         at,
         method: if is_health { "health" } else { "encrypt" }.into(),
         // Not all clients offer it for `health`.
@@ -88,7 +88,7 @@ fn call(horizon: u64, random: &mut Random) -> Call {
     }
 }
 
-fn address(name: &str, horizon: u64, random: &mut Random) -> Address {
+fn address(name: &str, horizon: u64, random: &mut Random) -> ScriptedAddress {
     use Mood::{Mixed, Overloaded, Refusing, Restless, Silent, Unavailable, Well};
     let mut mood =
         random.pick(&[Well, Refusing, Silent, Unavailable, Unavailable, Overloaded, Restless, Restless, Mixed]);
@@ -99,7 +99,7 @@ fn address(name: &str, horizon: u64, random: &mut Random) -> Address {
         }
         attempt(mood, horizon, random)
     });
-    Address { name: name.into(), attempts: attempts.collect() }
+    ScriptedAddress { name: name.into(), attempts: attempts.collect() }
 }
 
 fn attempt(mood: Mood, horizon: u64, random: &mut Random) -> Attempt {

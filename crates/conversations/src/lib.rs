@@ -12,5 +12,5 @@ mod script;
 pub use files::{Mode, read_all, stale};
 pub use generate::{generate, generate_many};
 pub use model::{Model, Ties};
-pub use rules::{Action, Avoid, Backoff, Budget, Outcome, RULES, Rules};
-pub use script::{Address, Attempt, Call, Conversation, Settings, Timed};
+pub use rules::{Avoid, Backoff, Budget, CallAction, DecisionRow, RULES, Rules};
+pub use script::{Attempt, Conversation, ScriptedAddress, ScriptedCall, ScriptedSettings, Timed};

@@ -10,7 +10,7 @@ pub const RULES: &str = include_str!("../../../vectors/client/rules.json");
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "vectors/client/README.md explains them")]
 pub struct Rules {
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<DecisionRow>,
     pub avoid: Vec<Avoid>,
     pub avoided_ms: u64,
     pub retries_max: u32,
@@ -27,19 +27,19 @@ pub struct Rules {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "vectors/client/README.md explains them")]
-pub struct Outcome {
+pub struct DecisionRow {
     pub event: String,
     pub code: Option<String>,
     pub sent: Option<bool>,
     pub elsewhere: Option<bool>,
-    pub action: Action,
+    pub action: CallAction,
 }
 
 /// What a call does after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "vectors/client/README.md explains them")]
-pub enum Action {
+pub enum CallAction {
     Fail,
     RetryElsewhere,
     RetryLater,

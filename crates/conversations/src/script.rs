@@ -9,14 +9,14 @@ pub struct Conversation {
     /// The rule that it shows, or the seed that it was made from.
     pub name: String,
     /// What differs from `rules.json`.
-    #[serde(default, skip_serializing_if = "Settings::is_default")]
-    pub settings: Settings,
+    #[serde(default, skip_serializing_if = "ScriptedSettings::is_default")]
+    pub settings: ScriptedSettings,
     /// What every random number from 0 to 1 is. All pauses must become whole milliseconds by it.
     pub random: f64,
     /// The addresses in the order of the settings; the first connection goes to the first one.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<ScriptedAddress>,
     /// The calls, numbered from 1.
-    pub calls: Vec<Call>,
+    pub calls: Vec<ScriptedCall>,
     /// When the client is closed; nothing counts from then on.
     #[serde(default)]
     pub until: u64,
@@ -29,7 +29,7 @@ pub struct Conversation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "they are the settings of every client")]
-pub struct Settings {
+pub struct ScriptedSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_max: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,16 +48,16 @@ pub struct Settings {
     pub abandoned_timeout_ms: Option<u64>,
 }
 
-impl Settings {
+impl ScriptedSettings {
     fn is_default(&self) -> bool {
-        *self == Settings::default()
+        *self == ScriptedSettings::default()
     }
 }
 
 /// An address, and what comes of each connection to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Address {
+pub struct ScriptedAddress {
     /// One word.
     pub name: String,
     /// What comes of the first attempt to connect and of the following; the last one is repeated.
@@ -83,7 +83,7 @@ pub struct Attempt {
 /// A call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct ScriptedCall {
     /// When it is made.
     pub at: u64,
     /// `encrypt`, for the app `call-NUMBER`, or `health`.
@@ -134,7 +134,7 @@ impl Timed {
     }
 }
 
-impl Address {
+impl ScriptedAddress {
     /// What comes of an attempt, counted from 1.
     pub fn attempt(&self, number: usize) -> &Attempt {
         &self.attempts[number.min(self.attempts.len()) - 1]

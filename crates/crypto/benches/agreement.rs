@@ -13,7 +13,7 @@ use aws_lc_rs::agreement::{ECDH_P256, EphemeralPrivateKey, UnparsedPublicKey, ag
 use aws_lc_rs::rand::SystemRandom;
 use leafseal_crypto::recipient::TABLE_PIECES;
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Recipient, RecipientWork};
-use leafseal_lanes::ec::{self, FixedBase, Point, Scalar, multiply};
+use leafseal_lanes::ec::{self, CurveScalar, FixedBase, ProductPoint, multiply};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -70,15 +70,16 @@ fn table_rows<'a>(context: &'a EcContext, recipient: &'a Recipient) -> Vec<Row<'
         }));
     }
     rows.push(row("a table", 1, move || drop(black_box(Recipient::with_table(*public)))));
-    let curve = if public.curve() == Curve::P256 { ec::Curve::P256 } else { ec::Curve::Secp256k1 };
+    let curve = if public.curve() == Curve::P256 { ec::LaneCurve::P256 } else { ec::LaneCurve::Secp256k1 };
     let (x, y) = public.uncompressed()[1..].split_at(32);
     let (x, y) = (x.try_into().expect("32 bytes"), y.try_into().expect("32 bytes"));
     for kernel in ec::Kernel::detect() {
         for count in BTreeSet::from([1, 2, kernel.batch_size()]) {
             let bases =
                 [FixedBase::generator(kernel, curve), FixedBase::new(kernel, curve, x, y).expect("on the curve")];
-            let scalars: Vec<_> = (1..=count).map(|i| Scalar::new(curve, &[i as u8; 32]).expect("in range")).collect();
-            let mut out = vec![Point::default(); 2 * count];
+            let scalars: Vec<_> =
+                (1..=count).map(|i| CurveScalar::new(curve, &[i as u8; 32]).expect("in range")).collect();
+            let mut out = vec![ProductPoint::default(); 2 * count];
             rows.push(row(format!("{}, {count} a call", kernel.name()), count, move || {
                 multiply(&[&bases[0], &bases[1]], black_box(&scalars), &mut out);
             }));
@@ -161,10 +162,10 @@ fn agreement_rows(context: &EcContext, curve: Curve) -> Vec<Row<'_>> {
             drop(black_box(context.agree_many(&private, &peers)));
         }));
     }
-    let in_lanes = if curve == Curve::P256 { ec::Curve::P256 } else { ec::Curve::Secp256k1 };
+    let in_lanes = if curve == Curve::P256 { ec::LaneCurve::P256 } else { ec::LaneCurve::Secp256k1 };
     for kernel in ec::Kernel::detect().into_iter().filter(|kernel| kernel.has_lanes()) {
         for count in [1, kernel.batch_size()] {
-            let scalar = Scalar::new(in_lanes, private.scalar().expose()).expect("in range");
+            let scalar = CurveScalar::new(in_lanes, private.scalar().expose()).expect("in range");
             let (peers, mut out) = (peers[..count].to_vec(), vec![None; count]);
             rows.push(row(format!("{}, {count} a call", kernel.name()), count, move || {
                 ec::agree(kernel, &scalar, black_box(&peers), &mut out);

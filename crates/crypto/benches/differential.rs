@@ -97,7 +97,7 @@ fn run_curves_and_rsa(
             group.check(curves).map(|()| group.len())
         })?;
     }
-    let generators: Vec<_> = curves.iter().map(|kernel| FixedBase::generator(*kernel, ec::Curve::P256)).collect();
+    let generators: Vec<_> = curves.iter().map(|kernel| FixedBase::generator(*kernel, ec::LaneCurve::P256)).collect();
     run(&format!("ECDSA signatures by {name}"), wanted, first, |seed| {
         let group = ecdsa::Group::new(seed);
         group.check(&generators).map(|()| group.len())

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce as LcNonce, UnboundKey};
-use leafseal_crypto::Lanes;
+use leafseal_crypto::Implementations;
 use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
 use leafseal_lanes::gcm;
 
@@ -51,9 +51,9 @@ fn median(times: &[f64]) -> f64 {
     times[times.len() / 2]
 }
 
-fn available() -> Vec<(Lanes, AeadKey)> {
+fn available() -> Vec<(Implementations, AeadKey)> {
     let key = |lanes| Some((lanes, AeadKey::with_lanes(lanes, AeadAlgorithm::Aes256Gcm, &KEY).ok()?));
-    Lanes::ALL.into_iter().skip(1).filter_map(key).collect()
+    Implementations::ALL.into_iter().skip(1).filter_map(key).collect()
 }
 
 fn aws_lc(key: &LessSafeKey, items: &[SealItem<'_>], out: &mut [u8]) {
@@ -101,7 +101,7 @@ fn size_column(size: usize) -> Vec<(String, f64)> {
         }));
     }
     for kernel in gcm::Kernel::detect().into_iter().filter(|_| size <= gcm::MESSAGE_SIZE_MAX) {
-        let key = gcm::Key::new(kernel, &KEY);
+        let key = gcm::GcmKey::new(kernel, &KEY);
         rows.push(row(format!("kernel {}, alone", kernel.name()), move |out: &mut [u8]| {
             for (item, out) in items.iter().zip(out.chunks_exact_mut(size + TAG_SIZE)) {
                 key.seal(std::slice::from_ref(item), out);
@@ -175,7 +175,7 @@ fn main() {
         println!();
     }
     tell_counts();
-    let mut rows: Vec<Row<'_>> = Lanes::ALL
+    let mut rows: Vec<Row<'_>> = Implementations::ALL
         .into_iter()
         .skip(1)
         .filter(|lanes| AeadKey::with_lanes(*lanes, AeadAlgorithm::Aes256Gcm, &KEY).is_ok())

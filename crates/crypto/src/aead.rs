@@ -14,8 +14,8 @@ use thiserror::Error;
 use zeroize::Zeroize;
 
 use crate::ffi::aead::Context;
-use crate::ffi::stream_cipher::Text;
-use crate::lanes::{self, Lanes, LanesUnavailable};
+use crate::ffi::stream_cipher::CipherText;
+use crate::lanes::{self, Implementations, LanesUnavailable};
 use crate::{DecryptFailed, Secret};
 
 mod chacha_stream;
@@ -60,7 +60,7 @@ pub struct AeadKey {
     context: OnceLock<Context>,
     /// The same for tags of another length: the first one that is asked for.
     truncated: OnceLock<(usize, Context)>,
-    lanes: Option<gcm::Key>,
+    lanes: Option<gcm::GcmKey>,
     /// The kernel for long texts of ChaCha20-Poly1305.
     chacha: Option<chacha::Kernel>,
     /// The key followed by zeros; streams expand it again.
@@ -86,7 +86,7 @@ impl AeadKey {
     ///
     /// # Panics
     /// When the key has the wrong length.
-    pub fn with_lanes(choice: Lanes, algorithm: AeadAlgorithm, key: &[u8]) -> Result<Self, LanesUnavailable> {
+    pub fn with_lanes(choice: Implementations, algorithm: AeadAlgorithm, key: &[u8]) -> Result<Self, LanesUnavailable> {
         Ok(Self::on(choice.kernel()?, algorithm, key).expect("a key of the algorithm's length"))
     }
 
@@ -95,7 +95,7 @@ impl AeadKey {
             return Err(InvalidKeyLength);
         }
         let has_lanes = matches!(algorithm, AeadAlgorithm::Aes128Gcm | AeadAlgorithm::Aes256Gcm);
-        let lanes = kernel.filter(|_| has_lanes).map(|kernel| gcm::Key::new(kernel, key));
+        let lanes = kernel.filter(|_| has_lanes).map(|kernel| gcm::GcmKey::new(kernel, key));
         let chacha = lanes::chacha_beside(kernel.filter(|_| algorithm == AeadAlgorithm::ChaCha20Poly1305));
         let mut bytes = Secret::zeroed();
         bytes.expose_mut()[..key.len()].copy_from_slice(key);
@@ -117,7 +117,7 @@ impl AeadKey {
 
     /// The number of leading messages that the lanes process together, and the kernel: none if the first is long, or if it is alone
     /// and the library is faster.
-    fn lanes_for(&self, sizes: impl Iterator<Item = usize> + Clone) -> Option<(usize, &gcm::Key)> {
+    fn lanes_for(&self, sizes: impl Iterator<Item = usize> + Clone) -> Option<(usize, &gcm::GcmKey)> {
         let lanes = self.lanes.as_ref()?;
         let size_max = lanes.kernel().size_max();
         let count = sizes.clone().take_while(|&size| size <= size_max).count();
@@ -159,7 +159,7 @@ impl AeadKey {
     /// Through the library. `out` has room for ciphertext and tag.
     fn seal_alone(&self, nonce: &[u8], aad: &[u8], plaintext: &[u8], out: &mut [u8]) {
         let (ciphertext, tag) = out.split_at_mut(plaintext.len());
-        tag.copy_from_slice(&self.seal_long(nonce, aad, Text::Separate(plaintext, ciphertext)));
+        tag.copy_from_slice(&self.seal_long(nonce, aad, CipherText::Separate(plaintext, ciphertext)));
     }
 
     /// As [`AeadKey::open`] with a nonce of any length; an empty one fails like a wrong one.
@@ -179,7 +179,7 @@ impl AeadKey {
         let plaintext_size = sealed.len().checked_sub(TAG_SIZE).ok_or(DecryptFailed)?;
         assert_eq!(out.len(), plaintext_size, "room for the plaintext");
         let (ciphertext, tag) = sealed.split_at(plaintext_size);
-        if nonce.is_empty() || !self.open_long(nonce, aad, Text::Separate(ciphertext, out), tag) {
+        if nonce.is_empty() || !self.open_long(nonce, aad, CipherText::Separate(ciphertext, out), tag) {
             out.zeroize();
             return Err(DecryptFailed);
         }

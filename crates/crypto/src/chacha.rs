@@ -2,15 +2,15 @@
 
 use leafseal_lanes::chacha::{self, Kernel};
 
-use crate::ffi::stream_cipher::{self, Text};
+use crate::ffi::stream_cipher::{self, CipherText};
 
 /// ChaCha20 from block `counter`, which must not pass 2^32 - 1 within the text.
-pub(crate) fn chacha20(kernel: Option<Kernel>, key: &[u8; 32], nonce: &[u8; 12], counter: u32, text: Text<'_>) {
+pub(crate) fn chacha20(kernel: Option<Kernel>, key: &[u8; 32], nonce: &[u8; 12], counter: u32, text: CipherText<'_>) {
     match (kernel, text) {
-        (Some(kernel), Text::Separate(input, output)) if input.len() >= chacha::SIZE_MIN => {
+        (Some(kernel), CipherText::Separate(input, output)) if input.len() >= chacha::SIZE_MIN => {
             kernel.chacha20(key, nonce, counter, input, output);
         }
-        (Some(kernel), Text::InPlace(bytes)) if bytes.len() >= chacha::SIZE_MIN => {
+        (Some(kernel), CipherText::InPlace(bytes)) if bytes.len() >= chacha::SIZE_MIN => {
             kernel.chacha20_in_place(key, nonce, counter, bytes);
         }
         (_, text) => stream_cipher::chacha20(key, nonce, counter, text),
@@ -18,16 +18,16 @@ pub(crate) fn chacha20(kernel: Option<Kernel>, key: &[u8; 32], nonce: &[u8; 12],
 }
 
 /// Poly1305 in pieces. Wiped on drop.
-pub(crate) enum Poly1305 {
-    Library(stream_cipher::Poly1305),
+pub(crate) enum Poly1305Parts {
+    Library(stream_cipher::BoringPoly1305),
     Lanes(Box<chacha::Poly1305>),
 }
 
-impl Poly1305 {
+impl Poly1305Parts {
     pub(crate) fn new(kernel: Option<Kernel>, key: &[u8; 32]) -> Self {
         match kernel {
             Some(kernel) => Self::Lanes(Box::new(chacha::Poly1305::new(kernel, key))),
-            None => Self::Library(stream_cipher::Poly1305::new(key)),
+            None => Self::Library(stream_cipher::BoringPoly1305::new(key)),
         }
     }
 

@@ -11,7 +11,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::Secret;
 use crate::chacha::chacha20;
-use crate::ffi::stream_cipher::{AesKey, Text};
+use crate::ffi::stream_cipher::{AesKey, CipherText};
 use crate::lanes;
 
 /// Bytes of an initialisation vector: for AES the first counter block; for ChaCha20 a 64-bit little-endian block counter followed by
@@ -76,10 +76,10 @@ pub struct InvalidKeyLength;
 /// An expanded key, usable from any thread. Wiped on drop.
 pub struct CipherKey {
     algorithm: CipherAlgorithm,
-    expanded: Expanded,
+    expanded: ExpandedKey,
 }
 
-enum Expanded {
+enum ExpandedKey {
     Aes(Box<AesKey>),
     ChaCha20(Option<Kernel>, Secret<32>),
 }
@@ -104,8 +104,10 @@ impl CipherKey {
             return Err(InvalidKeyLength);
         }
         let expanded = match algorithm {
-            CipherAlgorithm::ChaCha20 => Expanded::ChaCha20(kernel, Secret::from_slice(key).ok_or(InvalidKeyLength)?),
-            _ => Expanded::Aes(Box::new(AesKey::new(key))),
+            CipherAlgorithm::ChaCha20 => {
+                ExpandedKey::ChaCha20(kernel, Secret::from_slice(key).ok_or(InvalidKeyLength)?)
+            }
+            _ => ExpandedKey::Aes(Box::new(AesKey::new(key))),
         };
         Ok(Self { algorithm, expanded })
     }
@@ -120,12 +122,12 @@ impl CipherKey {
     /// # Panics
     /// When they differ in length.
     pub fn apply(&self, iv: &[u8; IV_SIZE], input: &[u8], output: &mut [u8]) {
-        self.run(*iv, Text::Separate(input, output));
+        self.run(*iv, CipherText::Separate(input, output));
     }
 
     /// Encrypts or decrypts in place.
     pub fn apply_in_place(&self, iv: &[u8; IV_SIZE], bytes: &mut [u8]) {
-        self.run(*iv, Text::InPlace(bytes));
+        self.run(*iv, CipherText::InPlace(bytes));
     }
 
     /// As [`CipherKey::apply`], for the part of a message that begins `block` blocks of the key stream after its start.
@@ -133,12 +135,12 @@ impl CipherKey {
     /// # Panics
     /// When input and output differ in length.
     pub fn apply_at(&self, iv: &[u8; IV_SIZE], block: u64, input: &[u8], output: &mut [u8]) {
-        self.run(self.algorithm.advance(iv, block), Text::Separate(input, output));
+        self.run(self.algorithm.advance(iv, block), CipherText::Separate(input, output));
     }
 
     /// As [`CipherKey::apply_in_place`], from block `block` of the key stream.
     pub fn apply_in_place_at(&self, iv: &[u8; IV_SIZE], block: u64, bytes: &mut [u8]) {
-        self.run(self.algorithm.advance(iv, block), Text::InPlace(bytes));
+        self.run(self.algorithm.advance(iv, block), CipherText::InPlace(bytes));
     }
 
     /// As [`CipherKey::apply`], for the part of a message that begins `position` bytes after its start.
@@ -182,13 +184,13 @@ impl CipherKey {
         head.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
     }
 
-    fn run(&self, mut counter: [u8; IV_SIZE], text: Text<'_>) {
+    fn run(&self, mut counter: [u8; IV_SIZE], text: CipherText<'_>) {
         match &self.expanded {
-            Expanded::Aes(key) => {
+            ExpandedKey::Aes(key) => {
                 let mut rest = Zeroizing::new([0; 16]);
                 key.ctr(&mut counter, &mut rest, &mut 0, text);
             }
-            Expanded::ChaCha20(kernel, key) => chacha20_with_carry(*kernel, key.expose(), &counter, text),
+            ExpandedKey::ChaCha20(kernel, key) => chacha20_with_carry(*kernel, key.expose(), &counter, text),
         }
     }
 
@@ -225,7 +227,7 @@ fn join(counter: u64, nonce: [u8; 8]) -> [u8; IV_SIZE] {
 }
 
 /// ChaCha20 whose counter carries into the second word: the library's counter of 32 bits wraps, so that a text is cut there.
-fn chacha20_with_carry(kernel: Option<Kernel>, key: &[u8; 32], iv: &[u8; IV_SIZE], text: Text<'_>) {
+fn chacha20_with_carry(kernel: Option<Kernel>, key: &[u8; 32], iv: &[u8; IV_SIZE], text: CipherText<'_>) {
     let (mut counter, nonce) = split(iv);
     let mut text = Some(text);
     while let Some(this) = text.take() {
@@ -270,20 +272,20 @@ impl Drop for CipherStream {
 impl CipherStream {
     /// Encrypts or decrypts the next piece in place.
     pub fn apply_in_place(&mut self, bytes: &mut [u8]) {
-        self.run(Text::InPlace(bytes));
+        self.run(CipherText::InPlace(bytes));
     }
 
-    pub(crate) fn run(&mut self, text: Text<'_>) {
+    pub(crate) fn run(&mut self, text: CipherText<'_>) {
         match &self.key.expanded {
-            Expanded::Aes(key) => {
+            ExpandedKey::Aes(key) => {
                 let rest = self.rest.first_chunk_mut().expect("a block of AES");
                 key.ctr(&mut self.counter, rest, &mut self.used, text);
             }
-            Expanded::ChaCha20(..) => self.chacha20(text),
+            ExpandedKey::ChaCha20(..) => self.chacha20(text),
         }
     }
 
-    fn chacha20(&mut self, text: Text<'_>) {
+    fn chacha20(&mut self, text: CipherText<'_>) {
         let block_size = BLOCK_SIZE_MAX as u64;
         let mut text = Some(text);
         if self.used > 0 {
@@ -300,7 +302,7 @@ impl CipherStream {
         if let Some(tail) = tail {
             self.rest = [0; BLOCK_SIZE_MAX];
             let mut rest = Zeroizing::new(self.rest);
-            self.blocks(Text::InPlace(&mut *rest));
+            self.blocks(CipherText::InPlace(&mut *rest));
             self.rest = *rest;
             self.used = tail.input().len() as u32;
             tail.xor(&self.rest);
@@ -308,8 +310,8 @@ impl CipherStream {
     }
 
     /// Whole blocks.
-    fn blocks(&mut self, text: Text<'_>) {
-        let Expanded::ChaCha20(kernel, key) = &self.key.expanded else { return };
+    fn blocks(&mut self, text: CipherText<'_>) {
+        let ExpandedKey::ChaCha20(kernel, key) = &self.key.expanded else { return };
         let block_count = (text.input().len() / BLOCK_SIZE_MAX) as u64;
         chacha20_with_carry(*kernel, key.expose(), &self.counter, text);
         self.counter = CipherAlgorithm::ChaCha20.advance(&self.counter, block_count);

@@ -10,7 +10,7 @@ use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use shake::{Shake128, Shake256};
 use sm3::Sm3;
 
-use crate::ffi::digest::{self as bssl, State};
+use crate::ffi::digest::{self as bssl, BoringDigest};
 
 /// Longest digest of all algorithms in bytes.
 pub const DIGEST_SIZE_MAX: usize = 64;
@@ -148,25 +148,25 @@ impl DigestAlgorithm {
     /// Begins a digest.
     pub fn start(self) -> DigestState {
         DigestState(match self {
-            Self::Md5 => Inner::Md5(State::new()),
-            Self::Sha1 => Inner::Sha1(State::new()),
-            Self::Sha224 => Inner::Sha224(State::new()),
-            Self::Sha256 => Inner::Sha256(State::new()),
-            Self::Sha384 => Inner::Sha384(State::new()),
-            Self::Sha512 => Inner::Sha512(State::new()),
-            Self::Sha512Part224 => Inner::Sha512Part224(bssl::sha512_part_224()),
-            Self::Sha512Part256 => Inner::Sha512Part256(State::new()),
-            Self::Sha3Part224 => Inner::Sha3Part224(Sha3_224::default()),
-            Self::Sha3Part256 => Inner::Sha3Part256(Sha3_256::default()),
-            Self::Sha3Part384 => Inner::Sha3Part384(Sha3_384::default()),
-            Self::Sha3Part512 => Inner::Sha3Part512(Sha3_512::default()),
-            Self::Shake128 => Inner::Shake128(Shake128::default()),
-            Self::Shake256 => Inner::Shake256(Shake256::default()),
-            Self::Blake2s256 => Inner::Blake2s(Blake2s256::default()),
-            Self::Blake2b512 => Inner::Blake2b(Blake2b512::default()),
-            Self::Ripemd160 => Inner::Ripemd160(Ripemd160::default()),
-            Self::Sm3 => Inner::Sm3(Sm3::default()),
-            Self::Md5Sha1 => Inner::Md5Sha1(State::new(), State::new()),
+            Self::Md5 => DigestInner::Md5(BoringDigest::new()),
+            Self::Sha1 => DigestInner::Sha1(BoringDigest::new()),
+            Self::Sha224 => DigestInner::Sha224(BoringDigest::new()),
+            Self::Sha256 => DigestInner::Sha256(BoringDigest::new()),
+            Self::Sha384 => DigestInner::Sha384(BoringDigest::new()),
+            Self::Sha512 => DigestInner::Sha512(BoringDigest::new()),
+            Self::Sha512Part224 => DigestInner::Sha512Part224(bssl::sha512_part_224()),
+            Self::Sha512Part256 => DigestInner::Sha512Part256(BoringDigest::new()),
+            Self::Sha3Part224 => DigestInner::Sha3Part224(Sha3_224::default()),
+            Self::Sha3Part256 => DigestInner::Sha3Part256(Sha3_256::default()),
+            Self::Sha3Part384 => DigestInner::Sha3Part384(Sha3_384::default()),
+            Self::Sha3Part512 => DigestInner::Sha3Part512(Sha3_512::default()),
+            Self::Shake128 => DigestInner::Shake128(Shake128::default()),
+            Self::Shake256 => DigestInner::Shake256(Shake256::default()),
+            Self::Blake2s256 => DigestInner::Blake2s(Blake2s256::default()),
+            Self::Blake2b512 => DigestInner::Blake2b(Blake2b512::default()),
+            Self::Ripemd160 => DigestInner::Ripemd160(Ripemd160::default()),
+            Self::Sm3 => DigestInner::Sm3(Sm3::default()),
+            Self::Md5Sha1 => DigestInner::Md5Sha1(BoringDigest::new(), BoringDigest::new()),
         })
     }
 
@@ -193,18 +193,18 @@ impl DigestAlgorithm {
 
 /// A digest in progress. Wiped on drop.
 #[derive(Clone)]
-pub struct DigestState(Inner);
+pub struct DigestState(DigestInner);
 
 #[derive(Clone)]
-enum Inner {
-    Md5(State<bssl::Md5>),
-    Sha1(State<bssl::Sha1>),
-    Sha224(State<bssl::Sha224>),
-    Sha256(State<bssl::Sha256>),
-    Sha384(State<bssl::Sha384>),
-    Sha512(State<bssl::Sha512>),
-    Sha512Part224(State<bssl::Sha512>),
-    Sha512Part256(State<bssl::Sha512Part256>),
+enum DigestInner {
+    Md5(BoringDigest<bssl::Md5>),
+    Sha1(BoringDigest<bssl::Sha1>),
+    Sha224(BoringDigest<bssl::Sha224>),
+    Sha256(BoringDigest<bssl::Sha256>),
+    Sha384(BoringDigest<bssl::Sha384>),
+    Sha512(BoringDigest<bssl::Sha512>),
+    Sha512Part224(BoringDigest<bssl::Sha512>),
+    Sha512Part256(BoringDigest<bssl::Sha512Part256>),
     Sha3Part224(Sha3_224),
     Sha3Part256(Sha3_256),
     Sha3Part384(Sha3_384),
@@ -215,7 +215,7 @@ enum Inner {
     Blake2b(Blake2b512),
     Ripemd160(Ripemd160),
     Sm3(Sm3),
-    Md5Sha1(State<bssl::Md5>, State<bssl::Sha1>),
+    Md5Sha1(BoringDigest<bssl::Md5>, BoringDigest<bssl::Sha1>),
 }
 
 impl std::fmt::Debug for DigestState {
@@ -228,7 +228,7 @@ impl DigestState {
     /// The words of SHA-256 after whole blocks; none for other functions.
     pub(crate) fn sha256_words(&self) -> Option<[u32; 8]> {
         match &self.0 {
-            Inner::Sha256(state) => Some(state.words()),
+            DigestInner::Sha256(state) => Some(state.words()),
             _ => None,
         }
     }
@@ -236,24 +236,24 @@ impl DigestState {
     /// Takes the next piece of the message.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.0 {
-            Inner::Md5(state) => state.update(bytes),
-            Inner::Sha1(state) => state.update(bytes),
-            Inner::Sha224(state) => state.update(bytes),
-            Inner::Sha256(state) => state.update(bytes),
-            Inner::Sha384(state) => state.update(bytes),
-            Inner::Sha512(state) | Inner::Sha512Part224(state) => state.update(bytes),
-            Inner::Sha512Part256(state) => state.update(bytes),
-            Inner::Sha3Part224(state) => state.update(bytes),
-            Inner::Sha3Part256(state) => state.update(bytes),
-            Inner::Sha3Part384(state) => state.update(bytes),
-            Inner::Sha3Part512(state) => state.update(bytes),
-            Inner::Shake128(state) => state.update(bytes),
-            Inner::Shake256(state) => state.update(bytes),
-            Inner::Blake2s(state) => state.update(bytes),
-            Inner::Blake2b(state) => state.update(bytes),
-            Inner::Ripemd160(state) => state.update(bytes),
-            Inner::Sm3(state) => state.update(bytes),
-            Inner::Md5Sha1(md5, sha1) => {
+            DigestInner::Md5(state) => state.update(bytes),
+            DigestInner::Sha1(state) => state.update(bytes),
+            DigestInner::Sha224(state) => state.update(bytes),
+            DigestInner::Sha256(state) => state.update(bytes),
+            DigestInner::Sha384(state) => state.update(bytes),
+            DigestInner::Sha512(state) | DigestInner::Sha512Part224(state) => state.update(bytes),
+            DigestInner::Sha512Part256(state) => state.update(bytes),
+            DigestInner::Sha3Part224(state) => state.update(bytes),
+            DigestInner::Sha3Part256(state) => state.update(bytes),
+            DigestInner::Sha3Part384(state) => state.update(bytes),
+            DigestInner::Sha3Part512(state) => state.update(bytes),
+            DigestInner::Shake128(state) => state.update(bytes),
+            DigestInner::Shake256(state) => state.update(bytes),
+            DigestInner::Blake2s(state) => state.update(bytes),
+            DigestInner::Blake2b(state) => state.update(bytes),
+            DigestInner::Ripemd160(state) => state.update(bytes),
+            DigestInner::Sm3(state) => state.update(bytes),
+            DigestInner::Md5Sha1(md5, sha1) => {
                 md5.update(bytes);
                 sha1.update(bytes);
             }
@@ -266,29 +266,29 @@ impl DigestState {
     /// When `digest` has another length than [`DigestAlgorithm::size`].
     pub fn finish(self, digest: &mut [u8]) {
         match self.0 {
-            Inner::Md5(state) => state.finish(digest),
-            Inner::Sha1(state) => state.finish(digest),
-            Inner::Sha224(state) => state.finish(digest),
-            Inner::Sha256(state) => state.finish(digest),
-            Inner::Sha384(state) => state.finish(digest),
-            Inner::Sha512(state) => state.finish(digest),
-            Inner::Sha512Part224(state) => {
+            DigestInner::Md5(state) => state.finish(digest),
+            DigestInner::Sha1(state) => state.finish(digest),
+            DigestInner::Sha224(state) => state.finish(digest),
+            DigestInner::Sha256(state) => state.finish(digest),
+            DigestInner::Sha384(state) => state.finish(digest),
+            DigestInner::Sha512(state) => state.finish(digest),
+            DigestInner::Sha512Part224(state) => {
                 let mut whole = [0; 64];
                 state.finish(&mut whole);
                 digest.copy_from_slice(&whole[..28]);
             }
-            Inner::Sha512Part256(state) => state.finish(digest),
-            Inner::Sha3Part224(state) => fixed(state, digest),
-            Inner::Sha3Part256(state) => fixed(state, digest),
-            Inner::Sha3Part384(state) => fixed(state, digest),
-            Inner::Sha3Part512(state) => fixed(state, digest),
-            Inner::Shake128(state) => extendable(state, digest, 16),
-            Inner::Shake256(state) => extendable(state, digest, 32),
-            Inner::Blake2s(state) => fixed(state, digest),
-            Inner::Blake2b(state) => fixed(state, digest),
-            Inner::Ripemd160(state) => fixed(state, digest),
-            Inner::Sm3(state) => fixed(state, digest),
-            Inner::Md5Sha1(md5, sha1) => {
+            DigestInner::Sha512Part256(state) => state.finish(digest),
+            DigestInner::Sha3Part224(state) => fixed(state, digest),
+            DigestInner::Sha3Part256(state) => fixed(state, digest),
+            DigestInner::Sha3Part384(state) => fixed(state, digest),
+            DigestInner::Sha3Part512(state) => fixed(state, digest),
+            DigestInner::Shake128(state) => extendable(state, digest, 16),
+            DigestInner::Shake256(state) => extendable(state, digest, 32),
+            DigestInner::Blake2s(state) => fixed(state, digest),
+            DigestInner::Blake2b(state) => fixed(state, digest),
+            DigestInner::Ripemd160(state) => fixed(state, digest),
+            DigestInner::Sm3(state) => fixed(state, digest),
+            DigestInner::Md5Sha1(md5, sha1) => {
                 let (front, back) = digest.split_at_mut(16);
                 md5.finish(front);
                 sha1.finish(back);
@@ -299,7 +299,7 @@ impl DigestState {
 
 /// The digest of a whole message by BoringSSL.
 fn one<F: bssl::Function>(message: &[u8], digest: &mut [u8]) {
-    let mut state = State::<F>::new();
+    let mut state = BoringDigest::<F>::new();
     state.update(message);
     state.finish(digest);
 }

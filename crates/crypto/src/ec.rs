@@ -263,10 +263,10 @@ impl EcContext {
 }
 
 /// The curve as the lanes name it.
-pub(crate) fn name_in_lanes(curve: Curve) -> lanes::Curve {
+pub(crate) fn name_in_lanes(curve: Curve) -> lanes::LaneCurve {
     match curve {
-        Curve::P256 => lanes::Curve::P256,
-        Curve::Secp256k1 => lanes::Curve::Secp256k1,
+        Curve::P256 => lanes::LaneCurve::P256,
+        Curve::Secp256k1 => lanes::LaneCurve::Secp256k1,
     }
 }
 
@@ -275,8 +275,8 @@ fn agree_in_lanes(
     private: &PrivateKey,
     peers: &[[u8; COMPRESSED_SIZE]],
 ) -> Vec<Result<(PublicKey, Secret<SCALAR_SIZE>), InvalidKey>> {
-    let scalar =
-        lanes::Scalar::new(name_in_lanes(private.curve), private.scalar.expose()).expect("a private key is in range");
+    let scalar = lanes::CurveScalar::new(name_in_lanes(private.curve), private.scalar.expose())
+        .expect("a private key is in range");
     let mut agreements = vec![None; peers.len()];
     lanes::agree(kernel, &scalar, peers, &mut agreements);
     let result = |agreement: &Option<lanes::Agreement>| {

@@ -5,7 +5,7 @@
 //! that a weak generator alone does not repeat one (as RFC 6979, 3.6 suggests, and as BoringSSL does).
 
 use leafseal_lanes::ec::ecdsa::{Signature, SigningKey};
-use leafseal_lanes::ec::{self, FixedBase, Scalar};
+use leafseal_lanes::ec::{self, CurveScalar, FixedBase};
 use rand_core::CryptoRng;
 
 use crate::ec::SCALAR_SIZE;
@@ -55,11 +55,11 @@ impl EcdsaPublicKey {
 /// A private key on P-256 that signs. Wiped on drop.
 pub struct EcdsaPrivateKey {
     scalar: Secret<SCALAR_SIZE>,
-    library: library::Key,
-    lanes: Option<Lanes>,
+    library: library::BoringEcKey,
+    lanes: Option<EcdsaLanes>,
 }
 
-struct Lanes {
+struct EcdsaLanes {
     key: SigningKey,
     generator: &'static FixedBase,
 }
@@ -83,11 +83,11 @@ impl EcdsaPrivateKey {
             return None;
         }
         let scalar = key.scalar().clone();
-        let lanes = generator.map(|generator| Lanes {
+        let lanes = generator.map(|generator| EcdsaLanes {
             key: SigningKey::new(scalar.expose()).expect("a private key is in range"),
             generator,
         });
-        Some(Self { library: library::Key::new(scalar.expose()), scalar, lanes })
+        Some(Self { library: library::BoringEcKey::new(scalar.expose()), scalar, lanes })
     }
 
     /// Signatures that a call of [`EcdsaPrivateKey::sign_many`] should make for the lowest cost of each: 8 in lanes, 1 by the library.
@@ -111,7 +111,7 @@ impl EcdsaPrivateKey {
         let Some(lanes) = &self.lanes else {
             return digests.iter().map(|digest| self.library.sign(digest)).collect();
         };
-        let nonces: Vec<Scalar> = digests.iter().map(|digest| self.nonce(digest, rng)).collect();
+        let nonces: Vec<CurveScalar> = digests.iter().map(|digest| self.nonce(digest, rng)).collect();
         let signatures = lanes.key.sign(lanes.generator, &nonces, digests);
         // Without a signature is one nonce in 2^256, or one whose product was faulty.
         let complete = |(signature, digest): (Option<Signature>, &[u8; SCALAR_SIZE])| {
@@ -121,7 +121,7 @@ impl EcdsaPrivateKey {
     }
 
     /// A uniform nonce by rejection (FIPS 186-5, A.3.2), of the first 32 bytes of SHA-512: a draw is rejected less than once in 2^31.
-    fn nonce(&self, digest: &[u8; SCALAR_SIZE], rng: &mut dyn CryptoRng) -> Scalar {
+    fn nonce(&self, digest: &[u8; SCALAR_SIZE], rng: &mut dyn CryptoRng) -> CurveScalar {
         loop {
             let fresh = Secret::<SCALAR_SIZE>::random(rng);
             let mut input = Secret::<{ 3 * SCALAR_SIZE }>::zeroed();
@@ -133,7 +133,7 @@ impl EcdsaPrivateKey {
             let mut hash = Secret::<64>::zeroed();
             ffi::hash::digest(HashFunction::Sha512, input.expose(), hash.expose_mut());
             let drawn = hash.expose().first_chunk().expect("32 of 64 bytes");
-            if let Some(nonce) = Scalar::new(ec::Curve::P256, drawn) {
+            if let Some(nonce) = CurveScalar::new(ec::LaneCurve::P256, drawn) {
                 return nonce;
             }
         }
@@ -202,7 +202,7 @@ mod tests {
     /// The generator's table for the kernel that runs on any CPU. The process has its own for the kernel that serves.
     fn model() -> &'static FixedBase {
         static TABLE: OnceLock<FixedBase> = OnceLock::new();
-        TABLE.get_or_init(|| FixedBase::generator(ec::Kernel::Model, ec::Curve::P256))
+        TABLE.get_or_init(|| FixedBase::generator(ec::Kernel::Model, ec::LaneCurve::P256))
     }
 
     struct Fixture {

@@ -12,7 +12,7 @@ use crate::ffi::fork_barrier::init;
 
 /// The implementations that a process may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Lanes {
+pub enum Implementations {
     /// The fastest of this CPU.
     #[default]
     Auto,
@@ -28,7 +28,7 @@ pub enum Lanes {
     Armv8,
 }
 
-impl Lanes {
+impl Implementations {
     /// Every choice.
     pub const ALL: [Self; 6] = [Self::Auto, Self::Portable, Self::AesNi, Self::Vaes256, Self::Vaes512, Self::Armv8];
 
@@ -97,7 +97,7 @@ impl CurveLanes {
     /// The kernel of this choice, none for the libraries.
     ///
     /// # Errors
-    /// As [`Lanes::kernel`].
+    /// As [`Implementations::kernel`].
     pub(crate) fn kernel(self) -> Result<Option<ec::Kernel>, LanesUnavailable> {
         let mut kernels = ec::Kernel::detect().into_iter();
         match self {
@@ -127,13 +127,13 @@ fn usable() -> &'static [Kernel] {
 }
 
 /// The choice, and its kernel.
-static SERVING: OnceLock<(Lanes, Option<Kernel>)> = OnceLock::new();
+static SERVING: OnceLock<(Implementations, Option<Kernel>)> = OnceLock::new();
 
 /// Chooses for the whole process. Call it before the first key: a kernel that was used stays in use.
 ///
 /// # Errors
 /// [`LanesUnavailable`], also when another choice serves already.
-pub fn use_lanes(choice: Lanes) -> Result<(), LanesUnavailable> {
+pub fn use_lanes(choice: Implementations) -> Result<(), LanesUnavailable> {
     let kernel = choice.kernel()?;
     let (_, serving) = init(&SERVING, || (choice, kernel));
     let is_chosen = serving.map(Kernel::name) == kernel.map(Kernel::name);
@@ -145,8 +145,8 @@ pub(crate) fn serving() -> Option<Kernel> {
     chosen().1
 }
 
-fn chosen() -> (Lanes, Option<Kernel>) {
-    *init(&SERVING, || (Lanes::Auto, Lanes::Auto.kernel().ok().flatten()))
+fn chosen() -> (Implementations, Option<Kernel>) {
+    *init(&SERVING, || (Implementations::Auto, Implementations::Auto.kernel().ok().flatten()))
 }
 
 static SERVING_CURVES: OnceLock<Option<ec::Kernel>> = OnceLock::new();
@@ -176,7 +176,7 @@ pub(crate) fn serving_rsa() -> Option<rsa::Kernel> {
 /// The kernel for long texts of ChaCha20-Poly1305 beside one for AES-GCM: both have registers of 512 bits, or neither.
 pub(crate) fn chacha_beside(gcm: Option<Kernel>) -> Option<chacha::Kernel> {
     static USABLE: OnceLock<Option<chacha::Kernel>> = OnceLock::new();
-    let is_wide = gcm.is_some_and(|gcm| gcm.name() == Lanes::Vaes512.name());
+    let is_wide = gcm.is_some_and(|gcm| gcm.name() == Implementations::Vaes512.name());
     let usable = || chacha::Kernel::detect().filter(|kernel| kernel.is_right());
     if is_wide { *init(&USABLE, usable) } else { None }
 }
@@ -202,12 +202,12 @@ fn choose_text() -> text::Kernel {
     kernels.into_iter().find(|kernel| kernel.is_right()).unwrap_or(text::Kernel::Portable)
 }
 
-fn serves_text(choice: Lanes, kernel: &str) -> bool {
+fn serves_text(choice: Implementations, kernel: &str) -> bool {
     let later: &[&str] = match choice {
-        Lanes::Auto | Lanes::Vaes512 | Lanes::Armv8 => &[],
-        Lanes::Vaes256 => &["vbmi"],
-        Lanes::AesNi => &["vbmi", "avx2"],
-        Lanes::Portable => return kernel == "portable",
+        Implementations::Auto | Implementations::Vaes512 | Implementations::Armv8 => &[],
+        Implementations::Vaes256 => &["vbmi"],
+        Implementations::AesNi => &["vbmi", "avx2"],
+        Implementations::Portable => return kernel == "portable",
     };
     !later.contains(&kernel)
 }
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_kernels() {
-        let kernels: Vec<&str> = Lanes::ALL[2..].iter().map(|lanes| lanes.name()).collect();
+        let kernels: Vec<&str> = Implementations::ALL[2..].iter().map(|lanes| lanes.name()).collect();
         assert!(Kernel::NAMES.iter().all(|name| kernels.contains(name)) && kernels.len() == Kernel::NAMES.len());
     }
 
@@ -226,9 +226,9 @@ mod tests {
     fn the_fastest_serves_and_stays() {
         let fastest = Kernel::detect().first().map(|kernel| kernel.name());
         assert_eq!(serving().map(Kernel::name), fastest);
-        assert_eq!(use_lanes(Lanes::Auto), Ok(()));
+        assert_eq!(use_lanes(Implementations::Auto), Ok(()));
         if fastest.is_some() {
-            assert_eq!(use_lanes(Lanes::Portable), Err(LanesUnavailable("portable")));
+            assert_eq!(use_lanes(Implementations::Portable), Err(LanesUnavailable("portable")));
         }
     }
 
@@ -251,16 +251,19 @@ mod tests {
     fn the_fastest_serves_text_and_no_choice_is_without() {
         assert_eq!(text_kernel().name(), text::Kernel::detect()[0].name());
         let served = |choice| text::Kernel::NAMES.into_iter().filter(move |name| serves_text(choice, name));
-        assert_eq!(served(Lanes::Portable).collect::<Vec<_>>(), ["portable"]);
-        assert_eq!(served(Lanes::AesNi).collect::<Vec<_>>(), ["ssse3", "neon", "portable"]);
-        assert_eq!(served(Lanes::Vaes256).collect::<Vec<_>>(), ["avx2", "ssse3", "neon", "portable"]);
-        assert_eq!(served(Lanes::Auto).count(), text::Kernel::NAMES.len());
+        assert_eq!(served(Implementations::Portable).collect::<Vec<_>>(), ["portable"]);
+        assert_eq!(served(Implementations::AesNi).collect::<Vec<_>>(), ["ssse3", "neon", "portable"]);
+        assert_eq!(served(Implementations::Vaes256).collect::<Vec<_>>(), ["avx2", "ssse3", "neon", "portable"]);
+        assert_eq!(served(Implementations::Auto).count(), text::Kernel::NAMES.len());
     }
 
     #[test]
     fn unsupported_paths_are_refused() {
         let available: Vec<&str> = Kernel::detect().into_iter().map(Kernel::name).collect();
-        for lanes in Lanes::ALL.into_iter().filter(|lanes| !matches!(lanes, Lanes::Auto | Lanes::Portable)) {
+        for lanes in Implementations::ALL
+            .into_iter()
+            .filter(|lanes| !matches!(lanes, Implementations::Auto | Implementations::Portable))
+        {
             assert_eq!(lanes.kernel().is_ok(), available.contains(&lanes.name()), "{lanes:?}");
         }
         let available: Vec<&str> = ec::Kernel::detect().into_iter().map(ec::Kernel::name).collect();

@@ -41,7 +41,7 @@ pub use ffi::fork_barrier::ForkBarrier;
 pub use ffi::process_mark::ProcessMark;
 pub use ffi::wiped::wipe;
 pub use hash::HashFunction;
-pub use lanes::{CurveLanes, Lanes, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
+pub use lanes::{CurveLanes, Implementations, LanesUnavailable, text_kernel, use_curve_lanes, use_lanes};
 pub use mac::{MacKey, MacState};
 pub use peer::{Peer, PeerWork};
 pub use rand_core;
@@ -59,7 +59,7 @@ pub struct DecryptFailed;
 pub fn implementations() -> Vec<(&'static str, String)> {
     let boringssl = ffi::boringssl_version();
     let gcm = format!("{boringssl}, {}", ffi::aead::acceleration());
-    let short = lanes::serving().map_or(Lanes::Portable.name(), |kernel| kernel.name());
+    let short = lanes::serving().map_or(Implementations::Portable.name(), |kernel| kernel.name());
     vec![
         ("aes-gcm-lanes", short.to_owned()),
         ("aes-256-gcm", gcm.clone()),

@@ -13,12 +13,12 @@ pub struct NoMac;
 #[derive(Clone)]
 pub struct MacKey {
     algorithm: DigestAlgorithm,
-    states: Box<States>,
+    states: Box<HmacStates>,
 }
 
 /// The states after the key's two blocks.
 #[derive(Clone)]
-struct States {
+struct HmacStates {
     inner: DigestState,
     outer: DigestState,
 }
@@ -45,7 +45,7 @@ impl MacKey {
         } else {
             block[..key.len()].copy_from_slice(key);
         }
-        let mut states = Box::new(States { inner: algorithm.start(), outer: algorithm.start() });
+        let mut states = Box::new(HmacStates { inner: algorithm.start(), outer: algorithm.start() });
         block.iter_mut().for_each(|byte| *byte ^= 0x36);
         states.inner.update(block);
         block.iter_mut().for_each(|byte| *byte ^= 0x36 ^ 0x5c);
@@ -83,7 +83,7 @@ impl MacKey {
 #[derive(Clone)]
 pub struct MacState {
     algorithm: DigestAlgorithm,
-    states: Box<States>,
+    states: Box<HmacStates>,
 }
 
 impl std::fmt::Debug for MacState {
@@ -103,7 +103,7 @@ impl MacState {
     /// # Panics
     /// When `mac` has another length than [`DigestAlgorithm::size`].
     pub fn finish(self, mac: &mut [u8]) {
-        let States { inner, outer } = *self.states;
+        let HmacStates { inner, outer } = *self.states;
         finish(self.algorithm, inner, outer, mac);
     }
 }

@@ -1,6 +1,6 @@
 //! SHA-256 and HMAC over it of two messages side by side, by the kernel of `lanes` where there is one.
 
-use leafseal_lanes::sha256::{BLOCK_SIZE, INITIAL, Kernel, State};
+use leafseal_lanes::sha256::{BLOCK_SIZE, INITIAL, Kernel, Sha256Words};
 use zeroize::Zeroizing;
 
 use crate::digest::DigestAlgorithm;
@@ -15,7 +15,7 @@ const PADDING_MIN: usize = 9;
 
 /// A hash value in the middle, after whole blocks. Wiped on drop.
 struct Hash {
-    state: Zeroizing<State>,
+    state: Zeroizing<Sha256Words>,
     size: u64,
 }
 
@@ -65,7 +65,7 @@ fn finish(kernel: Kernel, [mut front, mut back]: [Hash; 2], messages: [&[u8]; 2]
         // There is nothing left to run beside.
         return [front.finish(front_rest), back.finish(back_rest)];
     }
-    let (front_end, back_end) = (End::new(front.size, front_rest), End::new(back.size, back_rest));
+    let (front_end, back_end) = (PaddedEnd::new(front.size, front_rest), PaddedEnd::new(back.size, back_rest));
     let both = kernel.compress_pair([&mut front.state, &mut back.state], [front_end.blocks(), back_end.blocks()]);
     for (hash, end) in [(&mut front, &front_end), (&mut back, &back_end)] {
         let rest = &end.blocks()[both * BLOCK_SIZE..];
@@ -84,7 +84,7 @@ impl Hash {
     /// By the library.
     fn finish(self, rest: &[u8]) -> [u8; DIGEST_SIZE] {
         let mut digest = [0; DIGEST_SIZE];
-        let mut state = library::State::<Sha256>::resume(&self.state, self.size);
+        let mut state = library::BoringDigest::<Sha256>::resume(&self.state, self.size);
         state.update(rest);
         state.finish(&mut digest);
         digest
@@ -92,12 +92,12 @@ impl Hash {
 }
 
 /// A message's last blocks, with the padding (FIPS 180-4, 5.1.1). Wiped on drop.
-struct End {
+struct PaddedEnd {
     bytes: Zeroizing<[u8; 2 * BLOCK_SIZE]>,
     size: usize,
 }
 
-impl End {
+impl PaddedEnd {
     /// Of a message with less than a block after `hashed` bytes.
     fn new(hashed: u64, rest: &[u8]) -> Self {
         let mut bytes = Zeroizing::new([0; 2 * BLOCK_SIZE]);

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use leafseal_lanes::ec::{self, FixedBase, FixedBaseWork, Point, Scalar};
+use leafseal_lanes::ec::{self, CurveScalar, FixedBase, FixedBaseWork, ProductPoint};
 
 use crate::ec::{PrivateKey, PublicKey, SCALAR_SIZE, name_in_lanes};
 use crate::lanes;
@@ -64,10 +64,11 @@ impl Peer {
     pub fn agree_each(&self, privates: &[&PrivateKey]) -> Vec<Secret<SCALAR_SIZE>> {
         let scalar = |private: &&PrivateKey| {
             assert_eq!(private.curve(), self.public.curve(), "keys of one curve");
-            Scalar::new(name_in_lanes(private.curve()), private.scalar().expose()).expect("a private key is in range")
+            CurveScalar::new(name_in_lanes(private.curve()), private.scalar().expose())
+                .expect("a private key is in range")
         };
-        let scalars: Vec<Scalar> = privates.iter().map(scalar).collect();
-        let mut products = vec![Point::default(); scalars.len()];
+        let scalars: Vec<CurveScalar> = privates.iter().map(scalar).collect();
+        let mut products = vec![ProductPoint::default(); scalars.len()];
         ec::multiply(&[&self.table], &scalars, &mut products);
         products.iter().map(|product| Secret::from_bytes(&product.x)).collect()
     }

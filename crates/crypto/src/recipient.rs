@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
-use leafseal_lanes::ec::{self, FixedBase, FixedBaseWork, Point, Scalar};
+use leafseal_lanes::ec::{self, CurveScalar, FixedBase, FixedBaseWork, ProductPoint};
 use rand_core::CryptoRng;
 
 use crate::ec::{Curve, EcContext, PrivateKey, PublicKey, SCALAR_SIZE, name_in_lanes};
@@ -32,24 +32,24 @@ pub struct Encapsulation {
 #[derive(Debug)]
 pub struct Recipient {
     public: PublicKey,
-    tables: Option<Tables>,
+    tables: Option<RecipientTables>,
 }
 
 /// Tables of the two points that an ephemeral scalar is multiplied with.
 #[derive(Debug)]
-struct Tables {
+struct RecipientTables {
     generator: &'static FixedBase,
     recipient: FixedBase,
 }
 
-impl Tables {
+impl RecipientTables {
     /// Draws as a loop of single keys would.
     fn encapsulate(&self, curve: Curve, count: usize, rng: &mut dyn CryptoRng) -> Vec<Encapsulation> {
-        let scalars: Vec<Scalar> = (0..count).map(|_| scalar(curve, rng)).collect();
-        let mut products = vec![Point::default(); 2 * count];
+        let scalars: Vec<CurveScalar> = (0..count).map(|_| scalar(curve, rng)).collect();
+        let mut products = vec![ProductPoint::default(); 2 * count];
         ec::multiply(&[self.generator, &self.recipient], &scalars, &mut products);
         let (pairs, _) = products.as_chunks::<2>();
-        let encapsulation = |[ephemeral, shared]: &[Point; 2]| Encapsulation {
+        let encapsulation = |[ephemeral, shared]: &[ProductPoint; 2]| Encapsulation {
             ephemeral: PublicKey::from_coordinates(curve, &ephemeral.x, &ephemeral.y),
             shared: Secret::from_bytes(&shared.x),
         };
@@ -132,7 +132,7 @@ impl RecipientWork {
         match table.go_on() {
             ControlFlow::Continue(table) => ControlFlow::Continue(Self { public, kernel, table }),
             ControlFlow::Break(recipient) => {
-                let tables = Tables { generator: generator(kernel, public.curve()), recipient };
+                let tables = RecipientTables { generator: generator(kernel, public.curve()), recipient };
                 ControlFlow::Break(Recipient { public, tables: Some(tables) })
             }
         }
@@ -153,10 +153,10 @@ fn by_library(context: &EcContext, recipient: &PublicKey, rng: &mut dyn CryptoRn
 }
 
 /// A uniform scalar by rejection, as [`PrivateKey::generate`] draws it.
-fn scalar(of: Curve, rng: &mut dyn CryptoRng) -> Scalar {
+fn scalar(of: Curve, rng: &mut dyn CryptoRng) -> CurveScalar {
     loop {
         let drawn = Secret::<SCALAR_SIZE>::random(rng);
-        if let Some(scalar) = Scalar::new(name_in_lanes(of), drawn.expose()) {
+        if let Some(scalar) = CurveScalar::new(name_in_lanes(of), drawn.expose()) {
             return scalar;
         }
     }

@@ -32,7 +32,7 @@ fn checked_modulus(modulus: &[u8]) -> Result<&[u8], InvalidRsaKey> {
 
 /// A public key, which verifies.
 pub struct RsaPublicKey {
-    library: ffi::rsa::Key,
+    library: ffi::rsa::BoringRsa,
     size: usize,
 }
 
@@ -50,7 +50,7 @@ impl RsaPublicKey {
     /// [`InvalidRsaKey`].
     pub fn new(modulus: &[u8], public_exponent: &[u8]) -> Result<Self, InvalidRsaKey> {
         let modulus = checked_modulus(modulus)?;
-        let library = ffi::rsa::Key::new_public(modulus, public_exponent).ok_or(InvalidRsaKey)?;
+        let library = ffi::rsa::BoringRsa::new_public(modulus, public_exponent).ok_or(InvalidRsaKey)?;
         Ok(Self { library, size: modulus.len() })
     }
 
@@ -77,8 +77,8 @@ impl RsaPublicKey {
 
 /// A private key. Wiped on drop.
 pub struct RsaPrivateKey {
-    library: ffi::rsa::Key,
-    lanes: Option<lanes::PrivateKey>,
+    library: ffi::rsa::BoringRsa,
+    lanes: Option<lanes::RsaSigningKey>,
     size: usize,
     faults: AtomicU64,
 }
@@ -96,8 +96,8 @@ impl RsaPrivateKey {
     /// [`InvalidRsaKey`].
     pub fn new(components: &RsaComponents<'_>) -> Result<Self, InvalidRsaKey> {
         let size = checked_modulus(components.modulus)?.len();
-        let library = ffi::rsa::Key::new(components).ok_or(InvalidRsaKey)?;
-        let lanes = serving_rsa().and_then(|kernel| lanes::PrivateKey::new(kernel, &for_lanes(components)).ok());
+        let library = ffi::rsa::BoringRsa::new(components).ok_or(InvalidRsaKey)?;
+        let lanes = serving_rsa().and_then(|kernel| lanes::RsaSigningKey::new(kernel, &for_lanes(components)).ok());
         Ok(Self { library, lanes, size, faults: AtomicU64::new(0) })
     }
 

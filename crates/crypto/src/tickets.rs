@@ -37,7 +37,7 @@ pub struct TicketSource {
 
 /// The keys of a server's tickets. Wiped on drop.
 pub struct TicketKeys {
-    keys: Keys,
+    keys: TicketKeyRing,
     lifetime: u64,
     source: TicketSource,
 }
@@ -48,7 +48,7 @@ impl std::fmt::Debug for TicketKeys {
     }
 }
 
-enum Keys {
+enum TicketKeyRing {
     /// The first seals, all of them open.
     Given(Vec<TicketKey>),
     /// Made here, and replaced once per lifetime.
@@ -92,12 +92,12 @@ impl TicketKeys {
     /// there are none, this process generates its own and replaces them once per lifetime.
     pub fn new(given: &[Secret<TICKET_KEY_SIZE>], lifetime: Duration, source: TicketSource) -> Self {
         let keys = match given {
-            [] => Keys::Own(Mutex::new(OwnKeys {
+            [] => TicketKeyRing::Own(Mutex::new(OwnKeys {
                 current: TicketKey::generate(source),
                 previous: None,
                 made: (source.now)(),
             })),
-            given => Keys::Given(given.iter().cloned().map(TicketKey::new).collect()),
+            given => TicketKeyRing::Given(given.iter().cloned().map(TicketKey::new).collect()),
         };
         Self { keys, lifetime: lifetime.min(SESSION_LIFETIME_MAX).as_secs(), source }
     }
@@ -105,8 +105,8 @@ impl TicketKeys {
     /// The key for new tickets.
     fn sealing(&self) -> TicketKey {
         match &self.keys {
-            Keys::Given(keys) => keys[0].clone(),
-            Keys::Own(own) => {
+            TicketKeyRing::Given(keys) => keys[0].clone(),
+            TicketKeyRing::Own(own) => {
                 let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
                 let now = (self.source.now)();
                 // A clock set back counts as well, so that a key cannot serve for longer than stated.
@@ -123,8 +123,8 @@ impl TicketKeys {
 
     fn named(&self, name: &[u8]) -> Option<TicketKey> {
         match &self.keys {
-            Keys::Given(keys) => keys.iter().find(|key| key.name == name).cloned(),
-            Keys::Own(own) => {
+            TicketKeyRing::Given(keys) => keys.iter().find(|key| key.name == name).cloned(),
+            TicketKeyRing::Own(own) => {
                 let own = own.lock().unwrap_or_else(PoisonError::into_inner);
                 own.previous.iter().chain([&own.current]).find(|key| key.name == name).cloned()
             }
@@ -300,7 +300,7 @@ mod tests {
         assert!(opened(&keys, &second).is_some() && opened(&keys, &third).is_some());
         NOW.set(2_000_000);
         ticket(&keys, None);
-        let Keys::Own(own) = &keys.keys else { unreachable!("none was given") };
+        let TicketKeyRing::Own(own) = &keys.keys else { unreachable!("none was given") };
         assert!(own.lock().expect("not poisoned").previous.is_none(), "wiped after a pause");
     }
 

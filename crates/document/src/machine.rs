@@ -425,9 +425,9 @@ mod tests {
 
     /// Records all events.
     #[derive(Default, PartialEq, Debug)]
-    struct Record(Vec<(usize, usize, String)>);
+    struct RecordedEvents(Vec<(usize, usize, String)>);
 
-    impl Sink for Record {
+    impl Sink for RecordedEvents {
         fn name(&mut self, document: &[u8], start: usize, end: usize, escaped: bool) {
             assert!(end <= document.len());
             self.0.push((start, end, format!("name {escaped}")));
@@ -452,8 +452,8 @@ mod tests {
     }
 
     /// Reads in steps of `step` bytes; returns the events, and the error if there is one.
-    fn read(document: &[u8], step: usize) -> (Record, Option<DocumentError>) {
-        let (mut machine, mut record) = (GrammarMachine::new(8), Record::default());
+    fn read(document: &[u8], step: usize) -> (RecordedEvents, Option<DocumentError>) {
+        let (mut machine, mut record) = (GrammarMachine::new(8), RecordedEvents::default());
         loop {
             let stop = machine.position().saturating_add(step);
             match machine.run(document, stop, &mut record) {

@@ -14,7 +14,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce as LcNonce, UnboundKe
 use base64_simd::{Out, STANDARD_NO_PAD};
 use criterion::{Criterion, Throughput};
 use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
-use leafseal_crypto::{EcContext, Lanes, PrivateKey, Recipient};
+use leafseal_crypto::{EcContext, Implementations, PrivateKey, Recipient};
 use leafseal_engine::{
     Caller, Curve, DecryptOptions, EncryptOptions, Engine, Keying, Progress, SealedInput, Settings, ValueType,
     system_random,
@@ -275,7 +275,9 @@ fn measure(fixture: &Fixture, count: usize) -> Vec<(String, f64)> {
 }
 
 fn boringssl() -> BoringSsl {
-    BoringSsl(AeadKey::with_lanes(Lanes::Portable, AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("without lanes"))
+    BoringSsl(
+        AeadKey::with_lanes(Implementations::Portable, AeadAlgorithm::Aes256Gcm, &[7; 32]).expect("without lanes"),
+    )
 }
 
 fn aws_lc() -> AwsLc {

@@ -13,12 +13,12 @@ use crate::recent::RecentVersions;
 /// An app whose keys may be used.
 pub(crate) struct App {
     pub(crate) name: AppName,
-    pub(crate) keys: Keys,
+    pub(crate) keys: CachedAppKeys,
     pub(crate) recent: Arc<RecentVersions>,
 }
 
 /// The keys of an app.
-pub(crate) enum Keys {
+pub(crate) enum CachedAppKeys {
     /// All of a store.
     Pairs {
         keys: Arc<AppKeys>,
@@ -33,8 +33,8 @@ impl App {
     /// The key pairs of a curve that may decrypt, with their versions, newest first; none if the public keys alone are known.
     pub(crate) fn versions(&self, curve: Curve) -> impl Iterator<Item = (u32, &AppKeyPair)> {
         let keys = match &self.keys {
-            Keys::Pairs { keys, .. } => Some(keys),
-            Keys::Public(_) => None,
+            CachedAppKeys::Pairs { keys, .. } => Some(keys),
+            CachedAppKeys::Public(_) => None,
         };
         let versions = keys.into_iter().flat_map(|keys| keys.active_versions());
         versions.map(move |version| (version.version, version.pair(curve)))
@@ -43,8 +43,8 @@ impl App {
     /// The key pair of a version on a curve, if it may decrypt.
     pub(crate) fn pair(&self, curve: Curve, version: u32) -> Option<&AppKeyPair> {
         match &self.keys {
-            Keys::Pairs { keys, .. } => keys.active_version(version).map(|version| version.pair(curve)),
-            Keys::Public(_) => None,
+            CachedAppKeys::Pairs { keys, .. } => keys.active_version(version).map(|version| version.pair(curve)),
+            CachedAppKeys::Public(_) => None,
         }
     }
 
@@ -61,8 +61,8 @@ impl App {
     /// Checks that there are keys that decrypt.
     pub(crate) fn check_private(&self) -> Result<(), Error> {
         match &self.keys {
-            Keys::Pairs { .. } => Ok(()),
-            Keys::Public(_) => {
+            CachedAppKeys::Pairs { .. } => Ok(()),
+            CachedAppKeys::Public(_) => {
                 let message =
                     format!("of app {} this engine has the public keys alone: it can encrypt, not decrypt", self.name);
                 Err(Error::new(ErrorCode::Forbidden, message))
@@ -73,30 +73,32 @@ impl App {
     /// The public key of the newest version on a curve.
     pub(crate) fn newest(&self, curve: Curve) -> &PublicKey {
         match &self.keys {
-            Keys::Pairs { .. } => self.versions(curve).next().expect("checked when the app was loaded").1.public(),
-            Keys::Public(keys) => public_key(keys, curve),
+            CachedAppKeys::Pairs { .. } => {
+                self.versions(curve).next().expect("checked when the app was loaded").1.public()
+            }
+            CachedAppKeys::Public(keys) => public_key(keys, curve),
         }
     }
 
     /// The version that encrypts, and its public key on a curve: the newest that every engine on the store knows.
     pub(crate) fn encrypting(&self, curve: Curve) -> (u32, &PublicKey) {
         match &self.keys {
-            Keys::Pairs { encrypting, .. } => {
+            CachedAppKeys::Pairs { encrypting, .. } => {
                 let found = self.versions(curve).find(|(version, _)| version == encrypting);
                 let (version, pair) = found.expect("chosen among them");
                 (version, pair.public())
             }
-            Keys::Public(keys) => (keys.version, public_key(keys, curve)),
+            CachedAppKeys::Public(keys) => (keys.version, public_key(keys, curve)),
         }
     }
 
     /// Whether the newest version is the one that encrypts.
     pub(crate) fn encrypts_with_newest(&self) -> bool {
         match &self.keys {
-            Keys::Pairs { keys, encrypting } => {
+            CachedAppKeys::Pairs { keys, encrypting } => {
                 keys.newest_active().is_some_and(|newest| newest.version == *encrypting)
             }
-            Keys::Public(_) => true,
+            CachedAppKeys::Public(_) => true,
         }
     }
 }
@@ -107,7 +109,9 @@ pub(crate) type PublicApps = HashMap<AppName, Arc<App>>;
 /// The apps with these keys; of several for the same app the last.
 pub(crate) fn public_apps(apps: impl IntoIterator<Item = (AppName, AppPublicKeys)>) -> PublicApps {
     apps.into_iter()
-        .map(|(name, keys)| (name.clone(), Arc::new(App { name, keys: Keys::Public(keys), recent: Arc::default() })))
+        .map(|(name, keys)| {
+            (name.clone(), Arc::new(App { name, keys: CachedAppKeys::Public(keys), recent: Arc::default() }))
+        })
         .collect()
 }
 

@@ -13,11 +13,11 @@ use leafseal_keystore::{
 };
 use leafseal_pool::{job_client, job_waker, park_job};
 
-use crate::app::{App, Keys, PublicApps};
-use crate::clock::Clock;
+use crate::app::{App, CachedAppKeys, PublicApps};
+use crate::clock::EngineClock;
 use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorCode};
-use crate::lookups::{Answer, Asker, Bounds, LookupRun, Progress, Standing, StoreLookups};
+use crate::lookups::{Asker, Bounds, LookupAnswer, LookupRun, Progress, Standing, StoreLookups};
 use crate::recent::RecentVersions;
 use crate::wanted::{Absence, Wanted};
 
@@ -26,7 +26,7 @@ use crate::wanted::{Absence, Wanted};
 const COMMIT_TIME_MAX_S: u64 = 60;
 
 #[derive(Default)]
-struct Known {
+struct KnownApp {
     generation: Option<Generation>,
     /// How often the cache was cleared.
     epoch: u64,
@@ -47,13 +47,13 @@ struct Known {
     api_key_lookups: Lookups,
 }
 
-impl Known {
+impl KnownApp {
     /// Takes the versions in the cache over a change. `was_settled`: nothing had changed for so long before it that every engine knows
     /// them.
     fn establish(&mut self, was_settled: bool) {
         let before = std::mem::take(&mut self.established);
         let of = |app: &App| {
-            let Keys::Pairs { keys, .. } = &app.keys else { return Vec::new() };
+            let CachedAppKeys::Pairs { keys, .. } = &app.keys else { return Vec::new() };
             let was_established = |version: &u32| before.get(&app.name).is_some_and(|known| known.contains(version));
             let active = keys.active_versions().map(|version| version.version);
             active.filter(|version| was_settled || was_established(version)).collect()
@@ -87,7 +87,7 @@ pub(crate) enum Fetched {
 
 /// Whether what was read is in the cache now.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum Caching {
     Yes,
     No,
 }
@@ -143,7 +143,7 @@ pub(crate) struct Directory {
     public: PublicApps,
     /// [`crate::Settings::key_version_delay`]; zero where no other engine can use the store.
     key_version_delay: Duration,
-    known: Mutex<Known>,
+    known: Mutex<KnownApp>,
 }
 
 impl Directory {
@@ -156,7 +156,7 @@ impl Directory {
         now: Duration,
     ) -> Self {
         let key_version_delay = if store.is_shared() { key_version_delay } else { Duration::ZERO };
-        let known = Known { changed_at: now, answered_at: now, ..Known::default() };
+        let known = KnownApp { changed_at: now, answered_at: now, ..KnownApp::default() };
         let lookups = StoreLookups::new(bounds);
         Self { store, lookups, token_secret: OnceLock::new(), public, key_version_delay, known: Mutex::new(known) }
     }
@@ -165,7 +165,7 @@ impl Directory {
         &*self.store
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownApp> {
         // Every change under the lock is one insertion or removal: a panic elsewhere leaves nothing incomplete.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,7 +181,7 @@ impl Directory {
     }
 
     /// Returns whether the store has changed since the last call. [`Directory::forget`] clears the cache.
-    pub(crate) fn refresh(&self, clock: &dyn Clock) -> Result<bool, Error> {
+    pub(crate) fn refresh(&self, clock: &dyn EngineClock) -> Result<bool, Error> {
         let now = clock.monotonic();
         let generation = self.store.generation()?;
         let mut known = self.known();
@@ -199,7 +199,7 @@ impl Directory {
     }
 
     /// Whether every engine has had the time to learn of a change that this one noticed at `changed_at`.
-    fn is_settled(&self, changed_at: Duration, clock: &dyn Clock) -> bool {
+    fn is_settled(&self, changed_at: Duration, clock: &dyn EngineClock) -> bool {
         clock.monotonic().saturating_sub(changed_at) >= self.key_version_delay
     }
 
@@ -211,7 +211,7 @@ impl Directory {
         keys: &AppKeys,
         established: Option<&[u32]>,
         changed_at: Duration,
-        clock: &dyn Clock,
+        clock: &dyn EngineClock,
     ) -> Option<u32> {
         if self.is_settled(changed_at, clock) {
             return keys.newest_active().map(|newest| newest.version);
@@ -227,7 +227,7 @@ impl Directory {
     }
 
     /// When the store was last seen to change: now, unless it is as it was at the last refresh.
-    fn changed_at(&self, clock: &dyn Clock) -> Result<Duration, Error> {
+    fn changed_at(&self, clock: &dyn EngineClock) -> Result<Duration, Error> {
         if self.key_version_delay.is_zero() {
             return Ok(Duration::ZERO);
         }
@@ -237,16 +237,16 @@ impl Directory {
     }
 
     /// Lets apps in the cache encrypt with new versions whose time has come.
-    fn promote(&self, known: &mut Known, clock: &dyn Clock) {
-        let Known { apps, established, changed_at, .. } = known;
+    fn promote(&self, known: &mut KnownApp, clock: &dyn EngineClock) {
+        let KnownApp { apps, established, changed_at, .. } = known;
         let mut has_newcomers = false;
         for app in apps.values_mut() {
-            let Keys::Pairs { keys, encrypting } = &app.keys else { continue };
+            let CachedAppKeys::Pairs { keys, encrypting } = &app.keys else { continue };
             let established = established.get(&app.name).map(Vec::as_slice);
             let chosen =
                 self.encrypting(keys, established, *changed_at, clock).expect("checked when the app was loaded");
             if chosen != *encrypting {
-                let keys = Keys::Pairs { keys: Arc::clone(keys), encrypting: chosen };
+                let keys = CachedAppKeys::Pairs { keys: Arc::clone(keys), encrypting: chosen };
                 *app = Arc::new(App { name: app.name.clone(), keys, recent: Arc::clone(&app.recent) });
             }
             has_newcomers |= !app.encrypts_with_newest();
@@ -301,7 +301,7 @@ impl Directory {
     }
 
     /// The secret that tokens are signed with.
-    pub(crate) fn token_secret(&self, clock: &dyn Clock) -> Result<Arc<TokenSecret>, Error> {
+    pub(crate) fn token_secret(&self, clock: &dyn EngineClock) -> Result<Arc<TokenSecret>, Error> {
         if let Some(secret) = self.token_secret.get() {
             return Ok(Arc::clone(secret));
         }
@@ -315,7 +315,7 @@ impl Directory {
         id: &ApiKeyId,
         standing: Standing,
         client: Option<&str>,
-        clock: &dyn Clock,
+        clock: &dyn EngineClock,
     ) -> Result<Option<Arc<ApiKey>>, Error> {
         if let Some(key) = self.known().find_api_key(id) {
             return Ok(Some(key));
@@ -325,7 +325,7 @@ impl Directory {
     }
 
     /// The app, if it is enabled.
-    pub(crate) fn app(&self, name: &AppName, standing: Standing, clock: &dyn Clock) -> Result<Arc<App>, Error> {
+    pub(crate) fn app(&self, name: &AppName, standing: Standing, clock: &dyn EngineClock) -> Result<Arc<App>, Error> {
         if let Some(app) = self.public.get(name) {
             return Ok(Arc::clone(app));
         }
@@ -340,7 +340,7 @@ impl Directory {
     }
 
     /// The client's grant, disabled or not.
-    pub(crate) fn client(&self, name: &ClientName, clock: &dyn Clock) -> Result<Arc<ClientGrant>, Error> {
+    pub(crate) fn client(&self, name: &ClientName, clock: &dyn EngineClock) -> Result<Arc<ClientGrant>, Error> {
         if let Some(grant) = self.known().find_client(name) {
             return Ok(grant);
         }
@@ -358,7 +358,12 @@ impl Directory {
 
     /// What is not in the cache. In a slice of a job that is served by look-up threads, the error asks for the step to be repeated, and the
     /// job is parked; any other thread waits.
-    fn found<T: Cached>(&self, wanted: &Wanted, asker: Asker, clock: &dyn Clock) -> Result<Result<T, Absence>, Error> {
+    fn found<T: Cached>(
+        &self,
+        wanted: &Wanted,
+        asker: Asker,
+        clock: &dyn EngineClock,
+    ) -> Result<Result<T, Absence>, Error> {
         if !self.lookups.is_served() {
             let fetched = self.read(wanted, clock)?;
             return Ok(fetched.map(|(fetched, _)| T::of(fetched)));
@@ -376,7 +381,12 @@ impl Directory {
     }
 
     /// Blocks the calling thread until a look-up has ended.
-    fn wait<T: Cached>(&self, wanted: &Wanted, asker: Asker, clock: &dyn Clock) -> Result<Result<T, Absence>, Error> {
+    fn wait<T: Cached>(
+        &self,
+        wanted: &Wanted,
+        asker: Asker,
+        clock: &dyn EngineClock,
+    ) -> Result<Result<T, Absence>, Error> {
         let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
         let until = Instant::now() + self.lookups.wait_max();
         loop {
@@ -396,7 +406,7 @@ impl Directory {
         &self,
         wanted: &Wanted,
         asker: Asker,
-        clock: &dyn Clock,
+        clock: &dyn EngineClock,
         waker: &Waker,
     ) -> Poll<Result<Result<T, Absence>, Error>> {
         let mut cached = None;
@@ -419,16 +429,16 @@ impl Directory {
     }
 
     /// Makes one look-up on the calling thread, which may wait; false once `run` is over.
-    pub(crate) fn serve(&self, run: &LookupRun, clock: &dyn Clock) -> bool {
+    pub(crate) fn serve(&self, run: &LookupRun, clock: &dyn EngineClock) -> bool {
         let Some(taken) = self.lookups.next(run, || clock.monotonic()) else { return false };
         let epoch = self.known().epoch;
         let read = catch_unwind(AssertUnwindSafe(|| self.read(&taken.wanted, clock)));
         let answer = match read {
-            Ok(Ok(Ok((_, Kept::Yes)))) => Answer::Cached,
-            Ok(Ok(Ok((fetched, Kept::No)))) => Answer::Uncached(fetched),
-            Ok(Ok(Err(absence))) => Answer::Absent(absence),
-            Ok(Err(error)) => Answer::Failed(error),
-            Err(_) => Answer::Failed(Error::new(ErrorCode::Internal, "the look-up in the keystore failed")),
+            Ok(Ok(Ok((_, Caching::Yes)))) => LookupAnswer::Cached,
+            Ok(Ok(Ok((fetched, Caching::No)))) => LookupAnswer::Uncached(fetched),
+            Ok(Ok(Err(absence))) => LookupAnswer::Absent(absence),
+            Ok(Err(error)) => LookupAnswer::Failed(error),
+            Err(_) => LookupAnswer::Failed(Error::new(ErrorCode::Internal, "the look-up in the keystore failed")),
         };
         self.lookups.complete(taken, answer, clock.monotonic(), || self.known().epoch == epoch);
         true
@@ -436,7 +446,7 @@ impl Directory {
 
     /// Reads from the store, and puts what it has into the cache, unless the cache was cleared meanwhile: what was read before a change
     /// must not outlive the refresh that follows it. The only place where a request reads the store.
-    fn read(&self, wanted: &Wanted, clock: &dyn Clock) -> Result<Result<(Fetched, Kept), Absence>, Error> {
+    fn read(&self, wanted: &Wanted, clock: &dyn EngineClock) -> Result<Result<(Fetched, Caching), Absence>, Error> {
         let epoch = self.begin_reading()?;
         let fetched = match wanted {
             Wanted::App(name) => match self.read_app(name, clock)? {
@@ -454,12 +464,15 @@ impl Directory {
             Wanted::TokenSecret => {
                 // The same for good.
                 let secret = Arc::new(self.store.token_secret()?);
-                return Ok(Ok((Fetched::TokenSecret(Arc::clone(self.token_secret.get_or_init(|| secret))), Kept::Yes)));
+                return Ok(Ok((
+                    Fetched::TokenSecret(Arc::clone(self.token_secret.get_or_init(|| secret))),
+                    Caching::Yes,
+                )));
             }
         };
         let mut known = self.known();
         if known.epoch != epoch {
-            return Ok(Ok((fetched, Kept::No)));
+            return Ok(Ok((fetched, Caching::No)));
         }
         match &fetched {
             Fetched::App(app) => {
@@ -470,7 +483,7 @@ impl Directory {
             Fetched::ApiKey(key) => _ = known.api_keys.insert(key.id.clone(), Arc::clone(key)),
             Fetched::TokenSecret(_) => {}
         }
-        Ok(Ok((fetched, Kept::Yes)))
+        Ok(Ok((fetched, Caching::Yes)))
     }
 
     /// How often the cache had been cleared before what is read next. The first generation that is read is that of the cache.
@@ -486,13 +499,13 @@ impl Directory {
         Ok(epoch)
     }
 
-    fn read_app(&self, name: &AppName, clock: &dyn Clock) -> Result<Result<Arc<App>, Absence>, Error> {
+    fn read_app(&self, name: &AppName, clock: &dyn EngineClock) -> Result<Result<Arc<App>, Absence>, Error> {
         let Some(keys) = self.store.load_app(name)? else { return Ok(Err(Absence::Missing)) };
         let changed_at = self.changed_at(clock)?;
         let established = self.known().established.get(name).cloned();
         let encrypting = self.encrypting(&keys, established.as_deref(), changed_at, clock);
         let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else { return Ok(Err(Absence::Disabled)) };
-        let keys = Keys::Pairs { keys: Arc::new(keys), encrypting };
+        let keys = CachedAppKeys::Pairs { keys: Arc::new(keys), encrypting };
         let recent = self.known().recent.get(name).cloned().unwrap_or_default();
         Ok(Ok(Arc::new(App { name: name.clone(), keys, recent })))
     }

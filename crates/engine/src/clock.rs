@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 /// A clock.
-pub trait Clock: Send + Sync {
+pub trait EngineClock: Send + Sync {
     /// Unix seconds, written into metadata.
     fn now_unix_s(&self) -> u32;
 
@@ -27,7 +27,7 @@ impl Default for SystemClock {
     }
 }
 
-impl Clock for SystemClock {
+impl EngineClock for SystemClock {
     fn now_unix_s(&self) -> u32 {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         u32::try_from(since.as_secs()).unwrap_or(u32::MAX)

@@ -6,7 +6,7 @@ pub use crate::lookups::LookupCounters;
 
 /// An engine's counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct EngineCounters {
     /// Apps with their keys, read from the store.
     pub apps: CacheCounters,
     /// Clients' grants, read from the store.

@@ -15,8 +15,8 @@ use crate::error::Error;
 use crate::gatherer::Wanted;
 use crate::opening::{Agreements, EphemeralId, Opening};
 use crate::permissions::{Caller, Operation};
-use crate::report::{OnFailure, Report, Tally};
-use crate::request_openings::{Found, RequestOpenings, Unopened};
+use crate::report::{OnFailure, RequestReport, Tally};
+use crate::request_openings::{FoundOpening, RequestOpenings, UnopenedReason};
 
 /// Maximum number of adjacent values that are parsed before they are decrypted, so that the results stay in the first-level cache.
 const RUN_VALUES_MAX: usize = 64;
@@ -115,7 +115,7 @@ impl Decryptor {
     }
 
     /// The report so far.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> RequestReport {
         self.tally.report()
     }
 
@@ -149,7 +149,7 @@ impl Decryptor {
         self.open(texts, &mut Outcomes(each))
     }
 
-    fn open(&mut self, texts: &[&[u8]], receiver: &mut impl Receiver) -> Result<usize, Error> {
+    fn open(&mut self, texts: &[&[u8]], receiver: &mut impl OutcomeReceiver) -> Result<usize, Error> {
         self.renew()?;
         let mut receiver = Judged { receiver, knowledge: self.permit.knowledge, unavailable: None };
         let done = self.open_current(texts, &mut receiver)?;
@@ -157,7 +157,7 @@ impl Decryptor {
     }
 
     /// [`Decryptor::open`] after the permit was renewed.
-    fn open_current(&mut self, texts: &[&[u8]], receiver: &mut impl Receiver) -> Result<usize, Error> {
+    fn open_current(&mut self, texts: &[&[u8]], receiver: &mut impl OutcomeReceiver) -> Result<usize, Error> {
         let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len().min(RUN_VALUES_MAX));
         let (mut done, mut budget) = (0, SearchBudget::default());
         while done < texts.len() {
@@ -203,7 +203,7 @@ impl Decryptor {
         opening: &Arc<Opening>,
         mut run: &[Envelope<'_>],
         done: &mut usize,
-        receiver: &mut impl Receiver,
+        receiver: &mut impl OutcomeReceiver,
         budget: &mut SearchBudget,
     ) -> Result<ControlFlow<()>, Error> {
         let Self { permit, role, openings, scratch, .. } = self;
@@ -211,15 +211,15 @@ impl Decryptor {
             let index = *done;
             let (key, rest) = match openings.key(&permit.engine, opening, first, scratch, budget) {
                 Ok(None) => return Ok(ControlFlow::Break(())),
-                Ok(Some(Found { key, opened: None })) => (key, run),
-                Ok(Some(Found { key, opened: Some(opened) })) => {
+                Ok(Some(FoundOpening { key, opened: None })) => (key, run),
+                Ok(Some(FoundOpening { key, opened: Some(opened) })) => {
                     *done += 1;
                     if hand_over(permit, role.as_ref(), index, Ok(opened), receiver).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                     (key, rest)
                 }
-                Err(Unopened::Value(error)) => {
+                Err(UnopenedReason::Value(error)) => {
                     *done += 1;
                     if receiver.failed(index, error.into()).is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -227,7 +227,7 @@ impl Decryptor {
                     run = rest;
                     continue;
                 }
-                Err(Unopened::TooManyTrials) => return Err(openings.too_many_trials()),
+                Err(UnopenedReason::TooManyTrials) => return Err(openings.too_many_trials()),
             };
             let index = *done;
             *done += rest.len();
@@ -338,7 +338,7 @@ fn hand_over(
     role: Option<&Role>,
     index: usize,
     result: Result<OpenedValue<'_>, OpenError>,
-    receiver: &mut impl Receiver,
+    receiver: &mut impl OutcomeReceiver,
 ) -> ControlFlow<()> {
     let error = match result {
         Ok(opened) => match permit.check_role(role, opened.metadata) {
@@ -355,7 +355,7 @@ fn hand_over(
 
 /// Receives the outcome of each text. Two methods rather than one with a `Result`: an error is several times larger than a value, and
 /// moving a `Result` of both took a tenth of the time of a decryption.
-trait Receiver {
+trait OutcomeReceiver {
     /// `None` for a text that is not an envelope.
     fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>);
 
@@ -369,7 +369,7 @@ struct UntilFailure<F> {
     failure: Option<Error>,
 }
 
-impl<F: FnMut(usize, Option<OpenedValue<'_>>)> Receiver for UntilFailure<F> {
+impl<F: FnMut(usize, Option<OpenedValue<'_>>)> OutcomeReceiver for UntilFailure<F> {
     #[inline]
     fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>) {
         (self.each)(index, opened);
@@ -385,7 +385,7 @@ impl<F: FnMut(usize, Option<OpenedValue<'_>>)> Receiver for UntilFailure<F> {
 /// Passes failures on as well.
 struct Outcomes<F>(F);
 
-impl<F: FnMut(usize, Result<Option<OpenedValue<'_>>, Error>)> Receiver for Outcomes<F> {
+impl<F: FnMut(usize, Result<Option<OpenedValue<'_>>, Error>)> OutcomeReceiver for Outcomes<F> {
     fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>) {
         self.0(index, Ok(opened));
     }
@@ -403,7 +403,7 @@ struct Judged<'r, R> {
     unavailable: Option<Error>,
 }
 
-impl<R: Receiver> Receiver for Judged<'_, R> {
+impl<R: OutcomeReceiver> OutcomeReceiver for Judged<'_, R> {
     #[inline]
     fn opened(&mut self, index: usize, opened: Option<OpenedValue<'_>>) {
         self.receiver.opened(index, opened);

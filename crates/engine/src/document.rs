@@ -22,9 +22,9 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
 use crate::long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 use crate::permissions::Caller;
-use crate::report::{OnFailure, Report};
-use crate::rewrap::{RewrapOptions, Rewrapped, Rewrapper};
-use copy::Copy;
+use crate::report::{OnFailure, RequestReport};
+use crate::rewrap::{RewrapOptions, RewrappedText, Rewrapper};
+use copy::DocumentCopy;
 pub(crate) use rewriters::text_of;
 use rewriters::{placed, plain_text, value_type};
 
@@ -49,10 +49,10 @@ pub type DocumentRewrap = DocumentWork<Rewrapper>;
 
 /// A document in progress: `R` replaces its values.
 pub struct DocumentWork<R: Rewriter> {
-    plan: Plan,
+    plan: DocumentPlan,
     rewriter: R,
     /// The stretch that [`DocumentWork::step`] is processing.
-    stretch: Stretch<R::Long>,
+    stretch: DocumentStretch<R::Long>,
     count: u64,
     /// The offset of the output in its buffer, once known.
     output_start: Option<usize>,
@@ -63,13 +63,13 @@ pub struct DocumentWork<R: Rewriter> {
 /// A part of a document for one worker: the outputs of all parts in order are the result.
 pub struct DocumentPart<R: Rewriter> {
     rewriter: R,
-    stretch: Stretch<R::Long>,
+    stretch: DocumentStretch<R::Long>,
     count: u64,
     is_lines: bool,
 }
 
 /// The result of planning a part.
-pub enum Planned<P> {
+pub enum PlannedPart<P> {
     /// A part; more may follow.
     Part(P),
     /// No part yet: a piece of the document was scanned.
@@ -133,9 +133,9 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentWork<R>, Error> {
         Ok(DocumentWork {
-            plan: Plan::new(self, selection, R::PURPOSE, size, rewriter.records_paths())?,
+            plan: DocumentPlan::new(self, selection, R::PURPOSE, size, rewriter.records_paths())?,
             rewriter,
-            stretch: Stretch::default(),
+            stretch: DocumentStretch::default(),
             count: 0,
             output_start: None,
             output_size_max: self.settings().document.document_size_max,
@@ -175,9 +175,9 @@ impl<R: Rewriter> DocumentWork<R> {
     }
 
     /// The report, once the work is done, including that of all parts.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> RequestReport {
         let matched = if self.plan.has_selectors { self.plan.walk.matched().to_vec() } else { Vec::new() };
-        Report { matched, ..self.rewriter.report() }
+        RequestReport { matched, ..self.rewriter.report() }
     }
 
     /// Processes the next step of `document` and appends to `out`; both must be the same in each call.
@@ -203,19 +203,19 @@ impl<R: Rewriter> DocumentWork<R> {
     ///
     /// # Errors
     /// The document is not JSON (with the byte), or a permission was revoked. Errors of earlier parts take precedence.
-    pub fn next_part(&mut self, document: &[u8]) -> Result<Planned<DocumentPart<R>>, Error> {
+    pub fn next_part(&mut self, document: &[u8]) -> Result<PlannedPart<DocumentPart<R>>, Error> {
         if self.stretch.is_done() {
             if self.plan.is_over() {
-                return Ok(Planned::All);
+                return Ok(PlannedPart::All);
             }
             self.plan.next(document, &mut self.stretch).map_err(|error| in_line(self.is_lines, document, error))?;
         }
         if self.stretch.is_done() {
-            return Ok(Planned::Walked);
+            return Ok(PlannedPart::Walked);
         }
         let stretch = self.stretch.take(self.rewriter.part_values_max());
         let (rewriter, is_lines) = (self.rewriter.fork()?, self.is_lines);
-        Ok(Planned::Part(DocumentPart { rewriter, stretch, count: 0, is_lines }))
+        Ok(PlannedPart::Part(DocumentPart { rewriter, stretch, count: 0, is_lines }))
     }
 
     /// Whether [`DocumentWork::next_part`] has returned everything.
@@ -284,7 +284,7 @@ fn in_line(is_lines: bool, document: &[u8], error: Error) -> Error {
 }
 
 /// Finds the values: the walk, and how much of the document it has returned.
-struct Plan {
+struct DocumentPlan {
     walk: DocumentWalk,
     walked: WalkProgress,
     planned: usize,
@@ -295,7 +295,7 @@ struct Plan {
     records_paths: bool,
 }
 
-impl Plan {
+impl DocumentPlan {
     fn new(
         engine: &Engine,
         selection: Option<&Selection>,
@@ -330,7 +330,7 @@ impl Plan {
     }
 
     /// Scans on to the next stretch. It is empty while no match has been found.
-    fn next<L>(&mut self, document: &[u8], stretch: &mut Stretch<L>) -> Result<(), Error> {
+    fn next<L>(&mut self, document: &[u8], stretch: &mut DocumentStretch<L>) -> Result<(), Error> {
         stretch.matches.clear();
         stretch.done = 0;
         stretch.copied = self.planned;
@@ -352,7 +352,7 @@ impl Plan {
 }
 
 /// A stretch of a document with the values in it, and its progress.
-struct Stretch<L> {
+struct DocumentStretch<L> {
     matches: Vec<Match>,
     /// The paths of the matches, and the index of the first, if paths may be requested.
     paths: Option<(Arc<MatchPaths>, usize)>,
@@ -375,13 +375,13 @@ struct LongMatch<L> {
     work: L,
 }
 
-impl<L> Default for Stretch<L> {
+impl<L> Default for DocumentStretch<L> {
     fn default() -> Self {
         Self { matches: Vec::new(), paths: None, done: 0, long: None, copied: 0, end: 0 }
     }
 }
 
-impl<L: Default> Stretch<L> {
+impl<L: Default> DocumentStretch<L> {
     fn is_done(&self) -> bool {
         self.done == self.matches.len() && self.copied == self.end
     }
@@ -411,7 +411,7 @@ impl<L: Default> Stretch<L> {
         if short == 0 && !self.is_done() {
             return self.long_step(rewriter, document, out);
         }
-        let mut copy = Copy { document, copied: self.copied, count: 0, out, failed: Vec::new() };
+        let mut copy = DocumentCopy { document, copied: self.copied, count: 0, out, failed: Vec::new() };
         let offered = &self.matches[self.done..self.done + short];
         let done = if offered.is_empty() { 0 } else { rewriter.rewrite(offered, &mut copy)? };
         let (count, failed) = (copy.count, copy.failed);
@@ -535,7 +535,7 @@ pub trait Rewriter: Sized {
     type Long: Default + Send + 'static;
 
     /// Rewrites matches from the first on, none of them long; returns how many are done.
-    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error>;
+    fn rewrite(&mut self, offered: &[Match], copy: &mut DocumentCopy<'_>) -> Result<usize, Error>;
 
     /// Continues with a long value.
     fn rewrite_long(
@@ -558,8 +558,8 @@ pub trait Rewriter: Sized {
     fn fork(&mut self) -> Result<Self, Error>;
 
     /// The report so far, without selector matches.
-    fn report(&self) -> Report {
-        Report::default()
+    fn report(&self) -> RequestReport {
+        RequestReport::default()
     }
 
     /// The action for envelopes that fail to decrypt.

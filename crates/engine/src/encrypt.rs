@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
 use crate::permissions::{Caller, Operation};
-use crate::report::{OnFailure, Report, Tally};
+use crate::report::{OnFailure, RequestReport, Tally};
 use crate::settings::{EmptyStrings, Keying};
 
 /// The options of an encryption. `None` uses the engine's settings.
@@ -158,7 +158,7 @@ impl Encryptor {
     }
 
     /// The report so far.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> RequestReport {
         self.tally.report()
     }
 

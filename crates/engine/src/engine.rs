@@ -16,8 +16,8 @@ use leafseal_keystore::{AppName, AppPublicKeys, Keystore};
 
 use crate::app::{App, PublicApps, public_apps};
 use crate::apps::{Directory, TokenSecret};
-use crate::clock::{Clock, SystemClock};
-use crate::counters::Counters;
+use crate::clock::{EngineClock, SystemClock};
+use crate::counters::EngineCounters;
 use crate::error::{Error, ErrorCode};
 use crate::gatherer::Gatherer;
 use crate::lookups::{Bounds, LookupRun, Standing};
@@ -33,19 +33,19 @@ use crate::spares::Spares;
 /// The engine's interface. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
 pub struct Engine {
-    shared: Arc<Shared>,
+    shared: Arc<EngineShared>,
     /// Where the requests of this handle come from.
     origin: RequestOrigin,
 }
 
-struct Shared {
+struct EngineShared {
     directory: Directory,
     sessions: Sessions,
     spares: Spares,
     openings: OpeningCache,
     recipients: Recipients,
     settings: Settings,
-    clock: Box<dyn Clock>,
+    clock: Box<dyn EngineClock>,
     blinding: RwLock<Blinding>,
     opening_work: Arc<OpeningWork>,
     gatherer: Gatherer,
@@ -83,11 +83,11 @@ impl Engine {
     }
 
     /// As [`Engine::new`], with another clock.
-    pub fn with_clock(store: Box<dyn Keystore>, settings: Settings, clock: Box<dyn Clock>) -> Self {
+    pub fn with_clock(store: Box<dyn Keystore>, settings: Settings, clock: Box<dyn EngineClock>) -> Self {
         Self::with(store, PublicApps::new(), settings, clock)
     }
 
-    fn with(store: Box<dyn Keystore>, public: PublicApps, settings: Settings, clock: Box<dyn Clock>) -> Self {
+    fn with(store: Box<dyn Keystore>, public: PublicApps, settings: Settings, clock: Box<dyn EngineClock>) -> Self {
         let blinding = Blinding { context: Arc::new(EcContext::new(&mut system_random())), born: clock.monotonic() };
         let store_watch = StoreWatch {
             is_silent: AtomicBool::new(false),
@@ -95,7 +95,7 @@ impl Engine {
         };
         let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
         let recipients = Recipients::new(settings.recipients_max);
-        let shared = Shared {
+        let shared = EngineShared {
             directory: Directory::new(store, public, settings.key_version_delay, bounds(&settings), clock.monotonic()),
             sessions: Sessions::default(),
             spares: Spares::default(),
@@ -207,10 +207,10 @@ impl Engine {
     }
 
     /// The current counters.
-    pub fn counters(&self) -> Counters {
-        let Shared { directory, sessions, spares, openings, opening_work, .. } = &*self.shared;
+    pub fn counters(&self) -> EngineCounters {
+        let EngineShared { directory, sessions, spares, openings, opening_work, .. } = &*self.shared;
         let [apps, grants, api_keys] = directory.counters();
-        Counters {
+        EngineCounters {
             apps,
             grants,
             api_keys,
@@ -397,7 +397,7 @@ mod tests {
 
     struct ManualClock(Arc<AtomicU64>);
 
-    impl Clock for ManualClock {
+    impl EngineClock for ManualClock {
         fn now_unix_s(&self) -> u32 {
             0
         }

@@ -27,12 +27,12 @@ pub struct FileEncryption {
 /// A file that is being decrypted.
 pub struct FileDecryption {
     permit: Permit,
-    stage: Stage,
+    stage: FileStage,
     /// The offset of the content in its buffer.
     start: usize,
 }
 
-enum Stage {
+enum FileStage {
     Check(FileCheck),
     /// The tag is being verified, with one key after the other.
     Search(LongSearch),
@@ -57,7 +57,7 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn decrypt_file(&self, caller: &Caller, app: &str) -> Result<FileDecryption, Error> {
         let permit = Permit::new(self, caller, &[Operation::Decrypt], app)?;
-        Ok(FileDecryption { permit, stage: Stage::Check(FileCheck::default()), start: 0 })
+        Ok(FileDecryption { permit, stage: FileStage::Check(FileCheck::default()), start: 0 })
     }
 }
 
@@ -98,27 +98,27 @@ impl FileDecryption {
         let size = self.permit.step_bytes_max();
         let is_renewed = self.permit.renew()? == Renewal::Renewed;
         match &mut self.stage {
-            Stage::Check(check) => {
+            FileStage::Check(check) => {
                 if check.step(bytes, size)? {
                     self.start = out.len();
                     out.reserve_exact(file.content_size());
-                    self.stage = Stage::Search(self.search(&file)?);
+                    self.stage = FileStage::Search(self.search(&file)?);
                 }
             }
-            Stage::Search(_) if is_renewed => self.stage = Stage::Search(self.search(&file)?),
-            Stage::Search(search) => {
+            FileStage::Search(_) if is_renewed => self.stage = FileStage::Search(self.search(&file)?),
+            FileStage::Search(search) => {
                 let opened = search.step(&self.permit.engine, None, &Sealed::File(file), size, out);
                 self.permit.engine.note_trials(search.take_trials());
                 match opened.map_err(Error::from).and_then(|form| self.check_role(form.is_some(), out)) {
                     Ok(progress) => return Ok(progress),
-                    Err(error) => self.stage = Stage::Wipe(self.permit.knowledge.judge(error), self.start),
+                    Err(error) => self.stage = FileStage::Wipe(self.permit.knowledge.judge(error), self.start),
                 }
             }
-            Stage::Wipe(error, wiped) if *wiped == out.len() => {
+            FileStage::Wipe(error, wiped) if *wiped == out.len() => {
                 out.truncate(self.start);
                 return Err(error.clone());
             }
-            Stage::Wipe(_, wiped) => *wiped = wipe(out, *wiped, size),
+            FileStage::Wipe(_, wiped) => *wiped = wipe(out, *wiped, size),
         }
         Ok(Progress::More)
     }

@@ -34,7 +34,7 @@ impl Wanted {
         self.opening.get()?.as_ref()
     }
 
-    fn key(&self) -> Key {
+    fn key(&self) -> GatheredKey {
         key(&self.app, self.version, self.ephemeral.curve)
     }
 
@@ -44,20 +44,20 @@ impl Wanted {
 }
 
 /// An app by its address, a version of its keys, and a curve.
-type Key = (usize, u32, Curve);
+type GatheredKey = (usize, u32, Curve);
 
 /// What is announced and not computed. An app's entry is removed when it is computed, and has less than a batch before.
 #[derive(Default)]
 pub(crate) struct Gatherer {
-    waiting: Mutex<HashMap<Key, Vec<Weak<Wanted>>>>,
+    waiting: Mutex<HashMap<GatheredKey, Vec<Weak<Wanted>>>>,
 }
 
-fn key(app: &Arc<App>, version: u32, curve: Curve) -> Key {
+fn key(app: &Arc<App>, version: u32, curve: Curve) -> GatheredKey {
     (Arc::as_ptr(app).addr(), version, curve)
 }
 
 impl Gatherer {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Vec<Weak<Wanted>>>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<GatheredKey, Vec<Weak<Wanted>>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,11 +11,11 @@ use crate::error::Error;
 use crate::long::LongOpen;
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
-use crate::request_openings::{Found, RequestOpenings};
+use crate::request_openings::{FoundOpening, RequestOpenings};
 
 /// The metadata of an envelope; the last four fields only if it was decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspected {
+pub struct EnvelopeMetadata {
     /// The format version.
     pub version: Version,
     /// The type stated in the text.
@@ -36,7 +36,7 @@ pub struct Inspected {
 
 /// An app's public keys that new values are encrypted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublicKeys {
+pub struct EnginePublicKeys {
     /// The key version.
     pub version: u32,
     /// P-256.
@@ -85,7 +85,7 @@ impl Engine {
     ///
     /// # Errors
     /// As those two.
-    pub fn inspect(&self, caller: &Caller, app: Option<&str>, text: &[u8]) -> Result<Inspected, Error> {
+    pub fn inspect(&self, caller: &Caller, app: Option<&str>, text: &[u8]) -> Result<EnvelopeMetadata, Error> {
         let mut inspector = self.inspector(caller, app)?;
         loop {
             if let Some(inspected) = inspector.inspect(text)? {
@@ -98,11 +98,11 @@ impl Engine {
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable.
-    pub fn public_keys(&self, caller: &Caller, app: &str) -> Result<PublicKeys, Error> {
+    pub fn public_keys(&self, caller: &Caller, app: &str) -> Result<EnginePublicKeys, Error> {
         let app = self.authorised_any(caller, app)?;
         let (version, r1) = app.encrypting(Curve::P256);
         let (_, k1) = app.encrypting(Curve::Secp256k1);
-        Ok(PublicKeys { version, r1: *r1, k1: *k1 })
+        Ok(EnginePublicKeys { version, r1: *r1, k1: *k1 })
     }
 }
 
@@ -130,9 +130,9 @@ impl Inspector {
     ///
     /// # Errors
     /// Malformed; with an app also: decrypt failed, a role that the caller may not read.
-    pub fn inspect(&mut self, text: &[u8]) -> Result<Option<Inspected>, Error> {
+    pub fn inspect(&mut self, text: &[u8]) -> Result<Option<EnvelopeMetadata>, Error> {
         let envelope = Envelope::parse(text)?;
-        let mut inspected = Inspected {
+        let mut inspected = EnvelopeMetadata {
             version: envelope.version,
             value_type: envelope.value_type,
             marking: envelope.marking,
@@ -155,7 +155,7 @@ impl Inspector {
 
 impl Inside {
     /// Fills in the fields inside; returns whether the envelope was decrypted.
-    fn fill(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
+    fn fill(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
         if self.permit.renew()? == Renewal::Renewed {
             self.openings.clear();
             self.long = None;
@@ -175,15 +175,15 @@ impl Inside {
         openings.note(usize::from(found.is_some()), budget.agreements());
         let opened = match found {
             None => return Ok(false),
-            Some(Found { opened: Some(opened), .. }) => opened,
-            Some(Found { key, opened: None }) => key.open(envelope, scratch)?,
+            Some(FoundOpening { opened: Some(opened), .. }) => opened,
+            Some(FoundOpening { key, opened: None }) => key.open(envelope, scratch)?,
         };
         permit.check_role(None, opened.metadata)?;
         inspected.fill(opened.metadata, opening.version());
         Ok(true)
     }
 
-    fn tell_long(&mut self, envelope: &Envelope<'_>, inspected: &mut Inspected) -> Result<bool, Error> {
+    fn tell_long(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
         let long = self.long.get_or_insert_default();
         if !long.is_open() {
             let step = long.step(&self.permit, &mut self.openings, envelope, <[u8]>::len);
@@ -197,7 +197,7 @@ impl Inside {
     }
 }
 
-impl Inspected {
+impl EnvelopeMetadata {
     fn fill(&mut self, metadata: Option<OpenedMetadata<'_>>, key_version: Option<u32>) {
         let metadata = metadata.unwrap_or_default();
         self.role = metadata.role.map(str::to_owned);

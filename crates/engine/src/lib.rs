@@ -46,22 +46,22 @@ mod token;
 mod wanted;
 
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
-pub use clock::{Clock, SystemClock};
-pub use counters::{CacheCounters, Counters, LookupCounters};
+pub use clock::{EngineClock, SystemClock};
+pub use counters::{CacheCounters, EngineCounters, LookupCounters};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
-    DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, Planned, Progress, Rewriter,
-    check_document,
+    DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, PlannedPart, Progress,
+    Rewriter, check_document,
 };
 pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Side};
 pub use file::{FileDecryption, FileEncryption};
-pub use inspect::{Inspected, Inspector, PublicKeys};
+pub use inspect::{EnginePublicKeys, EnvelopeMetadata, Inspector};
 pub use leafseal_crypto::random::system_random;
 pub use leafseal_crypto::{
-    Curve, CurveLanes, EcContext, Lanes, LanesUnavailable, ProcessMark, PublicKey, WipingAllocator, use_curve_lanes,
-    use_lanes,
+    Curve, CurveLanes, EcContext, Implementations, LanesUnavailable, ProcessMark, PublicKey, WipingAllocator,
+    use_curve_lanes, use_lanes,
 };
 pub use leafseal_document::{
     BYTE_ORDER_MARK, CaseFold, DocumentLimits, LineFinder, NextLine, Selection, SelectionBuilder,
@@ -75,8 +75,8 @@ pub use leafseal_errors::{
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;
 pub use permissions::{Caller, PayloadDigest, TokenCaller};
-pub use report::{Failure, OnFailure, Report};
-pub use rewrap::{RewrapOptions, Rewrapped, Rewrapper};
+pub use report::{Failure, OnFailure, RequestReport};
+pub use rewrap::{RewrapOptions, RewrappedText, Rewrapper};
 pub use settings::{EmptyStrings, Keying, Settings};
 pub use token::{IssuedToken, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
 

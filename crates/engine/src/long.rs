@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::long_search::LongSearch;
 use crate::opening::{EphemeralId, Opening};
 use crate::report::OnFailure;
-use crate::request_openings::{RequestOpenings, Unopened};
+use crate::request_openings::{RequestOpenings, UnopenedReason};
 use crate::rewrap::{Old, Rewrapper};
 
 /// Bytes that may follow a text: a quotation mark.
@@ -58,12 +58,12 @@ pub trait Shape {
 }
 
 /// A text that is being encrypted.
-struct Sealing {
+struct SealingText {
     sealing: LongSealing,
     done: usize,
 }
 
-impl Sealing {
+impl SealingText {
     /// Writes the envelope's beginning; returns `None` if another request used up the key.
     fn begin(
         key: &SealingKey,
@@ -105,7 +105,7 @@ fn piece(rest: &[u8], size: usize) -> &[u8] {
 /// The progress of encrypting a long value.
 #[derive(Default)]
 pub struct LongEncryption {
-    sealing: Option<Sealing>,
+    sealing: Option<SealingText>,
     /// The progress of checking whether it is an envelope that decrypts, if such are skipped.
     opening: Option<LongDecryption>,
     /// Whether it is known not to be skipped.
@@ -135,7 +135,7 @@ impl Encryptor {
             self.note_sealed(&[*value]);
             let key = self.key();
             let of_value = (value.value_type, value.text.len());
-            long.sealing = Sealing::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
+            long.sealing = SealingText::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
             return Ok(LongStep::More);
         };
         let step = sealing.step(value.text, self.permit.step_bytes_max(), out);
@@ -164,12 +164,12 @@ impl Encryptor {
 /// The progress of decrypting a long envelope.
 #[derive(Default)]
 pub(crate) struct LongOpen {
-    stage: Stage,
+    stage: LongStage,
     plaintext: Vec<u8>,
 }
 
 #[derive(Default)]
-enum Stage {
+enum LongStage {
     #[default]
     Arrived,
     /// The digest is being computed, to see whether a copy of it failed.
@@ -179,14 +179,14 @@ enum Stage {
     /// No key opens it: the digest is being computed, to remember that.
     Remember(EnvelopeDigest),
     /// The tag was correct; the text is being checked.
-    Check(Open),
-    Open(Open),
+    Check(OpenMetadata),
+    Open(OpenMetadata),
     /// It fails to decrypt: the output is being wiped, this many bytes so far.
-    Wipe(Unopened, usize),
+    Wipe(UnopenedReason, usize),
 }
 
 /// The metadata of a decrypted envelope.
-struct Open {
+struct OpenMetadata {
     opening: Arc<Opening>,
     form: EnvelopeForm,
     text: LongText,
@@ -196,7 +196,7 @@ struct Open {
 
 impl LongOpen {
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open(_))
+        matches!(self.stage, LongStage::Open(_))
     }
 
     /// Continues an envelope that is not decrypted yet; `measure` returns the size of a piece of its text in the output.
@@ -206,54 +206,54 @@ impl LongOpen {
         openings: &mut RequestOpenings,
         envelope: &Envelope<'_>,
         measure: impl FnOnce(&[u8]) -> usize,
-    ) -> Result<(), Unopened> {
+    ) -> Result<(), UnopenedReason> {
         let (engine, size) = (&permit.engine, permit.step_bytes_max());
         let stage = match std::mem::take(&mut self.stage) {
-            Stage::Arrived => {
+            LongStage::Arrived => {
                 let ephemeral = EphemeralId::of(envelope);
                 let opening = openings
                     .find(ephemeral, || engine.opening(&permit.app, ephemeral))
                     .map_err(OpenError::Malformed)?;
                 // One whose key is known costs no more than a digest of it.
                 match opening.known().is_none() && openings.has_failures() {
-                    true => Stage::Recall(opening, envelope.digest_in_pieces()),
+                    true => LongStage::Recall(opening, envelope.digest_in_pieces()),
                     false => self.search(opening, envelope),
                 }
             }
-            Stage::Recall(opening, mut digest) => match digest.step(envelope, size) {
-                None => Stage::Recall(opening, digest),
+            LongStage::Recall(opening, mut digest) => match digest.step(envelope, size) {
+                None => LongStage::Recall(opening, digest),
                 Some(digest) if openings.has_failed(&digest) => return Err(OpenError::DecryptFailed.into()),
                 Some(_) => self.search(opening, envelope),
             },
-            Stage::Search(search) => self.go_on_searching(search, permit, openings, envelope),
-            Stage::Remember(mut digest) => match digest.step(envelope, size) {
-                None => Stage::Remember(digest),
+            LongStage::Search(search) => self.go_on_searching(search, permit, openings, envelope),
+            LongStage::Remember(mut digest) => match digest.step(envelope, size) {
+                None => LongStage::Remember(digest),
                 Some(digest) => {
                     openings.note_failed(digest);
-                    Stage::Wipe(OpenError::DecryptFailed.into(), 0)
+                    LongStage::Wipe(OpenError::DecryptFailed.into(), 0)
                 }
             },
-            Stage::Check(mut open) => {
+            LongStage::Check(mut open) => {
                 let before = open.text.checked();
                 let result = open.text.check(&self.plaintext, size);
                 open.size += measure(&open.text.text(&self.plaintext)[before..open.text.checked()]);
                 match result {
-                    Ok(true) => Stage::Open(open),
-                    Ok(false) => Stage::Check(open),
-                    Err(error) => Stage::Wipe(error.into(), 0),
+                    Ok(true) => LongStage::Open(open),
+                    Ok(false) => LongStage::Check(open),
+                    Err(error) => LongStage::Wipe(error.into(), 0),
                 }
             }
-            Stage::Wipe(unopened, wiped) if wiped == self.plaintext.len() => return Err(unopened),
-            Stage::Wipe(unopened, wiped) => Stage::Wipe(unopened, wipe(&mut self.plaintext, wiped, size)),
-            Stage::Open(open) => Stage::Open(open),
+            LongStage::Wipe(unopened, wiped) if wiped == self.plaintext.len() => return Err(unopened),
+            LongStage::Wipe(unopened, wiped) => LongStage::Wipe(unopened, wipe(&mut self.plaintext, wiped, size)),
+            LongStage::Open(open) => LongStage::Open(open),
         };
         self.stage = stage;
         Ok(())
     }
 
-    fn search(&mut self, opening: Arc<Opening>, envelope: &Envelope<'_>) -> Stage {
+    fn search(&mut self, opening: Arc<Opening>, envelope: &Envelope<'_>) -> LongStage {
         self.plaintext.reserve_exact(Sealed::Value(*envelope).plaintext_size());
-        Stage::Search(LongSearch::new(opening, 0))
+        LongStage::Search(LongSearch::new(opening, 0))
     }
 
     fn go_on_searching(
@@ -262,28 +262,30 @@ impl LongOpen {
         permit: &Permit,
         openings: &mut RequestOpenings,
         envelope: &Envelope<'_>,
-    ) -> Stage {
+    ) -> LongStage {
         let (engine, sealed) = (&permit.engine, Sealed::Value(*envelope));
         let step = search.step(engine, openings.version(), &sealed, permit.step_bytes_max(), &mut self.plaintext);
-        let step = step.map_err(Unopened::from);
+        let step = step.map_err(UnopenedReason::from);
         match openings.note_trials(engine, search.take_trials()).and(step) {
-            Ok(None) => Stage::Search(search),
+            Ok(None) => LongStage::Search(search),
             Ok(Some(form)) => {
                 openings.note_version(search.opening());
                 match LongText::new(envelope, &self.plaintext) {
-                    Ok(text) => Stage::Check(Open { opening: Arc::clone(search.opening()), form, text, size: 0 }),
-                    Err(error) => Stage::Wipe(error.into(), 0),
+                    Ok(text) => {
+                        LongStage::Check(OpenMetadata { opening: Arc::clone(search.opening()), form, text, size: 0 })
+                    }
+                    Err(error) => LongStage::Wipe(error.into(), 0),
                 }
             }
-            Err(Unopened::Value(OpenError::DecryptFailed)) if search.opening().known().is_none() => {
-                Stage::Remember(envelope.digest_in_pieces())
+            Err(UnopenedReason::Value(OpenError::DecryptFailed)) if search.opening().known().is_none() => {
+                LongStage::Remember(envelope.digest_in_pieces())
             }
-            Err(unopened) => Stage::Wipe(unopened, 0),
+            Err(unopened) => LongStage::Wipe(unopened, 0),
         }
     }
 
-    fn open(&self) -> &Open {
-        let Stage::Open(open) = &self.stage else { panic!("asked for once it is open") };
+    fn open(&self) -> &OpenMetadata {
+        let LongStage::Open(open) = &self.stage else { panic!("asked for once it is open") };
         open
     }
 
@@ -311,11 +313,11 @@ pub(crate) fn wipe(plaintext: &mut [u8], start: usize, size: usize) -> usize {
 #[derive(Default)]
 pub struct LongDecryption {
     open: LongOpen,
-    written: Option<Written>,
+    written: Option<WrittenText>,
 }
 
 /// How much of a decrypted text is written.
-struct Written {
+struct WrittenText {
     /// Bytes of the text.
     done: usize,
     /// Bytes of the output that are left.
@@ -369,7 +371,7 @@ impl Decryptor {
         let Some(written) = &mut long.written else {
             let role = self.permit.check_role(self.role.as_ref(), long.open.metadata());
             role.and_then(|()| shape.begin(value_type, long.open.open().size, out)).map_err(of_the_value)?;
-            long.written = Some(Written { done: 0, left: long.open.open().size });
+            long.written = Some(WrittenText { done: 0, left: long.open.open().size });
             return Ok(LongStep::More);
         };
         out.reserve(written.left + SHAPE_END_SIZE);
@@ -420,7 +422,7 @@ fn of_the_value(error: Error) -> Error {
 #[derive(Default)]
 pub struct LongRewrap {
     open: LongOpen,
-    sealing: Option<Sealing>,
+    sealing: Option<SealingText>,
 }
 
 impl Rewrapper {
@@ -481,7 +483,7 @@ impl Rewrapper {
             return Ok(LongStep::Left);
         };
         let value = (envelope.value_type, long.open.text().len());
-        long.sealing = Sealing::begin(&key, metadata.as_ref(), value, shape, out)?;
+        long.sealing = SealingText::begin(&key, metadata.as_ref(), value, shape, out)?;
         Ok(LongStep::More)
     }
 }

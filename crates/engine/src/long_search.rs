@@ -6,7 +6,7 @@ use leafseal_envelope::{EnvelopeForm, LongOpening, OpenError, Sealed};
 
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
-use crate::opening::{Next, Opening, VersionKey};
+use crate::opening::{Opening, OpeningAttempt, VersionKey};
 
 /// The search for the key of a long text.
 pub(crate) struct LongSearch {
@@ -44,13 +44,13 @@ impl LongSearch {
         let key = match &self.candidate {
             Some(candidate) => &*candidate.key,
             None => match self.opening.next(self.place, likely, &engine.agreements(), &mut SearchBudget::default()) {
-                Next::Known(key) => key,
-                Next::Candidate(candidate) => {
+                OpeningAttempt::Known(key) => key,
+                OpeningAttempt::Candidate(candidate) => {
                     self.candidate = Some(Box::new(candidate));
                     return Ok(None);
                 }
-                Next::Later => return Ok(None),
-                Next::Nothing => return Err(OpenError::DecryptFailed),
+                OpeningAttempt::Later => return Ok(None),
+                OpeningAttempt::Nothing => return Err(OpenError::DecryptFailed),
             },
         };
         let tried = self.trial.step(key, sealed, size, plaintext);

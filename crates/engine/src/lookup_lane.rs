@@ -11,8 +11,8 @@ const SOURCE_PART: usize = 4;
 
 /// Look-ups that wait, by source. Several sources may have a place for the same one.
 #[derive(Default)]
-pub(crate) struct Lane {
-    sources: HashMap<u64, Source>,
+pub(crate) struct LookupLane {
+    sources: HashMap<u64, LaneSource>,
     /// Sources by the number of their turn.
     turns: BTreeMap<u64, u64>,
     /// Sources by the number of their places.
@@ -20,7 +20,7 @@ pub(crate) struct Lane {
     next_turn: u64,
 }
 
-struct Source {
+struct LaneSource {
     turn: u64,
     /// Never empty.
     waiting: VecDeque<Wanted>,
@@ -28,19 +28,19 @@ struct Source {
 
 /// A place that a look-up had or has in a lane.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LanePlace {
     pub(crate) source: u64,
     pub(crate) wanted: Wanted,
 }
 
-impl Lane {
+impl LookupLane {
     /// Whether a source has fewer places than its part of a lane for `lookups_max` look-ups.
     pub(crate) fn has_share(&self, source: u64, lookups_max: usize) -> bool {
         self.places_of(source) < lookups_max.div_ceil(SOURCE_PART)
     }
 
     /// Takes the newest place of the source with most, unless `source` would then have more: they would only change roles.
-    pub(crate) fn displace_for(&mut self, source: u64) -> Option<Place> {
+    pub(crate) fn displace_for(&mut self, source: u64) -> Option<LanePlace> {
         let (most, busiest) = *self.by_places.last()?;
         if most > self.places_of(source) + 1 { self.take(busiest, VecDeque::pop_back) } else { None }
     }
@@ -52,7 +52,7 @@ impl Lane {
     /// Adds a place for a look-up.
     pub(crate) fn push(&mut self, source: u64, wanted: Wanted) {
         let turn = self.next_turn;
-        let own = self.sources.entry(source).or_insert_with(|| Source { turn, waiting: VecDeque::new() });
+        let own = self.sources.entry(source).or_insert_with(|| LaneSource { turn, waiting: VecDeque::new() });
         own.waiting.push_back(wanted);
         let now = own.waiting.len();
         if now == 1 {
@@ -63,7 +63,7 @@ impl Lane {
     }
 
     /// The next look-up; the other look-ups of its source have their turn after those of all others.
-    pub(crate) fn pop(&mut self) -> Option<Place> {
+    pub(crate) fn pop(&mut self) -> Option<LanePlace> {
         let (_, source) = self.turns.pop_first()?;
         let own = self.sources.get_mut(&source).expect("it has a turn");
         own.turn = self.next_turn;
@@ -78,7 +78,7 @@ impl Lane {
     }
 
     /// Removes what `choose` takes from the look-ups of a source, and forgets a source that has none left.
-    fn take(&mut self, source: u64, choose: impl Fn(&mut VecDeque<Wanted>) -> Option<Wanted>) -> Option<Place> {
+    fn take(&mut self, source: u64, choose: impl Fn(&mut VecDeque<Wanted>) -> Option<Wanted>) -> Option<LanePlace> {
         let own = self.sources.get_mut(&source)?;
         let wanted = choose(&mut own.waiting)?;
         let (turn, now) = (own.turn, own.waiting.len());
@@ -87,7 +87,7 @@ impl Lane {
             self.sources.remove(&source);
             self.turns.remove(&turn);
         }
-        Some(Place { source, wanted })
+        Some(LanePlace { source, wanted })
     }
 
     fn recount(&mut self, source: u64, before: usize, now: usize) {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     /// Adds look-ups of a source, as many as there is room for in a lane of 16. Returns the places that were taken from others.
-    fn fill(lane: &mut Lane, source: u64, count: usize) -> Vec<Place> {
+    fn fill(lane: &mut LookupLane, source: u64, count: usize) -> Vec<LanePlace> {
         let mut taken = Vec::new();
         for number in 0..count {
             let places: usize = lane.by_places.iter().map(|(places, _)| places).sum();
@@ -123,7 +123,7 @@ mod tests {
         taken
     }
 
-    fn drain(lane: &mut Lane) -> Vec<u64> {
+    fn drain(lane: &mut LookupLane) -> Vec<u64> {
         let order = std::iter::from_fn(|| lane.pop()).map(|place| place.source).collect();
         assert!(lane.sources.is_empty() && lane.turns.is_empty() && lane.by_places.is_empty());
         order
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn sources_take_turns_however_much_each_wants() {
-        let mut lane = Lane::default();
+        let mut lane = LookupLane::default();
         for source in 0..3 {
             fill(&mut lane, source, 4);
         }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_source_with_few_takes_the_newest_place_of_the_one_with_most() {
-        let mut lane = Lane::default();
+        let mut lane = LookupLane::default();
         for source in 0..4 {
             assert_eq!(fill(&mut lane, source, 99), [], "a quarter is its own bound");
         }
@@ -149,7 +149,7 @@ mod tests {
         let taken = fill(&mut lane, 4, 99);
         // It stops at the number that the others have: 4, 3, 3, 3 and 3.
         assert_eq!(taken.len(), 3);
-        assert_eq!(taken[0], Place { source: 3, wanted: wanted(3) });
+        assert_eq!(taken[0], LanePlace { source: 3, wanted: wanted(3) });
         for source in 5..16 {
             assert_eq!(fill(&mut lane, source, 1).len(), 1, "{source}");
         }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_source_whose_places_are_removed_has_no_turn() {
-        let mut lane = Lane::default();
+        let mut lane = LookupLane::default();
         fill(&mut lane, 1, 2);
         fill(&mut lane, 2, 1);
         for source in [1, 1, 3] {

@@ -3,7 +3,7 @@
 //! A caller that lacks an app, a grant or a key registers a waker and continues when it is woken. Callers that want the same share one
 //! look-up. What the store does not have is remembered, within bytes and until the next change. Look-ups wait in two lanes, each bounded:
 //! callers whose credentials are known, and those whose are not, who may use only a part of the threads; within a lane the sources take
-//! turns and share the room ([`Lane`]). A look-up that nobody can be waiting for any more is not made.
+//! turns and share the room ([`LookupLane`]). A look-up that nobody can be waiting for any more is not made.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -13,7 +13,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorCode};
-use crate::lookup_lane::{Lane, Place};
+use crate::lookup_lane::{LanePlace, LookupLane};
 use crate::lookup_memory::{Familiar, Misses};
 use crate::wanted::{Absence, Wanted};
 
@@ -88,7 +88,7 @@ pub(crate) enum Progress<T> {
 }
 
 /// The answer of a look-up.
-pub(crate) enum Answer<T> {
+pub(crate) enum LookupAnswer<T> {
     /// It is in the cache.
     Cached,
     /// The store has changed while it was read: it is for those who have waited, and not kept.
@@ -100,16 +100,16 @@ pub(crate) enum Answer<T> {
 /// Look-ups with answers of type `T`.
 pub(crate) struct StoreLookups<T> {
     bounds: Bounds,
-    state: Mutex<State<T>>,
+    state: Mutex<LookupsState<T>>,
     work: Condvar,
     sources: RandomState,
 }
 
-struct State<T> {
+struct LookupsState<T> {
     /// Runs of threads that serve look-ups; none: callers read the store themselves.
     runs: usize,
-    entries: HashMap<Wanted, Entry>,
-    lanes: [Lane; 2],
+    entries: HashMap<Wanted, LookupEntry>,
+    lanes: [LookupLane; 2],
     /// Look-ups that wait in each lane.
     waiting: [usize; 2],
     unknown_running: usize,
@@ -125,17 +125,17 @@ struct State<T> {
 }
 
 /// A look-up that waits or runs.
-struct Entry {
+struct LookupEntry {
     standing: Standing,
     since: Duration,
     is_running: bool,
     /// The sources that have a place for it in the lane of its standing; none once it runs.
     places: Vec<u64>,
-    waiters: Vec<Waiter>,
+    waiters: Vec<LookupWaiter>,
 }
 
 /// A caller that waits for a look-up.
-struct Waiter {
+struct LookupWaiter {
     source: u64,
     waker: Waker,
 }
@@ -148,7 +148,7 @@ struct Handover<T> {
 }
 
 /// A look-up for a thread to make.
-pub(crate) struct Taken {
+pub(crate) struct TakenLookup {
     pub(crate) wanted: Wanted,
     standing: Standing,
 }
@@ -181,7 +181,7 @@ impl std::fmt::Debug for LookupRun {
 
 impl<T: Clone> StoreLookups<T> {
     pub(crate) fn new(bounds: Bounds) -> Self {
-        let state = State {
+        let state = LookupsState {
             runs: 0,
             entries: HashMap::new(),
             lanes: Default::default(),
@@ -207,7 +207,7 @@ impl<T: Clone> StoreLookups<T> {
         self.sources.hash_one(name)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, LookupsState<T>> {
         // Every change under the lock is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -276,7 +276,7 @@ impl<T: Clone> StoreLookups<T> {
     }
 
     /// Returns the next look-up to make, and waits for it; `None` once `run` is over.
-    pub(crate) fn next(&self, run: &LookupRun, now: impl Fn() -> Duration) -> Option<Taken> {
+    pub(crate) fn next(&self, run: &LookupRun, now: impl Fn() -> Duration) -> Option<TakenLookup> {
         let mut state = self.lock();
         loop {
             if run.is_over() {
@@ -302,25 +302,31 @@ impl<T: Clone> StoreLookups<T> {
 
     /// Ends a look-up and wakes those who wait for it. `is_current` returns whether nothing has changed since it began: only then a miss is
     /// remembered.
-    pub(crate) fn complete(&self, taken: Taken, answer: Answer<T>, now: Duration, is_current: impl FnOnce() -> bool) {
-        let Taken { wanted, standing } = taken;
+    pub(crate) fn complete(
+        &self,
+        taken: TakenLookup,
+        answer: LookupAnswer<T>,
+        now: Duration,
+        is_current: impl FnOnce() -> bool,
+    ) {
+        let TakenLookup { wanted, standing } = taken;
         let mut state = self.lock();
         if standing == Standing::Unknown {
             state.unknown_running -= 1;
         }
         state.counters.made += 1;
-        let waiters = state.entries.remove(&wanted).map(Entry::into_wakers).unwrap_or_default();
+        let waiters = state.entries.remove(&wanted).map(LookupEntry::into_wakers).unwrap_or_default();
         match answer {
-            Answer::Cached => {}
-            Answer::Uncached(answer) => state.hand_over(wanted, Ok(answer), waiters.len(), now),
-            Answer::Absent(absence) => {
+            LookupAnswer::Cached => {}
+            LookupAnswer::Uncached(answer) => state.hand_over(wanted, Ok(answer), waiters.len(), now),
+            LookupAnswer::Absent(absence) => {
                 state.familiar.remove(&wanted);
                 match is_current() {
                     true => state.misses.insert(wanted, absence, now, self.bounds.miss_bytes_max),
                     false => state.hand_over(wanted, Err(absence), waiters.len(), now),
                 }
             }
-            Answer::Failed(error) => state.note_failure(wanted, error, now),
+            LookupAnswer::Failed(error) => state.note_failure(wanted, error, now),
         }
         drop(state);
         waiters.into_iter().for_each(Waker::wake);
@@ -345,7 +351,7 @@ impl<T: Clone> StoreLookups<T> {
     }
 }
 
-impl<T: Clone> State<T> {
+impl<T: Clone> LookupsState<T> {
     /// Adds a caller to a look-up, and gives its source a place for it, unless it runs. A look-up that a known caller wants changes its
     /// lane. Returns false if there is no room. `woken` receives those who wait for what has lost its last place.
     fn wait_for(
@@ -361,8 +367,9 @@ impl<T: Clone> State<T> {
         let before = found.map(|entry| entry.standing);
         let is_known = before == Some(Standing::Known) || self.familiar.has(wanted);
         let standing = if is_known { Standing::Known } else { asker.standing };
-        let needs_no_place =
-            |entry: &Entry| entry.is_running || (entry.standing == standing && entry.places.contains(&asker.source));
+        let needs_no_place = |entry: &LookupEntry| {
+            entry.is_running || (entry.standing == standing && entry.places.contains(&asker.source))
+        };
         if !found.is_some_and(needs_no_place)
             && self.lanes[standing as usize].has_share(asker.source, queue_max)
             && (before == Some(standing) || self.make_room(standing, asker.source, now, queue_max, woken))
@@ -371,9 +378,9 @@ impl<T: Clone> State<T> {
         }
         // Without a place of its own, a caller waits for as long as another has one.
         let Some(entry) = self.entries.get_mut(wanted) else { return false };
-        let is_same = |last: &Waiter| last.source == asker.source && last.waker.will_wake(waker);
+        let is_same = |last: &LookupWaiter| last.source == asker.source && last.waker.will_wake(waker);
         if !entry.waiters.last().is_some_and(is_same) {
-            entry.waiters.push(Waiter { source: asker.source, waker: waker.clone() });
+            entry.waiters.push(LookupWaiter { source: asker.source, waker: waker.clone() });
         }
         true
     }
@@ -382,7 +389,7 @@ impl<T: Clone> State<T> {
         let Self { entries, lanes, waiting, .. } = self;
         let entry = entries.entry(wanted.clone()).or_insert_with(|| {
             waiting[standing as usize] += 1;
-            Entry { standing, since: now, is_running: false, places: Vec::new(), waiters: Vec::new() }
+            LookupEntry { standing, since: now, is_running: false, places: Vec::new(), waiters: Vec::new() }
         });
         if entry.standing != standing {
             let left = entry.standing as usize;
@@ -406,14 +413,15 @@ impl<T: Clone> State<T> {
     ) -> bool {
         while self.waiting[standing as usize] >= queue_max {
             let Some(displaced) = self.lanes[standing as usize].displace_for(source) else { return false };
-            let Place { source: busiest, wanted } = displaced;
+            let LanePlace { source: busiest, wanted } = displaced;
             let entry = self.entries.get_mut(&wanted).expect("what has a place waits");
             entry.places.retain(|source| *source != busiest);
             if !entry.places.is_empty() {
                 continue;
             }
             self.waiting[standing as usize] -= 1;
-            for Waiter { source, waker } in self.entries.remove(&wanted).map(|entry| entry.waiters).unwrap_or_default()
+            for LookupWaiter { source, waker } in
+                self.entries.remove(&wanted).map(|entry| entry.waiters).unwrap_or_default()
             {
                 note_handover(&mut self.displaced, (source, wanted.clone()), now);
                 woken.push(waker);
@@ -448,7 +456,7 @@ impl<T: Clone> State<T> {
     }
 
     /// The next look-up, and the wakers of those that have waited too long.
-    fn take(&mut self, now: Duration, unknown_max: usize, wait_max: Duration) -> (Option<Taken>, Vec<Waker>) {
+    fn take(&mut self, now: Duration, unknown_max: usize, wait_max: Duration) -> (Option<TakenLookup>, Vec<Waker>) {
         let mut late = Vec::new();
         let order = match self.known_streak {
             KNOWN_STREAK_MAX.. => [Standing::Unknown, Standing::Known],
@@ -458,13 +466,13 @@ impl<T: Clone> State<T> {
             if standing == Standing::Unknown && self.unknown_running >= unknown_max {
                 continue;
             }
-            while let Some(Place { wanted, .. }) = self.lanes[standing as usize].pop() {
+            while let Some(LanePlace { wanted, .. }) = self.lanes[standing as usize].pop() {
                 let entry = self.entries.get_mut(&wanted).expect("what has a place waits");
                 let lane = &mut self.lanes[standing as usize];
                 entry.places.drain(..).for_each(|source| lane.remove(source, &wanted));
                 self.waiting[standing as usize] -= 1;
                 if now.saturating_sub(entry.since) >= wait_max {
-                    late.extend(self.entries.remove(&wanted).map(Entry::into_wakers).unwrap_or_default());
+                    late.extend(self.entries.remove(&wanted).map(LookupEntry::into_wakers).unwrap_or_default());
                     self.note_failure(wanted, Error::silent_store(), now);
                     continue;
                 }
@@ -473,7 +481,7 @@ impl<T: Clone> State<T> {
                     Standing::Known => self.known_streak += 1,
                     Standing::Unknown => (self.known_streak, self.unknown_running) = (0, self.unknown_running + 1),
                 }
-                return (Some(Taken { wanted, standing }), late);
+                return (Some(TakenLookup { wanted, standing }), late);
             }
         }
         (None, late)
@@ -492,7 +500,7 @@ impl<T: Clone> State<T> {
     }
 }
 
-impl Entry {
+impl LookupEntry {
     fn into_wakers(self) -> Vec<Waker> {
         self.waiters.into_iter().map(|waiter| waiter.waker).collect()
     }

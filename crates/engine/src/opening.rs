@@ -89,7 +89,7 @@ pub(crate) struct Opening {
     id: EphemeralId,
     ephemeral: PublicKey,
     winner: OnceLock<VersionKey>,
-    search: Mutex<Search>,
+    search: Mutex<VersionSearch>,
 }
 
 /// The opening key of one version.
@@ -102,7 +102,7 @@ pub(crate) struct VersionKey {
 }
 
 /// What to try next on a value.
-pub(crate) enum Next<'o> {
+pub(crate) enum OpeningAttempt<'o> {
     /// The key of the version that has decrypted a value of this ephemeral key.
     Known(&'o OpeningKey),
     /// The key of another version.
@@ -115,12 +115,12 @@ pub(crate) enum Next<'o> {
 
 /// The versions agreed with so far, none of which has decrypted a value.
 #[derive(Default)]
-struct Search {
+struct VersionSearch {
     /// In the order of the agreements.
     agreed: Vec<Agreed>,
     /// Their versions in ascending order.
     versions: Vec<u32>,
-    table: Table,
+    table: PointTable,
 }
 
 /// What one version shares with the ephemeral key: a fraction of the size of an opening key.
@@ -131,7 +131,7 @@ struct Agreed {
 
 /// The table of the ephemeral key's multiples.
 #[derive(Default)]
-enum Table {
+enum PointTable {
     #[default]
     None,
     Working(Box<PeerWork>, TablePlace),
@@ -165,7 +165,7 @@ impl Opening {
         let agreed = agreements.ec.agree_many(pair.private(), &points);
         agreements.work.note_agreements(agreed.iter().flatten().count());
         let opening = |(id, (ephemeral, shared))| {
-            let mut search = Search::default();
+            let mut search = VersionSearch::default();
             search.add(version, shared);
             let (app, search) = (Arc::clone(app), Mutex::new(search));
             Arc::new(Self { app, id, ephemeral, winner: OnceLock::new(), search })
@@ -204,11 +204,11 @@ impl Opening {
         likely: Option<u32>,
         agreements: &Agreements,
         budget: &mut SearchBudget,
-    ) -> Next<'_> {
+    ) -> OpeningAttempt<'_> {
         // Another worker of the request may be at the same search: waiting for its step takes no longer than doing it again.
         let mut search = self.search();
         if let Some(known) = self.known() {
-            return Next::Known(known);
+            return OpeningAttempt::Known(known);
         }
         // No more than there are, if the opening was dropped in between and made again.
         let place = tried.min(search.agreed.len());
@@ -221,18 +221,18 @@ impl Opening {
         let Agreed { version, shared } = &search.agreed[place];
         let app = self.app.pair(self.id.curve, *version).expect("agreed with a key of the app").public();
         let key = Box::new(OpeningKey::of_shared(app, &self.ephemeral, shared.clone()));
-        Next::Candidate(VersionKey { version: *version, place, key })
+        OpeningAttempt::Candidate(VersionKey { version: *version, place, key })
     }
 
     /// Stores a key that has decrypted, and ends the search.
     pub(crate) fn settle(&self, candidate: VersionKey) -> &OpeningKey {
         let winner = self.winner.get_or_init(|| candidate);
         self.app.recent().note(winner.version);
-        *self.search() = Search::default();
+        *self.search() = VersionSearch::default();
         &winner.key
     }
 
-    fn search(&self) -> MutexGuard<'_, Search> {
+    fn search(&self) -> MutexGuard<'_, VersionSearch> {
         self.search.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -245,7 +245,7 @@ fn latest_first<'a>(app: &App, rest: Vec<(u32, &'a AppKeyPair)>) -> Vec<(u32, &'
     placed.into_iter().map(|(_, one)| one).collect()
 }
 
-impl Search {
+impl VersionSearch {
     fn add(&mut self, version: u32, shared: Secret<SCALAR_SIZE>) {
         self.agreed.push(Agreed { version, shared });
         let place = self.versions.partition_point(|known| *known < version);
@@ -264,26 +264,26 @@ impl Search {
         likely: Option<u32>,
         agreements: &Agreements,
         budget: &mut SearchBudget,
-    ) -> ControlFlow<Next<'o>> {
+    ) -> ControlFlow<OpeningAttempt<'o>> {
         let curve = ephemeral.curve();
         let latest = app.recent().versions(ALONE_COUNT_MAX);
         let mut latest = likely.into_iter().chain(latest).filter(|version| self.is_new(*version));
         let likely = latest.find_map(|version| Some((version, app.pair(curve, version)?)));
         let rest: Vec<(u32, &AppKeyPair)> = app.versions(curve).filter(|(version, _)| self.is_new(*version)).collect();
         let Some(next) = likely.or_else(|| rest.first().copied()) else {
-            self.table = Table::None;
-            return ControlFlow::Break(Next::Nothing);
+            self.table = PointTable::None;
+            return ControlFlow::Break(OpeningAttempt::Nothing);
         };
         if !budget.take_agreement() {
-            return ControlFlow::Break(Next::Later);
+            return ControlFlow::Break(OpeningAttempt::Later);
         }
         let is_first = self.agreed.is_empty();
         if likely.is_none() && !is_first {
             self.go_on_with_table(ephemeral, rest.len(), &agreements.work);
             match &self.table {
-                Table::None => {}
-                Table::Working(..) => return ControlFlow::Break(Next::Later),
-                Table::Ready { peer, .. } => {
+                PointTable::None => {}
+                PointTable::Working(..) => return ControlFlow::Break(OpeningAttempt::Later),
+                PointTable::Ready { peer, .. } => {
                     let rest = latest_first(app, rest);
                     let batch = &rest[..peer.batch_size().min(rest.len())];
                     let privates: Vec<_> = batch.iter().map(|(_, pair)| pair.private()).collect();
@@ -303,8 +303,8 @@ impl Search {
     /// Begins a table if so many versions are left that it pays off, or computes the next piece of one.
     fn go_on_with_table(&mut self, ephemeral: &PublicKey, left: usize, work: &OpeningWork) {
         let (table, place) = match std::mem::take(&mut self.table) {
-            Table::Working(table, place) => (*table, place),
-            Table::None if left >= TABLE_VERSIONS_MIN => {
+            PointTable::Working(table, place) => (*table, place),
+            PointTable::None if left >= TABLE_VERSIONS_MIN => {
                 match work.table_place().and_then(|place| Some((PeerWork::new(*ephemeral)?, place))) {
                     Some(begun) => begun,
                     None => return,
@@ -316,8 +316,8 @@ impl Search {
             }
         };
         self.table = match table.go_on() {
-            ControlFlow::Continue(table) => Table::Working(Box::new(table), place),
-            ControlFlow::Break(peer) => Table::Ready { peer: Box::new(peer), _place: place },
+            ControlFlow::Continue(table) => PointTable::Working(Box::new(table), place),
+            ControlFlow::Break(peer) => PointTable::Ready { peer: Box::new(peer), _place: place },
         };
     }
 }

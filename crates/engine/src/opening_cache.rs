@@ -18,7 +18,7 @@ fn id(app: &Arc<App>, ephemeral: EphemeralId) -> OpeningId {
     (Arc::as_ptr(app).addr(), ephemeral)
 }
 
-struct Kept {
+struct KeptOpening {
     opening: Arc<Opening>,
     born: Duration,
 }
@@ -30,7 +30,7 @@ pub(crate) struct OpeningCache {
 }
 
 struct CacheState {
-    kept: LruCache<OpeningId, Kept>,
+    kept: LruCache<OpeningId, KeptOpening>,
     lookups: Lookups,
 }
 
@@ -62,7 +62,7 @@ impl OpeningCache {
         self.lock().kept.peek(&id(app, ephemeral)).is_some_and(|kept| self.is_current(kept, now))
     }
 
-    fn is_current(&self, kept: &Kept, now: Duration) -> bool {
+    fn is_current(&self, kept: &KeptOpening, now: Duration) -> bool {
         now.saturating_sub(kept.born) < self.age_max
     }
 
@@ -76,7 +76,7 @@ impl OpeningCache {
     /// Stores an opening that has decrypted a value.
     pub(crate) fn put(&self, opening: Arc<Opening>, now: Duration) {
         if !self.age_max.is_zero() {
-            let _ = self.lock().kept.push(id(opening.app(), opening.id()), Kept { opening, born: now });
+            let _ = self.lock().kept.push(id(opening.app(), opening.id()), KeptOpening { opening, born: now });
         }
     }
 

@@ -12,7 +12,7 @@ use leafseal_crypto::{PublicKey, Recipient, RecipientWork};
 use lru::LruCache;
 
 /// The state of a recipient's table.
-enum Known {
+enum KnownRecipient {
     /// Used once. A table pays off from the second use on, so an app that is used once, or evicted in between, costs none.
     Once,
     /// A caller is computing a piece of its table.
@@ -25,7 +25,7 @@ enum Known {
 /// The most recently used recipients, with a table some time after the second use.
 pub(crate) struct Recipients {
     /// `None` disables the cache.
-    known: Option<Mutex<LruCache<PublicKey, Known>>>,
+    known: Option<Mutex<LruCache<PublicKey, KnownRecipient>>>,
 }
 
 impl Recipients {
@@ -40,17 +40,17 @@ impl Recipients {
         let Some(known) = &self.known else { return without_table() };
         let mut locked = lock(known);
         let Some(found) = locked.get_mut(public) else {
-            let _ = locked.push(*public, Known::Once);
+            let _ = locked.push(*public, KnownRecipient::Once);
             return without_table();
         };
-        let work = match std::mem::replace(found, Known::Building) {
-            Known::Ready(recipient) => {
-                *found = Known::Ready(Arc::clone(&recipient));
+        let work = match std::mem::replace(found, KnownRecipient::Building) {
+            KnownRecipient::Ready(recipient) => {
+                *found = KnownRecipient::Ready(Arc::clone(&recipient));
                 return recipient;
             }
-            Known::Building => return without_table(),
-            Known::Once => None,
-            Known::AtRest(work) => Some(work),
+            KnownRecipient::Building => return without_table(),
+            KnownRecipient::Once => None,
+            KnownRecipient::AtRest(work) => Some(work),
         };
         drop(locked);
         let piece = match work {
@@ -64,15 +64,15 @@ impl Recipients {
         let (recipient, left) = match piece {
             ControlFlow::Break(recipient) => {
                 let recipient = Arc::new(recipient);
-                (Arc::clone(&recipient), Known::Ready(recipient))
+                (Arc::clone(&recipient), KnownRecipient::Ready(recipient))
             }
-            ControlFlow::Continue(work) => (without_table(), Known::AtRest(Box::new(work))),
+            ControlFlow::Continue(work) => (without_table(), KnownRecipient::AtRest(Box::new(work))),
         };
         // If it was evicted meanwhile, the piece is lost, unless it was the last. Another caller may have started again since: then
         // two tables are in progress, of which a later piece replaces an earlier one, but nothing replaces a complete table.
         let mut locked = lock(known);
         match (locked.get_mut(public), left) {
-            (Some(Known::Ready(_)), _) | (None, Known::AtRest(_)) => {}
+            (Some(KnownRecipient::Ready(_)), _) | (None, KnownRecipient::AtRest(_)) => {}
             (_, left) => _ = locked.put(*public, left),
         }
         drop(locked);
@@ -80,7 +80,7 @@ impl Recipients {
     }
 }
 
-fn lock(known: &Mutex<LruCache<PublicKey, Known>>) -> MutexGuard<'_, LruCache<PublicKey, Known>> {
+fn lock(known: &Mutex<LruCache<PublicKey, KnownRecipient>>) -> MutexGuard<'_, LruCache<PublicKey, KnownRecipient>> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -149,9 +149,12 @@ mod tests {
     fn nobody_waits_for_a_piece() {
         let (keys, recipients) = (keys(), Recipients::new(1));
         let known = recipients.known.as_ref().expect("keeps some");
-        lock(known).put(keys[0], Known::Building);
+        lock(known).put(keys[0], KnownRecipient::Building);
         assert_eq!(are_ready(&recipients, [&keys[0]; TABLE_PIECES + 1]), [false; TABLE_PIECES + 1]);
-        assert!(matches!(lock(known).peek(&keys[0]), Some(Known::Building)), "left to the caller that computes it");
+        assert!(
+            matches!(lock(known).peek(&keys[0]), Some(KnownRecipient::Building)),
+            "left to the caller that computes it"
+        );
     }
 
     /// Each piece is computed by one of them, so that together they need no more calls than one alone; and the results are correct.

@@ -21,7 +21,7 @@ pub enum OnFailure {
 
 /// The report of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct RequestReport {
     /// The number of scalars that each selector selected, including `null`, in the order of the selectors. Empty without selectors.
     pub matched: Vec<u64>,
     /// Encrypted values that were envelopes already: they are now encrypted twice.
@@ -45,10 +45,10 @@ pub struct Failure {
 
 /// The results of a request's workers so far. Created when there is something to record, or a second worker.
 #[derive(Clone, Default)]
-pub(crate) struct Tally(Option<Arc<Shared>>);
+pub(crate) struct Tally(Option<Arc<SharedReport>>);
 
 #[derive(Default)]
-struct Shared {
+struct SharedReport {
     resealed: AtomicU64,
     skipped: AtomicU64,
     failed: AtomicU64,
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 impl Tally {
-    fn shared(&mut self) -> &Shared {
+    fn shared(&mut self) -> &SharedReport {
         self.0.get_or_insert_default()
     }
 
@@ -99,10 +99,10 @@ impl Tally {
     }
 
     /// The results so far, without selector matches.
-    pub(crate) fn report(&self) -> Report {
-        let Some(shared) = &self.0 else { return Report::default() };
+    pub(crate) fn report(&self) -> RequestReport {
+        let Some(shared) = &self.0 else { return RequestReport::default() };
         let failures = shared.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        Report {
+        RequestReport {
             matched: Vec::new(),
             resealed: shared.resealed.load(Ordering::Relaxed),
             skipped: shared.skipped.load(Ordering::Relaxed),

@@ -15,27 +15,27 @@ use crate::app::App;
 use crate::cost::{self, SearchBudget};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
-use crate::opening::{Agreements, EphemeralId, Next, Opening};
+use crate::opening::{Agreements, EphemeralId, Opening, OpeningAttempt};
 
 /// Versions that decrypted last among which one is searched that the app still has.
 const LIKELY_COUNT_MAX: usize = 8;
 
 /// A key that opens an envelope.
-pub(crate) struct Found<'o, 's> {
+pub(crate) struct FoundOpening<'o, 's> {
     pub(crate) key: &'o OpeningKey,
     /// The opened value, if the search for the key had to open it.
     pub(crate) opened: Option<OpenedValue<'s>>,
 }
 
 /// Why a value has no key.
-pub(crate) enum Unopened {
+pub(crate) enum UnopenedReason {
     /// The fault of the value.
     Value(OpenError),
     /// The request has tried too many key versions without success.
     TooManyTrials,
 }
 
-impl From<OpenError> for Unopened {
+impl From<OpenError> for UnopenedReason {
     fn from(error: OpenError) -> Self {
         Self::Value(error)
     }
@@ -54,7 +54,7 @@ pub(crate) struct RequestOpenings {
     /// As long as there are no `others`, which have it then.
     failed: Option<Failed>,
     /// Created for the second ephemeral key or the second worker: most requests have one of each.
-    others: Option<Arc<Others>>,
+    others: Option<Arc<OtherOpenings>>,
     /// The tally of all workers, kept when the keys change: its bound is one of the request.
     shared_tally: Option<Arc<Mutex<Tally>>>,
     count_max: usize,
@@ -62,7 +62,7 @@ pub(crate) struct RequestOpenings {
     tally: Tally,
 }
 
-struct Others {
+struct OtherOpenings {
     openings: Mutex<LruCache<EphemeralId, Arc<Opening>>>,
     failed: Mutex<Option<Failed>>,
 }
@@ -84,7 +84,7 @@ impl Tally {
     }
 }
 
-impl Others {
+impl OtherOpenings {
     fn openings(&self) -> MutexGuard<'_, LruCache<EphemeralId, Arc<Opening>>> {
         self.openings.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,9 +180,9 @@ impl RequestOpenings {
         envelope: &Envelope<'_>,
         scratch: &'s mut OpenScratch,
         budget: &mut SearchBudget,
-    ) -> Result<Option<Found<'o, 's>>, Unopened> {
+    ) -> Result<Option<FoundOpening<'o, 's>>, UnopenedReason> {
         if let Some(key) = self.known(opening) {
-            return Ok(Some(Found { key, opened: None }));
+            return Ok(Some(FoundOpening { key, opened: None }));
         }
         let ephemeral = EphemeralId::of(envelope);
         let mut place = self.tried.take_if(|(tried, _)| *tried == ephemeral).map_or(0, |(_, place)| place);
@@ -195,10 +195,10 @@ impl RequestOpenings {
         let agreements = engine.agreements();
         while budget.allows_trial() {
             let candidate = match opening.next(place, self.version, &agreements, budget) {
-                Next::Known(key) => return Ok(Some(Found { key, opened: None })),
-                Next::Candidate(candidate) => candidate,
-                Next::Later => break,
-                Next::Nothing => {
+                OpeningAttempt::Known(key) => return Ok(Some(FoundOpening { key, opened: None })),
+                OpeningAttempt::Candidate(candidate) => candidate,
+                OpeningAttempt::Later => break,
+                OpeningAttempt::Nothing => {
                     self.note_failed(envelope.digest());
                     return Err(OpenError::DecryptFailed.into());
                 }
@@ -209,7 +209,7 @@ impl RequestOpenings {
                     let key = opening.settle(candidate);
                     self.version = opening.version();
                     engine.put_opening(Arc::clone(opening));
-                    return Ok(Some(Found { key, opened: Some(scratch.opened(envelope, form)?) }));
+                    return Ok(Some(FoundOpening { key, opened: Some(scratch.opened(envelope, form)?) }));
                 }
                 Err(OpenError::DecryptFailed) => {
                     place = candidate.place + 1;
@@ -272,17 +272,17 @@ impl RequestOpenings {
     ///
     /// # Errors
     /// These were too many.
-    pub(crate) fn note_trials(&mut self, engine: &Engine, count: u64) -> Result<(), Unopened> {
+    pub(crate) fn note_trials(&mut self, engine: &Engine, count: u64) -> Result<(), UnopenedReason> {
         engine.note_trials(count);
         let trials = self.add(&Tally { trials: count, ..Tally::default() }).trials;
-        if trials > self.trials_max { Err(Unopened::TooManyTrials) } else { Ok(()) }
+        if trials > self.trials_max { Err(UnopenedReason::TooManyTrials) } else { Ok(()) }
     }
 
     /// The error of a value without a key, with its place, or of the request if it has tried too many versions.
-    pub(crate) fn error(&self, unopened: Unopened, placed: impl FnOnce(Error) -> Error) -> Error {
+    pub(crate) fn error(&self, unopened: UnopenedReason, placed: impl FnOnce(Error) -> Error) -> Error {
         match unopened {
-            Unopened::Value(error) => placed(error.into()),
-            Unopened::TooManyTrials => self.too_many_trials(),
+            UnopenedReason::Value(error) => placed(error.into()),
+            UnopenedReason::TooManyTrials => self.too_many_trials(),
         }
     }
 
@@ -340,7 +340,7 @@ impl RequestOpenings {
         Ok(Arc::clone(others.openings().get_or_insert(ephemeral, || made)))
     }
 
-    fn others(&mut self) -> &Arc<Others> {
+    fn others(&mut self) -> &Arc<OtherOpenings> {
         self.others.get_or_insert_with(|| {
             let mut openings = growing(self.count_max);
             if let Some((id, opening)) = &self.last {
@@ -348,7 +348,7 @@ impl RequestOpenings {
             }
             let failed = Mutex::new(self.failed.take());
             self.shared_tally.get_or_insert_with(|| Arc::new(Mutex::new(self.tally)));
-            Arc::new(Others { openings: Mutex::new(openings), failed })
+            Arc::new(OtherOpenings { openings: Mutex::new(openings), failed })
         })
     }
 

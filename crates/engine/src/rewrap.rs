@@ -16,8 +16,8 @@ use crate::engine::permit::{Permit, Renewal};
 use crate::error::{Error, ErrorCode};
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
-use crate::report::{OnFailure, Report, Tally};
-use crate::request_openings::{Found, RequestOpenings};
+use crate::report::{OnFailure, RequestReport, Tally};
+use crate::request_openings::{FoundOpening, RequestOpenings};
 
 /// The options of a rewrap.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ impl<'a> RewrapOptions<'a> {
 
 /// What became of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rewrapped<'a> {
+pub enum RewrappedText<'a> {
     /// Its new envelope.
     New(&'a [u8]),
     /// It stays unchanged: it is not an envelope, or already of the newest version.
@@ -118,7 +118,7 @@ impl Rewrapper {
     }
 
     /// The report so far.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> RequestReport {
         self.tally.report()
     }
 
@@ -129,17 +129,17 @@ impl Rewrapper {
     /// # Errors
     /// The first text that is malformed, fails to decrypt, or has a role that the caller may not read, with its index, unless the request
     /// leaves such unchanged. Earlier results of `each` are void.
-    pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, Rewrapped<'_>)) -> Result<usize, Error> {
+    pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, RewrappedText<'_>)) -> Result<usize, Error> {
         self.renew()?;
         let mut envelope = Vec::new();
         let (mut done, mut spent) = (0, Spent::default());
         while done < texts.len() && spent.agreements() == 0 {
             envelope.clear();
             match self.rewrap_one(done, texts[done], &mut envelope, &mut spent) {
-                Ok(Outcome::Searching) => break,
-                Ok(Outcome::Done) if envelope.is_empty() => each(done, Rewrapped::Unchanged),
-                Ok(Outcome::Done) => each(done, Rewrapped::New(&envelope)),
-                Err(error) if self.is_left(&error) => each(done, Rewrapped::Failed),
+                Ok(RewrapStep::Searching) => break,
+                Ok(RewrapStep::Done) if envelope.is_empty() => each(done, RewrappedText::Unchanged),
+                Ok(RewrapStep::Done) => each(done, RewrappedText::New(&envelope)),
+                Err(error) if self.is_left(&error) => each(done, RewrappedText::Failed),
                 Err(error) => return Err(self.permit.knowledge.judge(error)),
             }
             done += 1;
@@ -171,10 +171,10 @@ impl Rewrapper {
         text: &[u8],
         out: &mut Vec<u8>,
         spent: &mut Spent,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<RewrapStep, Error> {
         let at = |error: Error| error.at_index(index as u64);
         let envelope = match Envelope::parse(text) {
-            Err(Malformed::NotAnEnvelope) => return Ok(Outcome::Done),
+            Err(Malformed::NotAnEnvelope) => return Ok(RewrapStep::Done),
             parsed => parsed.map_err(|malformed| at(malformed.into()))?,
         };
         let ephemeral = EphemeralId::of(&envelope);
@@ -183,9 +183,9 @@ impl Rewrapper {
         let opening =
             openings.find(ephemeral, || engine.opening(app, ephemeral)).map_err(|malformed| at(malformed.into()))?;
         let opened = match openings.key(engine, &opening, &envelope, open_scratch, &mut spent.search) {
-            Ok(None) => return Ok(Outcome::Searching),
-            Ok(Some(Found { opened: Some(opened), .. })) => opened,
-            Ok(Some(Found { key, opened: None })) => {
+            Ok(None) => return Ok(RewrapStep::Searching),
+            Ok(Some(FoundOpening { opened: Some(opened), .. })) => opened,
+            Ok(Some(FoundOpening { key, opened: None })) => {
                 key.open(&envelope, open_scratch).map_err(|error| at(error.into()))?
             }
             Err(unopened) => return Err(openings.error(unopened, at)),
@@ -193,7 +193,7 @@ impl Rewrapper {
         permit.check_role(None, opened.metadata).map_err(at)?;
         let old =
             Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest: opening.by_newest() };
-        let Some((profile, metadata)) = old.target(*curve, engine.now_unix_s()) else { return Ok(Outcome::Done) };
+        let Some((profile, metadata)) = old.target(*curve, engine.now_unix_s()) else { return Ok(RewrapStep::Done) };
         let sealing = keys.find(profile, || {
             spent.sealing += 1;
             engine.request_key(app.newest(profile.version().curve()), profile)
@@ -202,7 +202,7 @@ impl Rewrapper {
         sealing
             .seal_many(metadata.as_ref(), &mut system_random(), &[value], seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
-        Ok(Outcome::Done)
+        Ok(RewrapStep::Done)
     }
 
     /// The target of a decrypted envelope, unless it stays unchanged: the key, and the metadata if there is any.
@@ -229,7 +229,7 @@ impl Spent {
 
 /// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum RewrapStep {
     /// The text has its new envelope, or stays unchanged.
     Done,
     /// The search for the key that decrypts it continues.

@@ -21,11 +21,11 @@ struct Session {
 /// Sessions by recipient and profile. Limited: at most four per app, and expired ones are dropped by [`Sessions::expire`].
 #[derive(Default)]
 pub(crate) struct Sessions {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptSession>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct KeptSession {
     sessions: HashMap<SessionId, Session>,
     lookups: Lookups,
 }
@@ -72,7 +72,7 @@ impl Sessions {
         kept.lookups.with_entries(kept.sessions.len())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptSession> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

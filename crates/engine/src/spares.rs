@@ -15,12 +15,12 @@ use crate::counters::{CacheCounters, Lookups};
 type SpareId = (PublicKey, Profile);
 
 /// Spares that expire together. Each in an allocation of its own, so that a growing list leaves no copies behind.
-struct Batch {
+struct SpareBatch {
     keys: Vec<Arc<SealingKey>>,
     born: Duration,
 }
 
-impl Batch {
+impl SpareBatch {
     fn is_young(&self, now: Duration, age_max: Duration) -> bool {
         now.saturating_sub(self.born) < age_max
     }
@@ -50,12 +50,12 @@ impl Demand {
 /// [`Spares::expire`].
 #[derive(Default)]
 pub(crate) struct Spares {
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptSpares>,
 }
 
 #[derive(Default)]
-struct Kept {
-    batches: HashMap<SpareId, Batch>,
+struct KeptSpares {
+    batches: HashMap<SpareId, SpareBatch>,
     lookups: Lookups,
 }
 
@@ -94,8 +94,8 @@ impl Spares {
             Entry::Occupied(mut batch) if batch.get().is_young(now, age_max) && !batch.get().keys.is_empty() => {
                 batch.get_mut().keys.extend(keys);
             }
-            Entry::Occupied(mut batch) => expired = Some(batch.insert(Batch { keys, born: now })),
-            Entry::Vacant(place) => _ = place.insert(Batch { keys, born: now }),
+            Entry::Occupied(mut batch) => expired = Some(batch.insert(SpareBatch { keys, born: now })),
+            Entry::Vacant(place) => _ = place.insert(SpareBatch { keys, born: now }),
         }
         drop(kept);
         // Wiped outside the lock.
@@ -116,7 +116,7 @@ impl Spares {
         kept.lookups.with_entries(kept.batches.values().map(|batch| batch.keys.len()).sum())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, KeptSpares> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,7 +7,7 @@ use leafseal_crypto::{
     AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Encapsulation, Nonce, NonceSequence, PublicKey, Recipient,
     Secret, text_kernel,
 };
-use leafseal_lanes::text::{Frame, Kernel};
+use leafseal_lanes::text::{Kernel, TextFrame};
 use thiserror::Error;
 
 use crate::aad::AssociatedData;
@@ -85,7 +85,7 @@ pub struct SealingKey {
     nonces: NonceSequence,
     aad: AssociatedData,
     /// The text around IV and ciphertext, by type.
-    frames: [Frame; 3],
+    frames: [TextFrame; 3],
     text: Kernel,
 }
 
@@ -134,7 +134,7 @@ impl SealingKey {
             key: aead_key(profile.version, encapsulation),
             nonces: NonceSequence::new(rng, values_max),
             aad,
-            frames: ValueType::ALL.map(|value_type| Frame::new(&head(profile, value_type), &middle, SUFFIX)),
+            frames: ValueType::ALL.map(|value_type| TextFrame::new(&head(profile, value_type), &middle, SUFFIX)),
             text,
         }
     }

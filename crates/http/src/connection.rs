@@ -24,7 +24,7 @@ use crate::body::{RequestBody, ResponseBody, Sending};
 use crate::gather::{GatheredStream, GatheredWriter};
 use crate::settings::HttpSettings;
 use crate::slow_peer::PeerProgress;
-use crate::strict::{Decision, Strict};
+use crate::strict::{Strict, UpgradeDecision};
 use crate::watched::WatchedStream;
 
 /// Checks of a connection per shortest timeout, within these bounds.
@@ -158,7 +158,7 @@ impl<H: Handler> StreamServer<H> {
         let stream = WatchedStream::new(stream, writing, slot);
         let peer = Arc::new(peer);
         let is_http2 = peer.protocol == Protocol::Http2;
-        let (stream_server, for_requests, decision) = (self.clone(), Arc::clone(&activity), Decision::default());
+        let (stream_server, for_requests, decision) = (self.clone(), Arc::clone(&activity), UpgradeDecision::default());
         let (for_decision, for_answers) = (decision.clone(), close_time.clone());
         let service = service_fn(move |request| {
             let (exchange, peer) = (for_requests.begin(), Arc::clone(&peer));
@@ -198,7 +198,7 @@ impl<H: Handler> StreamServer<H> {
         request: Request<Incoming>,
         exchange: Arc<ActiveRequest>,
         peer: Arc<ConnectionPeer>,
-        decision: Decision,
+        decision: UpgradeDecision,
         close_time: CloseTime,
     ) -> impl Future<Output = Result<Response<Sending>, Infallible>> + Send + 'static {
         let is_connect = request.method() == Method::CONNECT;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use leafseal_lanes::text::{Frame, Kernel, decoded_size, encoded_size};
+use leafseal_lanes::text::{Kernel, TextFrame, decoded_size, encoded_size};
 
 /// Bytes: a nonce, a point, a sealed 32-byte value, and longer ones.
 const SIZES: [usize; 7] = [12, 33, 48, 50, 272, 1_040, 65_552];
@@ -105,7 +105,7 @@ fn table(title: &str, columns: &[Figures]) {
 /// The text of sealed values of 32 bytes, appended one after the other.
 fn frames(rounds: usize) {
     const COUNT: usize = 200;
-    let frame = Frame::new(b"ev:Tk9D:", &[b'm'; 46], *b":$");
+    let frame = TextFrame::new(b"ev:Tk9D:", &[b'm'; 46], *b":$");
     let sealed = vec![7; 48 * COUNT];
     let mut out = Vec::with_capacity(137 * COUNT);
     println!("\nNanoseconds for the text of a sealed value of 32 bytes\n");

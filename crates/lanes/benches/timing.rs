@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use leafseal_lanes::ec::ecdsa::SigningKey;
-use leafseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
-use leafseal_lanes::gcm::{self, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_lanes::ec::{
+    COMPRESSED_SIZE, CurveScalar, FixedBase, Kernel, LaneCurve, ProductPoint, SCALAR_SIZE, agree, multiply,
+};
+use leafseal_lanes::gcm::{self, GcmKey, Nonce, OpenItem, SealItem, TAG_SIZE};
 use leafseal_lanes::rsa;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -88,7 +90,7 @@ fn leak(scalar: &[u8; SCALAR_SIZE]) {
 const MESSAGES: usize = 9;
 const AAD: [u8; 33] = [3; 33];
 
-fn seal(key: &Key, text: &[u8], out: &mut [u8]) {
+fn seal(key: &GcmKey, text: &[u8], out: &mut [u8]) {
     let items: [SealItem<'_>; MESSAGES] =
         std::array::from_fn(|i| SealItem { nonce: Nonce([i as u8; 12]), aad: &AAD, plaintext: text });
     key.seal(&items, out);
@@ -113,10 +115,10 @@ fn gcm_rows(bytes: &[[u8; SCALAR_SIZE]]) -> Vec<(String, f64, bool)> {
     let secrets: Vec<[u8; SCALAR_SIZE]> = bytes.iter().map(|bytes| bytes.map(|byte| byte.max(1))).collect();
     for kernel in gcm::Kernel::detect() {
         let mut tell = |what: &str, t: f64| rows.push((format!("{what}, {}", kernel.name()), t, false));
-        tell("key schedule", welch_t(bytes, |bytes| *bytes, |bytes| drop(black_box(Key::new(kernel, bytes)))));
-        let by_key = |key: &Key| seal(key, &[7; SCALAR_SIZE], black_box(&mut out));
-        tell("AES and GHASH by key", welch_t(bytes, |bytes| Key::new(kernel, bytes), by_key));
-        let key = Key::new(kernel, &[7; 32]);
+        tell("key schedule", welch_t(bytes, |bytes| *bytes, |bytes| drop(black_box(GcmKey::new(kernel, bytes)))));
+        let by_key = |key: &GcmKey| seal(key, &[7; SCALAR_SIZE], black_box(&mut out));
+        tell("AES and GHASH by key", welch_t(bytes, |bytes| GcmKey::new(kernel, bytes), by_key));
+        let key = GcmKey::new(kernel, &[7; 32]);
         tell("AES and GHASH by text", welch_t(bytes, |bytes| *bytes, |text| seal(&key, text, black_box(&mut out))));
         let mut tag = [0; TAG_SIZE];
         key.seal(&[SealItem { nonce: Nonce([1; 12]), aad: &AAD, plaintext: &[] }], &mut tag);
@@ -136,18 +138,18 @@ fn gcm_rows(bytes: &[[u8; SCALAR_SIZE]]) -> Vec<(String, f64, bool)> {
 }
 
 /// SEC 1, 2.3.3.
-fn compressed_generator(base: &FixedBase, curve: Curve) -> [u8; COMPRESSED_SIZE] {
+fn compressed_generator(base: &FixedBase, curve: LaneCurve) -> [u8; COMPRESSED_SIZE] {
     let mut one = [0; SCALAR_SIZE];
     one[SCALAR_SIZE - 1] = 1;
-    let mut product = [Point::default()];
-    multiply(&[base], &[Scalar::new(curve, &one).expect("in range")], &mut product);
+    let mut product = [ProductPoint::default()];
+    multiply(&[base], &[CurveScalar::new(curve, &one).expect("in range")], &mut product);
     let mut compressed = [2 | product[0].y[SCALAR_SIZE - 1] & 1; COMPRESSED_SIZE];
     compressed[1..].copy_from_slice(&product[0].x);
     compressed
 }
 
 /// The first key of `vectors/rsa`.
-fn rsa_key(kernel: rsa::Kernel) -> rsa::PrivateKey {
+fn rsa_key(kernel: rsa::Kernel) -> rsa::RsaSigningKey {
     let text = include_str!("../../../vectors/rsa/primitive.rsp");
     let number = |name: &str| -> Vec<u8> {
         let digits = text.lines().find_map(|line| line.strip_prefix(&format!("{name} = "))).expect("a number");
@@ -164,7 +166,7 @@ fn rsa_key(kernel: rsa::Kernel) -> rsa::PrivateKey {
         exponent_2: &dq,
         coefficient: &q_inv,
     };
-    rsa::PrivateKey::new(kernel, &components).expect("a supported key")
+    rsa::RsaSigningKey::new(kernel, &components).expect("a supported key")
 }
 
 fn main() -> ExitCode {
@@ -177,12 +179,12 @@ fn main() -> ExitCode {
         println!("{name:<32} t = {t:>8.2}");
         is_right &= (t.abs() > T_MAX) == may_leak;
     };
-    for curve in [Curve::P256, Curve::Secp256k1] {
+    for curve in [LaneCurve::P256, LaneCurve::Secp256k1] {
         for kernel in Kernel::detect() {
             let base = FixedBase::generator(kernel, curve);
             // A random number below 2^256 is below the order, except once in 2^32.
-            let scalar = |bytes: &[u8; SCALAR_SIZE]| [Scalar::new(curve, bytes).expect("in range")];
-            let mut out = [Point::default()];
+            let scalar = |bytes: &[u8; SCALAR_SIZE]| [CurveScalar::new(curve, bytes).expect("in range")];
+            let mut out = [ProductPoint::default()];
             let t = welch_t(&bytes, scalar, |scalar| multiply(&[&base], scalar, black_box(&mut out)));
             tell(&format!("{curve:?} product, {}", kernel.name()), t, false);
             if kernel.has_lanes() {
@@ -193,16 +195,16 @@ fn main() -> ExitCode {
                 tell(&format!("{curve:?} agreement, {}", kernel.name()), t, false);
             }
         }
-        let t = welch_t(&bytes, |bytes| *bytes, |bytes| drop(black_box(Scalar::new(curve, bytes))));
+        let t = welch_t(&bytes, |bytes| *bytes, |bytes| drop(black_box(CurveScalar::new(curve, bytes))));
         tell(&format!("{curve:?} recoding"), t, false);
     }
     for kernel in Kernel::detect().into_iter().filter(|kernel| kernel.has_lanes()) {
-        let generator = FixedBase::generator(kernel, Curve::P256);
+        let generator = FixedBase::generator(kernel, LaneCurve::P256);
         // The key is secret, and so is the nonce; the digest is not.
         let signer = |bytes: &[u8; SCALAR_SIZE]| {
-            (SigningKey::new(bytes).expect("in range"), [Scalar::new(Curve::P256, bytes).expect("in range")])
+            (SigningKey::new(bytes).expect("in range"), [CurveScalar::new(LaneCurve::P256, bytes).expect("in range")])
         };
-        let sign = |(key, nonce): &(SigningKey, [Scalar; 1])| {
+        let sign = |(key, nonce): &(SigningKey, [CurveScalar; 1])| {
             drop(black_box(key.sign(&generator, nonce, &[[7; SCALAR_SIZE]])));
         };
         tell(&format!("ECDSA by key and nonce, {}", kernel.name()), welch_t(&bytes, signer, sign), false);

@@ -3,13 +3,13 @@
 use k256::elliptic_curve::sec1::ToEncodedPoint;
 use k256::elliptic_curve::{Field, PrimeField};
 use leafseal_lanes::ec::{
-    Agreement, COMPRESSED_SIZE, Curve, FixedBase, FixedBaseWork, GROUP_POINTS_MAX, Kernel, NotOnCurve, Point,
-    SCALAR_SIZE, Scalar, TABLE_PIECES, TABLE_SIZE, agree as agree_many, multiply,
+    Agreement, COMPRESSED_SIZE, CurveScalar, FixedBase, FixedBaseWork, GROUP_POINTS_MAX, Kernel, LaneCurve, NotOnCurve,
+    ProductPoint, SCALAR_SIZE, TABLE_PIECES, TABLE_SIZE, agree as agree_many, multiply,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-const CURVES: [Curve; 2] = [Curve::P256, Curve::Secp256k1];
+const CURVES: [LaneCurve; 2] = [LaneCurve::P256, LaneCurve::Secp256k1];
 
 type Bytes = [u8; SCALAR_SIZE];
 
@@ -20,7 +20,7 @@ fn kernels() -> impl Iterator<Item = Kernel> {
 
 /// Scalars and points of another library.
 trait Oracle {
-    const CURVE: Curve;
+    const CURVE: LaneCurve;
     type Scalar: PrimeField<Repr = k256::FieldBytes> + Copy;
     type Point: Copy;
     const GENERATOR: Self::Point;
@@ -34,7 +34,7 @@ macro_rules! oracle {
         struct $name;
 
         impl Oracle for $name {
-            const CURVE: Curve = $curve;
+            const CURVE: LaneCurve = $curve;
             type Scalar = $library::Scalar;
             type Point = $library::ProjectivePoint;
             const GENERATOR: Self::Point = $library::ProjectivePoint::GENERATOR;
@@ -51,8 +51,8 @@ macro_rules! oracle {
     };
 }
 
-oracle!(P256, p256, Curve::P256);
-oracle!(Secp256k1, k256, Curve::Secp256k1);
+oracle!(P256, p256, LaneCurve::P256);
+oracle!(Secp256k1, k256, LaneCurve::Secp256k1);
 
 fn bytes<O: Oracle>(scalar: O::Scalar) -> Bytes {
     scalar.to_repr().into()
@@ -85,9 +85,9 @@ fn base<O: Oracle>(kernel: Kernel, point: O::Point) -> FixedBase {
 fn agree<O: Oracle>(kernel: Kernel, points: &[O::Point], scalars: &[O::Scalar]) {
     let bases: Vec<FixedBase> = points.iter().map(|point| base::<O>(kernel, *point)).collect();
     let bases: Vec<&FixedBase> = bases.iter().collect();
-    let ours: Vec<Scalar> =
-        scalars.iter().map(|scalar| Scalar::new(O::CURVE, &bytes::<O>(*scalar)).expect("in range")).collect();
-    let mut out = vec![Point { x: [0x55; 32], y: [0x55; 32] }; bases.len() * scalars.len()];
+    let ours: Vec<CurveScalar> =
+        scalars.iter().map(|scalar| CurveScalar::new(O::CURVE, &bytes::<O>(*scalar)).expect("in range")).collect();
+    let mut out = vec![ProductPoint { x: [0x55; 32], y: [0x55; 32] }; bases.len() * scalars.len()];
     multiply(&bases, &ours, &mut out);
     for (scalar, products) in scalars.iter().zip(out.chunks(bases.len())) {
         for (point, product) in points.iter().zip(products) {
@@ -164,10 +164,10 @@ fn points_with_a_zero_coordinate() {
 fn a_scalar_out_of_range_is_none() {
     let orders = [bytes::<P256>(-p256::Scalar::ONE), bytes::<Secp256k1>(-k256::Scalar::ONE)];
     for (curve, mut order_minus_one) in CURVES.into_iter().zip(orders) {
-        assert!(Scalar::new(curve, &order_minus_one).is_some());
+        assert!(CurveScalar::new(curve, &order_minus_one).is_some());
         order_minus_one[SCALAR_SIZE - 1] += 1;
         for scalar in [[0; SCALAR_SIZE], order_minus_one, [0xff; SCALAR_SIZE]] {
-            assert!(Scalar::new(curve, &scalar).is_none(), "{scalar:02x?}");
+            assert!(CurveScalar::new(curve, &scalar).is_none(), "{scalar:02x?}");
         }
     }
 }
@@ -180,8 +180,8 @@ fn a_point_off_the_curve_is_refused() {
     wrong[31] ^= 1;
     for kernel in Kernel::detect() {
         let is_refused = |curve, x, y| FixedBase::new(kernel, curve, x, y).err() == Some(NotOnCurve);
-        assert!(is_refused(Curve::P256, &x, &wrong));
-        assert!(is_refused(Curve::P256, &k_x, &k_y) && is_refused(Curve::Secp256k1, &x, &y));
+        assert!(is_refused(LaneCurve::P256, &x, &wrong));
+        assert!(is_refused(LaneCurve::P256, &k_x, &k_y) && is_refused(LaneCurve::Secp256k1, &x, &y));
         assert!(CURVES.into_iter().all(|curve| is_refused(curve, &[0; 32], &[0; 32])));
         assert!(CURVES.into_iter().all(|curve| is_refused(curve, &[0xff; 32], &y)));
     }
@@ -201,8 +201,8 @@ fn coordinates_not_below_the_prime_are_refused() {
     let mut x_plus_prime = [0xff; SCALAR_SIZE];
     x_plus_prime[27..].copy_from_slice(&[0xfe, 0xff, 0xff, 0xfc, 0x30]);
     for kernel in Kernel::detect() {
-        assert!(FixedBase::new(kernel, Curve::Secp256k1, &x, &y).is_ok());
-        assert_eq!(FixedBase::new(kernel, Curve::Secp256k1, &x_plus_prime, &y).err(), Some(NotOnCurve));
+        assert!(FixedBase::new(kernel, LaneCurve::Secp256k1, &x, &y).is_ok());
+        assert_eq!(FixedBase::new(kernel, LaneCurve::Secp256k1, &x_plus_prime, &y).err(), Some(NotOnCurve));
     }
 }
 
@@ -210,20 +210,20 @@ fn coordinates_not_below_the_prime_are_refused() {
 #[test]
 fn tables_in_pieces_multiply_as_tables_at_once() {
     let scalars = scalars::<P256>(20).into_iter().step_by(17).map(bytes::<P256>).collect::<Vec<Bytes>>();
-    let scalars: Vec<Scalar> =
-        scalars.iter().map(|scalar| Scalar::new(Curve::P256, scalar).expect("in range")).collect();
+    let scalars: Vec<CurveScalar> =
+        scalars.iter().map(|scalar| CurveScalar::new(LaneCurve::P256, scalar).expect("in range")).collect();
     let points = [2_u64, 3].map(|i| P256::coordinates(P256::product(P256::GENERATOR, i.into())));
     for kernel in kernels() {
-        let mut work = points.map(|(x, y)| FixedBaseWork::new(kernel, Curve::P256, &x, &y).expect("on the curve"));
+        let mut work = points.map(|(x, y)| FixedBaseWork::new(kernel, LaneCurve::P256, &x, &y).expect("on the curve"));
         for _ in 1..TABLE_PIECES {
             work = work.map(|work| work.go_on().continue_value().expect("not the last piece"));
         }
         let bases = work.map(|work| work.go_on().break_value().expect("the last piece"));
-        let at_once = points.map(|(x, y)| FixedBase::new(kernel, Curve::P256, &x, &y).expect("on the curve"));
-        let [mut out, mut expected] = [(); 2].map(|()| vec![Point::default(); 2 * scalars.len()]);
+        let at_once = points.map(|(x, y)| FixedBase::new(kernel, LaneCurve::P256, &x, &y).expect("on the curve"));
+        let [mut out, mut expected] = [(); 2].map(|()| vec![ProductPoint::default(); 2 * scalars.len()]);
         multiply(&[&bases[0], &bases[1]], &scalars, &mut out);
         multiply(&[&at_once[0], &at_once[1]], &scalars, &mut expected);
-        assert!(out == expected && out.iter().all(|point| *point != Point::default()), "{}", kernel.name());
+        assert!(out == expected && out.iter().all(|point| *point != ProductPoint::default()), "{}", kernel.name());
     }
 }
 
@@ -242,7 +242,7 @@ fn agreements<O: Oracle>() {
     for kernel in kernels().filter(|kernel| kernel.has_lanes()) {
         let step = if kernel.name() == "model" { 37 } else { 1 };
         for (i, scalar) in scalars.iter().enumerate().step_by(step) {
-            let ours = Scalar::new(O::CURVE, &bytes::<O>(*scalar)).expect("in range");
+            let ours = CurveScalar::new(O::CURVE, &bytes::<O>(*scalar)).expect("in range");
             // All numbers of lanes, and every point in every lane.
             let points = &points[i % 11..(i % 11 + i % 10).min(points.len())];
             let given: Vec<[u8; COMPRESSED_SIZE]> = points.iter().map(|point| compressed::<O>(*point)).collect();
@@ -271,7 +271,7 @@ fn agreements_on_secp256k1() {
 
 /// Bytes that are not a point have no result, in any lane, and do not affect the others.
 fn no_points<O: Oracle>(off_curve: Bytes) {
-    let scalar = Scalar::new(O::CURVE, &[0x17; SCALAR_SIZE]).expect("in range");
+    let scalar = CurveScalar::new(O::CURVE, &[0x17; SCALAR_SIZE]).expect("in range");
     let good = compressed::<O>(O::product(O::GENERATOR, O::Scalar::from(5)));
     let with = |tag: u8, x: Bytes| -> [u8; COMPRESSED_SIZE] {
         let mut bytes = [tag; COMPRESSED_SIZE];
@@ -322,7 +322,7 @@ fn a_table_is_as_large_as_stated() {
 
 #[test]
 fn nothing_prints_a_secret() {
-    let scalar = Scalar::new(Curve::P256, &[0x5a; 32]).expect("in range");
+    let scalar = CurveScalar::new(LaneCurve::P256, &[0x5a; 32]).expect("in range");
     assert_eq!(format!("{scalar:?}"), "Scalar(P256, …)");
-    assert_eq!(format!("{:?}", Point { x: [0x5a; 32], y: [0x5a; 32] }), "Point(…)");
+    assert_eq!(format!("{:?}", ProductPoint { x: [0x5a; 32], y: [0x5a; 32] }), "Point(…)");
 }

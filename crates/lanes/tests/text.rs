@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use leafseal_lanes::gcm::NONCE_SIZE;
 use leafseal_lanes::text::{
-    Frame, HEAD_SIZE_MAX, Kernel, MIDDLE_SIZE_MAX, NONCE_TEXT_SIZE, SEALED_SIZE_MIN, decoded_size, encoded_size,
+    HEAD_SIZE_MAX, Kernel, MIDDLE_SIZE_MAX, NONCE_TEXT_SIZE, SEALED_SIZE_MIN, TextFrame, decoded_size, encoded_size,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
@@ -130,7 +130,7 @@ fn frames_are_written_whole() {
         for size in SEALED_SIZE_MIN..=SIZE_MAX {
             let head = random_bytes(&mut rng, size % (HEAD_SIZE_MAX + 1));
             let middle = random_bytes(&mut rng, MIDDLE_SIZE_MAX - size % 24);
-            let frame = Frame::new(&head, &middle, *b":$");
+            let frame = TextFrame::new(&head, &middle, *b":$");
             let nonce: [u8; NONCE_SIZE] = rng.random();
             let sealed = random_bytes(&mut rng, size);
             let text = [
@@ -184,5 +184,5 @@ fn room_for_bytes_must_fit() {
 #[test]
 #[should_panic(expected = "a rest as long as a middle")]
 fn a_frame_that_would_reach_too_far_is_refused() {
-    let _ = Frame::new(b"head", b"short", *b":$");
+    let _ = TextFrame::new(b"head", b"short", *b":$");
 }

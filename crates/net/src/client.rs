@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
-use leafseal_config::Item;
+use leafseal_config::ListItem;
 use thiserror::Error;
 
 /// Returns the client that an address belongs to: an IPv4 address, or a /64 network of IPv6, of which a client usually has all addresses.
@@ -88,7 +88,7 @@ impl fmt::Display for Network {
 }
 
 /// A list of networks as the value of a setting.
-pub const NETWORKS: Item = Item {
+pub const NETWORKS: ListItem = ListItem {
     about: "IP addresses and networks, such as [\"10.1.2.3\", \"10.2.0.0/16\"]",
     is_valid: |text| text.parse::<Network>().is_ok(),
 };

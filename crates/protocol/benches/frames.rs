@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{Criterion, Throughput};
-use leafseal_protocol::{EncryptOptions, EncryptParams, Limits, Message, Scalar, Scanner, answer, request, write};
+use leafseal_protocol::{EncryptOptions, EncryptParams, FrameLimits, Message, Scalar, Scanner, answer, request, write};
 use serde::{Deserialize, Serialize};
 
 const FIELDS: usize = 2_000;
@@ -23,7 +23,7 @@ fn encrypt_frame() -> Vec<u8> {
 }
 
 fn scan(frame: &[u8]) -> usize {
-    Scanner::new(Limits::default()).scan(frame).expect("within limits").expect("whole")
+    Scanner::new(FrameLimits::default()).scan(frame).expect("within limits").expect("whole")
 }
 
 /// All that a worker does with a frame before it seals: parse, options, every value.

@@ -37,7 +37,7 @@ pub fn connection_error(error: &ErrorObject, out: &mut Vec<u8>) {
 
 /// The report of an answer. Fields that are empty, zero or absent are not written.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Report<'a> {
+pub struct AnswerReport<'a> {
     /// How many values each selector matched.
     pub matched: &'a [u64],
     /// How many of the values encrypted were envelopes already.
@@ -65,7 +65,7 @@ impl Default for Failures<'_> {
     }
 }
 
-impl Report<'_> {
+impl AnswerReport<'_> {
     /// Writes the fields; gives how many they are.
     fn write(&self, out: &mut Vec<u8>) -> u8 {
         let mut count = 0;
@@ -137,13 +137,13 @@ impl OpenValues {
     }
 
     /// Ends the answer.
-    pub fn finish(self, report: &Report<'_>, out: &mut Vec<u8>) {
+    pub fn finish(self, report: &AnswerReport<'_>, out: &mut Vec<u8>) {
         let more = report.write(out);
         self.map.add(more, out);
     }
 
     /// Ends an answer that began in `head` and continues in other buffers; appends the bytes after the values to `tail`.
-    pub fn finish_at(self, report: &Report<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
+    pub fn finish_at(self, report: &AnswerReport<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
         let more = report.write(tail);
         self.map.add(more, head);
     }
@@ -185,14 +185,14 @@ impl OpenRewrap {
     }
 
     /// Ends the answer; `rewrapped` of the envelopes are new.
-    pub fn finish(self, rewrapped: u64, report: &Report<'_>, out: &mut Vec<u8>) {
+    pub fn finish(self, rewrapped: u64, report: &AnswerReport<'_>, out: &mut Vec<u8>) {
         end_counted(rewrapped, out);
         let more = report.write(out);
         self.map.add(more, out);
     }
 
     /// Ends an answer that began in `head` and continues in other buffers; appends the bytes after the values to `tail`.
-    pub fn finish_at(self, rewrapped: u64, report: &Report<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
+    pub fn finish_at(self, rewrapped: u64, report: &AnswerReport<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
         end_counted(rewrapped, tail);
         let more = report.write(tail);
         self.map.add(more, head);
@@ -223,11 +223,11 @@ impl OpenDocument {
 
     /// Ends the document and the answer; `count` fields were encrypted or decrypted.
     pub fn finish(self, count: u64, out: &mut Vec<u8>) {
-        self.finish_with(count, &Report::default(), out);
+        self.finish_with(count, &AnswerReport::default(), out);
     }
 
     /// The same with a report.
-    pub fn finish_with(self, count: u64, report: &Report<'_>, out: &mut Vec<u8>) {
+    pub fn finish_with(self, count: u64, report: &AnswerReport<'_>, out: &mut Vec<u8>) {
         self.document.finish(out);
         end_counted(count, out);
         let more = report.write(out);
@@ -237,11 +237,18 @@ impl OpenDocument {
     /// Ends an answer whose document continues in other buffers: `end` is the total size of `head`, in which it began, and of the
     /// rest. Appends the bytes after the document to `tail`.
     pub fn finish_at(self, end: usize, count: u64, head: &mut [u8], tail: &mut Vec<u8>) {
-        self.finish_at_with(end, count, &Report::default(), head, tail);
+        self.finish_at_with(end, count, &AnswerReport::default(), head, tail);
     }
 
     /// The same with a report.
-    pub fn finish_at_with(self, end: usize, count: u64, report: &Report<'_>, head: &mut [u8], tail: &mut Vec<u8>) {
+    pub fn finish_at_with(
+        self,
+        end: usize,
+        count: u64,
+        report: &AnswerReport<'_>,
+        head: &mut [u8],
+        tail: &mut Vec<u8>,
+    ) {
         self.document.finish_at(end, head);
         end_counted(count, tail);
         let more = report.write(tail);

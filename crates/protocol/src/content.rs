@@ -9,7 +9,7 @@ use crate::error::{ContentError, FieldFault, RemoteError, ShownName};
 use crate::field::{Field, FieldSet};
 use crate::raw_params::RawParams;
 use crate::values::RawValues;
-use crate::wire::{Head, Reader};
+use crate::wire::{ValueHead, WireReader};
 
 /// The fields of an error object.
 pub(crate) const ERROR_FIELDS: FieldSet =
@@ -27,7 +27,7 @@ pub(crate) enum Unknown {
 /// Walks the entries of one map. After each [`Entries::next_field`] exactly one of the readers below has to be called.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'a> {
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
     left: u32,
     expected: FieldSet,
     seen: FieldSet,
@@ -45,9 +45,13 @@ impl<'a> Entries<'a> {
         })
     }
 
-    pub(crate) fn of_map(mut reader: Reader<'a>, expected: FieldSet, unknown: Unknown) -> Result<Self, ContentError> {
+    pub(crate) fn of_map(
+        mut reader: WireReader<'a>,
+        expected: FieldSet,
+        unknown: Unknown,
+    ) -> Result<Self, ContentError> {
         match reader.head()? {
-            Head::Map(left) => Ok(Entries { reader, left, expected, seen: FieldSet::EMPTY, unknown }),
+            ValueHead::Map(left) => Ok(Entries { reader, left, expected, seen: FieldSet::EMPTY, unknown }),
             other => Err(ContentError::NotAMap(other.kind())),
         }
     }
@@ -74,19 +78,19 @@ impl<'a> Entries<'a> {
 
     fn field_name(&mut self) -> Result<&'a [u8], ContentError> {
         match self.reader.head()? {
-            Head::String(size) => Ok(self.reader.take(size)?),
+            ValueHead::String(size) => Ok(self.reader.take(size)?),
             other => Err(ContentError::FieldNameNotString(other.kind())),
         }
     }
 
     /// Returns the bytes after the map, once its last entry has been read.
-    pub(crate) fn into_reader(self) -> Reader<'a> {
+    pub(crate) fn into_reader(self) -> WireReader<'a> {
         self.reader
     }
 
     pub(crate) fn string(&mut self, field: Field) -> Result<&'a str, ContentError> {
         let head = self.reader.head()?;
-        let Head::String(size) = head else {
+        let ValueHead::String(size) = head else {
             return Err(wrong_type(field, "a string", head));
         };
         utf8(field, self.reader.take(size)?)
@@ -96,22 +100,22 @@ impl<'a> Entries<'a> {
     pub(crate) fn optional_string(&mut self, field: Field) -> Result<Option<&'a str>, ContentError> {
         let head = self.reader.head()?;
         match head {
-            Head::Nil => Ok(None),
-            Head::String(size) => utf8(field, self.reader.take(size)?).map(Some),
+            ValueHead::Nil => Ok(None),
+            ValueHead::String(size) => utf8(field, self.reader.take(size)?).map(Some),
             _ => Err(wrong_type(field, "a string", head)),
         }
     }
 
     pub(crate) fn unsigned(&mut self, field: Field) -> Result<u64, ContentError> {
-        self.optional_unsigned(field)?.ok_or_else(|| wrong_type(field, "an unsigned integer", Head::Nil))
+        self.optional_unsigned(field)?.ok_or_else(|| wrong_type(field, "an unsigned integer", ValueHead::Nil))
     }
 
     pub(crate) fn optional_unsigned(&mut self, field: Field) -> Result<Option<u64>, ContentError> {
         let head = self.reader.head()?;
         match head {
-            Head::Nil => Ok(None),
-            Head::Unsigned(value) => Ok(Some(value)),
-            Head::Negative(_) => Err(out_of_range(field, "an unsigned integer")),
+            ValueHead::Nil => Ok(None),
+            ValueHead::Unsigned(value) => Ok(Some(value)),
+            ValueHead::Negative(_) => Err(out_of_range(field, "an unsigned integer")),
             _ => Err(wrong_type(field, "an unsigned integer", head)),
         }
     }
@@ -119,7 +123,7 @@ impl<'a> Entries<'a> {
     pub(crate) fn boolean(&mut self, field: Field) -> Result<bool, ContentError> {
         let head = self.reader.head()?;
         match head {
-            Head::Boolean(value) => Ok(value),
+            ValueHead::Boolean(value) => Ok(value),
             _ => Err(wrong_type(field, "a boolean", head)),
         }
     }
@@ -127,15 +131,15 @@ impl<'a> Entries<'a> {
     pub(crate) fn optional_boolean(&mut self, field: Field) -> Result<Option<bool>, ContentError> {
         let head = self.reader.head()?;
         match head {
-            Head::Nil => Ok(None),
-            Head::Boolean(value) => Ok(Some(value)),
+            ValueHead::Nil => Ok(None),
+            ValueHead::Boolean(value) => Ok(Some(value)),
             _ => Err(wrong_type(field, "a boolean", head)),
         }
     }
 
     pub(crate) fn binary(&mut self, field: Field) -> Result<&'a [u8], ContentError> {
         let head = self.reader.head()?;
-        let Head::Binary(size) = head else {
+        let ValueHead::Binary(size) = head else {
             return Err(wrong_type(field, "a binary", head));
         };
         Ok(self.reader.take(size)?)
@@ -144,21 +148,21 @@ impl<'a> Entries<'a> {
     /// A binary or a string, as bytes; the caller checks whether they are UTF-8.
     pub(crate) fn bytes(&mut self, field: Field) -> Result<&'a [u8], ContentError> {
         let head = self.reader.head()?;
-        let (Head::Binary(size) | Head::String(size)) = head else {
+        let (ValueHead::Binary(size) | ValueHead::String(size)) = head else {
             return Err(wrong_type(field, "a binary or a string", head));
         };
         Ok(self.reader.take(size)?)
     }
 
     pub(crate) fn values(&mut self, field: Field) -> Result<RawValues<'a>, ContentError> {
-        self.optional_values(field)?.ok_or_else(|| wrong_type(field, "an array", Head::Nil))
+        self.optional_values(field)?.ok_or_else(|| wrong_type(field, "an array", ValueHead::Nil))
     }
 
     pub(crate) fn optional_values(&mut self, field: Field) -> Result<Option<RawValues<'a>>, ContentError> {
         let head = self.reader.head()?;
         match head {
-            Head::Nil => Ok(None),
-            Head::Array(count) => self.array_content(field, count).map(Some),
+            ValueHead::Nil => Ok(None),
+            ValueHead::Array(count) => self.array_content(field, count).map(Some),
             _ => Err(wrong_type(field, "an array", head)),
         }
     }
@@ -197,7 +201,7 @@ fn utf8(field: Field, bytes: &[u8]) -> Result<&str, ContentError> {
     std::str::from_utf8(bytes).map_err(|_| ContentError::Field { field, fault: FieldFault::InvalidUtf8 })
 }
 
-fn wrong_type(field: Field, expected: &'static str, found: Head) -> ContentError {
+fn wrong_type(field: Field, expected: &'static str, found: ValueHead) -> ContentError {
     ContentError::Field { field, fault: FieldFault::WrongType { expected, found: found.kind() } }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use leafseal_errors::{ErrorCode, Interface, Retry};
 use thiserror::Error;
 
-use crate::field::{Field, Kind};
+use crate::field::{Field, WireType};
 use crate::values::ValueError;
 use crate::wire::HeadError;
 use crate::words::WordList;
@@ -81,7 +81,7 @@ pub struct MessageError {
 pub enum MessageFault {
     /// The frame is not an array.
     #[error("a message must be an array, not {0}")]
-    NotAnArray(Kind),
+    NotAnArray(WireType),
     /// The first element is none of 0, 1, 2.
     #[error("a message must begin with its type: 0 (request), 1 (response) or 2 (notification)")]
     UnknownType,
@@ -101,7 +101,7 @@ pub enum MessageFault {
     InvalidMethod,
     /// The parameters are not an array.
     #[error("the parameters must be an array, not {0}")]
-    ParamsNotAnArray(Kind),
+    ParamsNotAnArray(WireType),
     /// The bytes end early or hold 0xc1. Cannot happen to a frame that the scanner passed.
     #[error("the message is not well-formed MessagePack")]
     Malformed,
@@ -118,10 +118,10 @@ pub enum ContentError {
     ParamsNotOneId,
     /// A result or error object is a map.
     #[error("expected a map, found {0}")]
-    NotAMap(Kind),
+    NotAMap(WireType),
     /// The key of a map is not a string.
     #[error("field names must be strings, not {0}")]
-    FieldNameNotString(Kind),
+    FieldNameNotString(WireType),
     /// The method has no such field.
     #[error("unknown field{0}")]
     UnknownField(ShownName),
@@ -162,7 +162,7 @@ pub enum FieldFault {
         /// The expected type.
         expected: &'static str,
         /// The actual type.
-        found: Kind,
+        found: WireType,
     },
     /// The word is none of those that the field accepts.
     #[error("expected {}", words.joined("`", ", ", " or "))]

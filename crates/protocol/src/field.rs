@@ -148,7 +148,7 @@ impl FieldSet {
 
 /// The type of a MessagePack value, as errors name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum WireType {
     /// `nil`.
     Nil,
     /// `true` or `false`.
@@ -169,18 +169,18 @@ pub enum Kind {
     Extension,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for WireType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Nil => "nil",
-            Kind::Boolean => "a boolean",
-            Kind::Integer => "an integer",
-            Kind::Float => "a float",
-            Kind::String => "a string",
-            Kind::Binary => "a binary",
-            Kind::Array => "an array",
-            Kind::Map => "a map",
-            Kind::Extension => "an extension",
+            WireType::Nil => "nil",
+            WireType::Boolean => "a boolean",
+            WireType::Integer => "an integer",
+            WireType::Float => "a float",
+            WireType::String => "a string",
+            WireType::Binary => "a binary",
+            WireType::Array => "an array",
+            WireType::Map => "a map",
+            WireType::Extension => "an extension",
         })
     }
 }

@@ -7,7 +7,7 @@
 //! ([`FrameBuffer::reserve_whole`]): the frame then arrives in one buffer and is never copied.
 
 use crate::error::FrameError;
-use crate::limits::Limits;
+use crate::limits::FrameLimits;
 use crate::scanner::Scanner;
 
 /// The room offered to one read: the largest TLS record (RFC 8446, section 5.1).
@@ -99,7 +99,7 @@ impl From<Vec<u8>> for Frame {
 
 impl FrameBuffer {
     /// An empty one, which holds no memory.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: FrameLimits) -> Self {
         FrameBuffer {
             pieces: Vec::new(),
             pieces_size: 0,
@@ -297,7 +297,7 @@ mod tests {
 
     /// The frames of a stream that arrives in pieces of `piece` bytes.
     fn cut(stream: &[u8], piece: usize) -> Vec<Vec<u8>> {
-        let mut buffer = FrameBuffer::new(Limits::default());
+        let mut buffer = FrameBuffer::new(FrameLimits::default());
         let mut frames = Vec::new();
         for bytes in stream.chunks(piece) {
             let capacity = buffer.capacity_with_spare();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     /// The most bytes that move at a time while `frame` arrives in full reads, and those that move in all; the frame comes out whole.
-    fn moves(frame: &[u8], limits: Limits) -> (usize, usize) {
+    fn moves(frame: &[u8], limits: FrameLimits) -> (usize, usize) {
         let mut buffer = FrameBuffer::new(limits);
         let (mut most, mut in_all) = (0, 0);
         for bytes in frame.chunks(READ_SIZE) {
@@ -364,7 +364,7 @@ mod tests {
         (0..20_000_usize).for_each(|at| write::string(&"x".repeat(at / 20), &mut growing));
         lists.push(growing);
         for frame in lists {
-            let (most, in_all) = moves(&frame, Limits { frame_size_max: frame.len(), ..Limits::default() });
+            let (most, in_all) = moves(&frame, FrameLimits { frame_size_max: frame.len(), ..FrameLimits::default() });
             assert!(most <= FRAME_PIECE_SIZE, "{most} bytes moved at a time");
             assert!(in_all <= 3 * FRAME_PIECE_SIZE + frame.len() / 4, "{in_all} bytes moved of {}", frame.len());
         }
@@ -390,7 +390,7 @@ mod tests {
             for (piece, after) in
                 [(1000, 20_000), (READ_SIZE, 20_000), (1000, 39_000), (999, 600_000), (READ_SIZE, 2_900_000)]
             {
-                let mut buffer = FrameBuffer::new(Limits::default());
+                let mut buffer = FrameBuffer::new(FrameLimits::default());
                 let (mut frames, mut discarded) = (Vec::new(), 0);
                 for bytes in stream.chunks(piece) {
                     buffer.spare().extend_from_slice(bytes);
@@ -414,7 +414,7 @@ mod tests {
 
     /// The pieces of `frame`, for whose whole a caller reserves memory as it arrives.
     fn reserved(frame: &[u8]) -> Vec<Vec<u8>> {
-        let mut buffer = FrameBuffer::new(Limits::default());
+        let mut buffer = FrameBuffer::new(FrameLimits::default());
         let mut moved = 0;
         for bytes in frame.chunks(READ_SIZE) {
             assert!(buffer.next_frame().unwrap().is_none());
@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn a_claim_reserves_nothing_beyond_what_has_arrived() {
-        let mut buffer = FrameBuffer::new(Limits::default());
+        let mut buffer = FrameBuffer::new(FrameLimits::default());
         let mut claim = Vec::new();
         write::binary_header(200 << 20, &mut claim);
         buffer.spare().extend_from_slice(&claim);

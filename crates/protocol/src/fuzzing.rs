@@ -8,14 +8,14 @@
 
 use crate::{
     ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult, EncryptDocumentParams,
-    EncryptFileParams, EncryptParams, FileResult, FrameError, GoingAway, Health, InfoResult, InspectParams,
-    InspectResult, Limits, Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues,
+    EncryptFileParams, EncryptParams, FileResult, FrameError, FrameLimits, GoingAway, Health, InfoResult,
+    InspectParams, InspectResult, Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues,
     Reported, RewrapParams, RewrapResult, Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel,
     request, write,
 };
 
 /// Small, so that short inputs reach every limit.
-const LIMITS: Limits = Limits { frame_size_max: 1 << 16, depth_max: 8, elements_max: 1 << 10 };
+const LIMITS: FrameLimits = FrameLimits { frame_size_max: 1 << 16, depth_max: 8, elements_max: 1 << 10 };
 
 /// Checks every property on a stream of frames.
 ///
@@ -120,7 +120,7 @@ fn check_message(frame: &[u8]) {
 /// An encoded frame decodes to itself.
 fn check_stable(written: Reencoded, again: &dyn Fn(&[u8]) -> Reencoded) {
     if let Ok(frame) = written {
-        let limits = Limits { frame_size_max: 1 << 20, ..LIMITS };
+        let limits = FrameLimits { frame_size_max: 1 << 20, ..LIMITS };
         assert_eq!(Scanner::new(limits).scan(&frame), Ok(Some(frame.len())), "what is written is one frame");
         assert_eq!(again(&frame), Ok(frame), "what is written reads as the same");
     }
@@ -235,9 +235,9 @@ fn reencode_document(result: RawValue<'_>) -> Reencoded {
 }
 
 /// A report that was read, to be written again.
-fn written<'a>(report: &Reported<'_>, matched: &'a [u64], failures: answer::Failures<'a>) -> answer::Report<'a> {
+fn written<'a>(report: &Reported<'_>, matched: &'a [u64], failures: answer::Failures<'a>) -> answer::AnswerReport<'a> {
     let Reported { resealed, skipped, failed, .. } = *report;
-    answer::Report { matched, resealed, skipped, failed, failures }
+    answer::AnswerReport { matched, resealed, skipped, failed, failures }
 }
 
 fn reencode_file(result: RawValue<'_>) -> Reencoded {
@@ -255,7 +255,7 @@ fn reencode_rewrap(result: RawValue<'_>) -> Reencoded {
     let mut out = Vec::new();
     let answer = answer::OpenRewrap::begin(7, values.len() as u32, &mut out);
     values.iter().for_each(|value| write::string(value, &mut out));
-    answer.finish(count, &answer::Report::default(), &mut out);
+    answer.finish(count, &answer::AnswerReport::default(), &mut out);
     Ok(out)
 }
 

@@ -42,14 +42,14 @@ mod words;
 pub mod write;
 
 pub use error::{ContentError, ErrorObject, FieldFault, FrameError, MessageError, MessageFault, RemoteError};
-pub use field::{Field, Kind};
+pub use field::{Field, WireType};
 pub use frames::{FRAME_PIECE_SIZE, Frame, FrameBuffer, READ_SIZE};
 pub use leafseal_errors::{ErrorCode, Interface, Retry};
-pub use limits::Limits;
+pub use limits::FrameLimits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, Method, connection_error, decode_cancel};
 pub use number::{NumberBuffer, NumberFault};
-pub use option::{OptionInfo, OptionKind, OptionValue, OwnedOptions, Scope, Surface};
+pub use option::{OptionInfo, OptionKind, OptionScope, OptionValue, OwnedOptions, Surface};
 pub use options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
 pub use params::{
     AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,

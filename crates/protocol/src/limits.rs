@@ -5,7 +5,7 @@ use leafseal_config::settings;
 settings! {
     /// Limits on one frame of a peer. Every limit is inclusive.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Limits {
+    pub struct FrameLimits {
         /// Maximum size of a message, in either direction.
         // An encrypted document is some three to five times the plain one, and what went in has to come out under one limit.
         pub frame_size_max: usize = 1 << 30, bytes in 1024..=(4 << 30) - 1;

@@ -4,10 +4,10 @@
 
 use crate::content::{ERROR_FIELDS, Entries, Unknown, remote_error};
 use crate::error::{ContentError, FrameError, MessageError, MessageFault, RemoteError};
-use crate::limits::Limits;
+use crate::limits::FrameLimits;
 pub use crate::raw_params::RawParams;
 use crate::scanner::Scanner;
-use crate::wire::{Head, HeadError, Reader};
+use crate::wire::{HeadError, ValueHead, WireReader};
 
 /// One message. All parts borrow from the frame.
 #[derive(Clone, Copy, Debug)]
@@ -44,18 +44,18 @@ impl<'a> Message<'a> {
     /// # Errors
     /// If the frame is not a message; [`MessageError::id`] returns whether it can still be answered.
     pub fn parse(frame: &'a [u8]) -> Result<Message<'a>, MessageError> {
-        let mut reader = Reader::new(frame);
+        let mut reader = WireReader::new(frame);
         let head = reader.head().map_err(malformed)?;
-        let Head::Array(count) = head else {
+        let ValueHead::Array(count) = head else {
             return Err(without_id(MessageFault::NotAnArray(head.kind())));
         };
         if count == 0 {
             return Err(without_id(MessageFault::UnknownType));
         }
         match reader.head().map_err(malformed)? {
-            Head::Unsigned(0) => parse_request(reader, count),
-            Head::Unsigned(1) => parse_response(reader, count),
-            Head::Unsigned(2) => parse_notification(reader, count).map_err(without_id),
+            ValueHead::Unsigned(0) => parse_request(reader, count),
+            ValueHead::Unsigned(1) => parse_response(reader, count),
+            ValueHead::Unsigned(2) => parse_notification(reader, count).map_err(without_id),
             _ => Err(without_id(MessageFault::UnknownType)),
         }
     }
@@ -65,7 +65,7 @@ impl<'a> Message<'a> {
     /// # Errors
     /// [`UnscannedError::Frame`] when a limit is passed, [`UnscannedError::Message`] for anything else, bytes left over
     /// or missing included.
-    pub fn parse_unscanned(bytes: &'a [u8], limits: Limits) -> Result<Message<'a>, UnscannedError> {
+    pub fn parse_unscanned(bytes: &'a [u8], limits: FrameLimits) -> Result<Message<'a>, UnscannedError> {
         match Scanner::new(limits).scan(bytes)? {
             Some(length) if length == bytes.len() => Ok(Message::parse(bytes)?),
             _ => Err(without_id(MessageFault::Malformed).into()),
@@ -84,7 +84,7 @@ pub enum UnscannedError {
     Message(#[from] MessageError),
 }
 
-fn parse_request(mut reader: Reader<'_>, count: u32) -> Result<Message<'_>, MessageError> {
+fn parse_request(mut reader: WireReader<'_>, count: u32) -> Result<Message<'_>, MessageError> {
     // The id first, so that whatever else is wrong can be answered.
     let id = parse_id(&mut reader, count)?;
     let with_id = |fault| MessageError { id: Some(id), fault };
@@ -94,18 +94,18 @@ fn parse_request(mut reader: Reader<'_>, count: u32) -> Result<Message<'_>, Mess
     Ok(Message::Request { id, method, params })
 }
 
-fn parse_response(mut reader: Reader<'_>, count: u32) -> Result<Message<'_>, MessageError> {
+fn parse_response(mut reader: WireReader<'_>, count: u32) -> Result<Message<'_>, MessageError> {
     let id = parse_id(&mut reader, count)?;
     check_length(count, 4).map_err(without_id)?;
     let error = reader;
     let result = match reader.head().map_err(malformed)? {
-        Head::Nil => Ok(RawValue { reader }),
+        ValueHead::Nil => Ok(RawValue { reader }),
         _ => Err(RawValue { reader: error }),
     };
     Ok(Message::Response { id, result })
 }
 
-fn parse_notification(mut reader: Reader<'_>, count: u32) -> Result<Message<'_>, MessageFault> {
+fn parse_notification(mut reader: WireReader<'_>, count: u32) -> Result<Message<'_>, MessageFault> {
     check_length(count, 3)?;
     let method = parse_method(&mut reader)?;
     let params = RawParams::read(reader)?;
@@ -116,19 +116,19 @@ fn check_length(found: u32, expected: u32) -> Result<(), MessageFault> {
     if found == expected { Ok(()) } else { Err(MessageFault::WrongLength { expected, found }) }
 }
 
-fn parse_id(reader: &mut Reader<'_>, count: u32) -> Result<u32, MessageError> {
+fn parse_id(reader: &mut WireReader<'_>, count: u32) -> Result<u32, MessageError> {
     if count < 2 {
         return Err(without_id(MessageFault::WrongLength { expected: 4, found: count }));
     }
     let id = match reader.head().map_err(malformed)? {
-        Head::Unsigned(id) => u32::try_from(id).ok(),
+        ValueHead::Unsigned(id) => u32::try_from(id).ok(),
         _ => None,
     };
     id.ok_or(without_id(MessageFault::InvalidId))
 }
 
-fn parse_method<'a>(reader: &mut Reader<'a>) -> Result<&'a str, MessageFault> {
-    let Head::String(size) = reader.head()? else {
+fn parse_method<'a>(reader: &mut WireReader<'a>) -> Result<&'a str, MessageFault> {
+    let ValueHead::String(size) = reader.head()? else {
         return Err(MessageFault::InvalidMethod);
     };
     std::str::from_utf8(reader.take(size)?).map_err(|_| MessageFault::InvalidMethod)
@@ -151,7 +151,7 @@ fn without_id(fault: MessageFault) -> MessageError {
 /// A result or an error object, not yet read.
 #[derive(Clone, Copy, Debug)]
 pub struct RawValue<'a> {
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
 }
 
 impl<'a> RawValue<'a> {
@@ -163,7 +163,7 @@ impl<'a> RawValue<'a> {
         remote_error(Entries::of_map(self.reader, ERROR_FIELDS, Unknown::Skip)?)
     }
 
-    pub(crate) fn reader(&self) -> Reader<'a> {
+    pub(crate) fn reader(&self) -> WireReader<'a> {
         self.reader
     }
 }

@@ -5,7 +5,7 @@ use leafseal_errors::ErrorCode;
 
 use crate::error::{ContentError, ErrorObject, RemoteError, ShownName};
 use crate::message::RawParams;
-use crate::wire::Head;
+use crate::wire::ValueHead;
 
 /// Name of the notification that requests the engine to stop a request; its parameters are the request's id.
 pub const CANCEL: &str = "cancel";
@@ -76,7 +76,7 @@ impl Method {
 pub fn decode_cancel(params: RawParams<'_>) -> Result<u32, ContentError> {
     let mut reader = params.reader();
     match reader.head()? {
-        Head::Unsigned(id) if params.count() == 1 => u32::try_from(id).map_err(|_| ContentError::ParamsNotOneId),
+        ValueHead::Unsigned(id) if params.count() == 1 => u32::try_from(id).map_err(|_| ContentError::ParamsNotOneId),
         _ => Err(ContentError::ParamsNotOneId),
     }
 }
@@ -117,7 +117,7 @@ impl GoingAway {
     pub fn decode(params: RawParams<'_>) -> GoingAway {
         let mut reader = params.reader();
         let word = match reader.head() {
-            Ok(Head::String(size)) if params.count() > 0 => reader.take(size).ok(),
+            Ok(ValueHead::String(size)) if params.count() > 0 => reader.take(size).ok(),
             _ => None,
         };
         let known = |reason: &&GoingAway| word == Some(reason.as_str().as_bytes());

@@ -8,7 +8,7 @@ use crate::words::{Word, WordList};
 
 /// The calls that accept an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum OptionScope {
     /// Values and documents; all calls of a method for files or envelopes.
     Any,
     /// Documents. The engine refuses it for values.
@@ -103,7 +103,7 @@ pub struct OptionInfo {
     /// Its type.
     pub kind: OptionKind,
     /// Which calls accept it.
-    pub scope: Scope,
+    pub scope: OptionScope,
     /// The interfaces that offer it beside RPC.
     pub surfaces: &'static [Surface],
     /// Its meaning: a sentence or two, and after an empty line more about it in Markdown.
@@ -237,7 +237,7 @@ macro_rules! options {
             pub const OPTIONS: &'static [OptionInfo] = &[$(OptionInfo {
                 field: Field::$variant,
                 kind: <$kind as OptionType<'a>>::KIND,
-                scope: Scope::$scope,
+                scope: OptionScope::$scope,
                 surfaces: &[$(Surface::$surface),*],
                 about: concat!($($about, "\n"),+),
             }),+];
@@ -273,7 +273,7 @@ macro_rules! options {
             pub(crate) fn read(
                 params: RawParams<'a>, is_document: bool, payload: FieldSet,
             ) -> Result<(Self, Payload<'a>), ContentError> {
-                let accepted = |scope| is_document || scope == Scope::Any;
+                let accepted = |scope| is_document || scope == OptionScope::Any;
                 let mut expected = payload.with(Field::App);
                 for option in Self::OPTIONS.iter().filter(|option| accepted(option.scope)) {
                     expected = expected.with(option.field);

@@ -7,7 +7,7 @@
 use crate::content::{Entries, Unknown};
 use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
-use crate::option::{OptionInfo, OptionType, OptionValue, OwnedOptions, Scope, Surface, options};
+use crate::option::{OptionInfo, OptionScope, OptionType, OptionValue, OwnedOptions, Surface, options};
 use crate::payload::{Payload, required};
 use crate::raw_params::RawParams;
 use crate::words::{Curve, Keying, OnFailure, OtherCase};

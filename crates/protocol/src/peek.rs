@@ -5,7 +5,7 @@
 use crate::field::APP_SIZE_MAX;
 use crate::field::Field;
 use crate::message::RawParams;
-use crate::wire::{Head, HeadError, Reader};
+use crate::wire::{HeadError, ValueHead, WireReader};
 
 /// Values that a look may pass over; names and what is inside lists count too.
 const VALUES_MAX: u32 = 256;
@@ -29,11 +29,11 @@ impl<'a> Peek<'a> {
         peek
     }
 
-    fn look(&mut self, mut reader: Reader<'a>) -> Result<(), HeadError> {
-        let Head::Map(count) = reader.head()? else { return Ok(()) };
+    fn look(&mut self, mut reader: WireReader<'a>) -> Result<(), HeadError> {
+        let ValueHead::Map(count) = reader.head()? else { return Ok(()) };
         let mut values_left = VALUES_MAX;
         for entries_left in (0..count).rev() {
-            let Head::String(size) = reader.head()? else { return Ok(()) };
+            let ValueHead::String(size) = reader.head()? else { return Ok(()) };
             match Field::parse(reader.take(size)?) {
                 Some(Field::App) => self.app = app(&mut reader)?,
                 Some(Field::DeadlineMs) => self.deadline_ms = deadline_ms(&mut reader)?,
@@ -50,16 +50,16 @@ impl<'a> Peek<'a> {
     }
 }
 
-fn app<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a str>, HeadError> {
-    let Head::String(size) = reader.head()? else { return Ok(None) };
+fn app<'a>(reader: &mut WireReader<'a>) -> Result<Option<&'a str>, HeadError> {
+    let ValueHead::String(size) = reader.head()? else { return Ok(None) };
     let name = reader.take(size)?;
     let is_possible = (1..=APP_SIZE_MAX).contains(&name.len());
     Ok(std::str::from_utf8(name).ok().filter(|_| is_possible))
 }
 
-fn deadline_ms(reader: &mut Reader<'_>) -> Result<Option<u32>, HeadError> {
+fn deadline_ms(reader: &mut WireReader<'_>) -> Result<Option<u32>, HeadError> {
     Ok(match reader.head()? {
-        Head::Unsigned(milliseconds) => u32::try_from(milliseconds).ok().filter(|milliseconds| *milliseconds > 0),
+        ValueHead::Unsigned(milliseconds) => u32::try_from(milliseconds).ok().filter(|milliseconds| *milliseconds > 0),
         _ => None,
     })
 }

@@ -1,19 +1,19 @@
 //! The encoded parameters of a message.
 
 use crate::error::MessageFault;
-use crate::wire::{Head, Reader};
+use crate::wire::{ValueHead, WireReader};
 
 /// The parameters of a request or notification, not yet read.
 #[derive(Clone, Copy, Debug)]
 pub struct RawParams<'a> {
     count: u32,
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
 }
 
 impl<'a> RawParams<'a> {
-    pub(crate) fn read(mut reader: Reader<'a>) -> Result<Self, MessageFault> {
+    pub(crate) fn read(mut reader: WireReader<'a>) -> Result<Self, MessageFault> {
         match reader.head()? {
-            Head::Array(count) => Ok(RawParams { count, reader }),
+            ValueHead::Array(count) => Ok(RawParams { count, reader }),
             other => Err(MessageFault::ParamsNotAnArray(other.kind())),
         }
     }
@@ -28,7 +28,7 @@ impl<'a> RawParams<'a> {
         self.reader.rest().len()
     }
 
-    pub(crate) fn reader(&self) -> Reader<'a> {
+    pub(crate) fn reader(&self) -> WireReader<'a> {
         self.reader
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::field::Field;
 use crate::method::{CANCEL, Method};
-use crate::option::{OptionInfo, OptionValue, Scope};
+use crate::option::{OptionInfo, OptionScope, OptionValue};
 use crate::options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
 use crate::values::Scalar;
 use crate::write;
@@ -154,7 +154,7 @@ fn of_values<'a, const N: usize>(
     options: &[OptionInfo],
 ) -> [(Field, Option<OptionValue<'a>>); N] {
     let is_left_out =
-        |field| options.iter().any(|option| option.field == field && option.scope == Scope::DocumentsAlone);
+        |field| options.iter().any(|option| option.field == field && option.scope == OptionScope::DocumentsAlone);
     for (_, value) in values.iter_mut().filter(|(field, _)| is_left_out(*field)) {
         *value = None;
     }

@@ -7,7 +7,7 @@ use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
 use crate::message::RawValue;
 use crate::values::{RawValues, Scalar};
-use crate::wire::{Head, Reader};
+use crate::wire::{ValueHead, WireReader};
 use crate::words::{Curve, TextKind};
 
 /// Result of `encrypt` (envelopes, and nil for nil) and of `decrypt` (native values); as many as were sent.
@@ -228,7 +228,7 @@ impl<'a> InspectResult<'a> {
 
     /// The envelopes, in the order of the request. The first error ends the iteration.
     pub fn iter(&self) -> impl Iterator<Item = Result<Inspected<'a>, ContentError>> + use<'a> {
-        let mut reader = Reader::new(self.values.bytes());
+        let mut reader = WireReader::new(self.values.bytes());
         let mut left = self.values.count();
         std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
@@ -253,7 +253,7 @@ const INSPECTED_FIELDS: FieldSet = FieldSet::of(&[
     Field::KeyVersion,
 ]);
 
-fn read_inspected<'a>(reader: &mut Reader<'a>) -> Result<Inspected<'a>, ContentError> {
+fn read_inspected<'a>(reader: &mut WireReader<'a>) -> Result<Inspected<'a>, ContentError> {
     let mut entries = Entries::of_map(*reader, INSPECTED_FIELDS, Unknown::Skip)?;
     let (mut version, mut curve, mut kind, mut debug, mut ephemeral) = (None, None, None, None, None);
     let (mut role, mut origin, mut encrypted_at, mut key_version) = (None, None, None, None);
@@ -437,7 +437,7 @@ impl<'a> InfoResult<'a> {
     pub fn decode(result: RawValue<'a>) -> Result<Self, ContentError> {
         let mut reader = result.reader();
         match reader.head()? {
-            Head::Map(pairs) => {
+            ValueHead::Map(pairs) => {
                 let count = pairs.checked_mul(2).ok_or(ContentError::Malformed)?;
                 Ok(InfoResult { facts: RawValues::new(Field::Values, count, reader.rest()) })
             }

@@ -5,13 +5,13 @@
 //! announce are read or stored, and nothing is allocated by them. Its state is one count per open container.
 
 use crate::error::FrameError;
-use crate::limits::Limits;
-use crate::wire::{Head, HeadError, read_head};
+use crate::limits::FrameLimits;
+use crate::wire::{HeadError, ValueHead, read_head};
 
 /// Resumable search for the end of one MessagePack value. One per direction of a connection.
 #[derive(Clone, Debug)]
 pub struct Scanner {
-    limits: Limits,
+    limits: FrameLimits,
     /// Bytes of the frame that were dropped: the buffer begins after them.
     forgotten: usize,
     /// Where the next head begins, from the start of the buffer; beyond its end while a payload is still arriving.
@@ -33,7 +33,7 @@ pub struct Scanner {
 
 impl Scanner {
     /// A scanner at the start of a frame.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: FrameLimits) -> Self {
         Scanner {
             limits,
             forgotten: 0,
@@ -138,7 +138,7 @@ impl Scanner {
             let inside = head.values_inside();
             let end = self.position as u64 + head_size as u64 + head.payload_size();
             self.check_size(self.forgotten as u64 + end + self.remaining + self.outer_sum + inside)?;
-            if let Head::Array(count) | Head::Map(count) = head {
+            if let ValueHead::Array(count) | ValueHead::Map(count) = head {
                 self.check_container(count)?;
             }
             self.position = usize::try_from(end).expect("within the frame size limit");
@@ -217,12 +217,12 @@ mod tests {
     use super::*;
     use crate::write;
 
-    fn scan(limits: Limits, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
+    fn scan(limits: FrameLimits, bytes: &[u8]) -> Result<Option<usize>, FrameError> {
         Scanner::new(limits).scan(bytes)
     }
 
-    fn small() -> Limits {
-        Limits { frame_size_max: 1000, depth_max: 4, elements_max: 100 }
+    fn small() -> FrameLimits {
+        FrameLimits { frame_size_max: 1000, depth_max: 4, elements_max: 100 }
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         }
         assert!(frame.len() > 100_000_000);
 
-        let mut scanner = Scanner::new(Limits::default());
+        let mut scanner = Scanner::new(FrameLimits::default());
         let mut shown = 0;
         while shown + 16_384 < frame.len() {
             shown += 16_384;
@@ -256,7 +256,8 @@ mod tests {
         write::binary(&[7; 3000], &mut frame);
         write::string("behind it", &mut frame);
         for piece in [1, 7, 100, 1000] {
-            let (mut whole, mut forgetful) = (Scanner::new(Limits::default()), Scanner::new(Limits::default()));
+            let (mut whole, mut forgetful) =
+                (Scanner::new(FrameLimits::default()), Scanner::new(FrameLimits::default()));
             let (mut forgotten, mut shown) = (0, 0);
             loop {
                 shown = (shown + piece).min(frame.len());
@@ -295,7 +296,7 @@ mod tests {
         (0..1000).for_each(|_| write::string("thirty-one characters and a head", &mut frame));
         let list_size = frame.len();
         write::string("behind it", &mut frame);
-        let mut scanner = Scanner::new(Limits::default());
+        let mut scanner = Scanner::new(FrameLimits::default());
         assert_eq!(scanner.frame_size_expected(), 1);
         for shown in [400, 5_000, list_size - 40] {
             assert_eq!(scanner.scan(&frame[..shown]), Ok(None));
@@ -311,7 +312,7 @@ mod tests {
     fn contents_are_not_looked_at() {
         let mut frame = Vec::new();
         write::binary_header(100_000_000, &mut frame);
-        let mut scanner = Scanner::new(Limits::default());
+        let mut scanner = Scanner::new(FrameLimits::default());
         assert_eq!(scanner.scan(&frame), Ok(None));
         assert_eq!(scanner.frame_size_min(), 100_000_005);
         frame.resize(100_000_004, 0xc1);
@@ -376,7 +377,7 @@ mod tests {
 
     #[test]
     fn elements_are_bounded() {
-        let limits = Limits { frame_size_max: 1 << 40, ..small() };
+        let limits = FrameLimits { frame_size_max: 1 << 40, ..small() };
         assert_eq!(scan(limits, &[0xdc, 0, 100]), Ok(None));
         let too_many = |count| Err(FrameError::TooManyElements { offset: 0, count, limit: 100 });
         assert_eq!(scan(limits, &[0xdc, 0, 101]), too_many(101));
@@ -413,7 +414,8 @@ mod tests {
 
     #[test]
     fn claimed_counts_allocate_nothing() {
-        let mut scanner = Scanner::new(Limits { elements_max: u32::MAX, frame_size_max: usize::MAX, depth_max: 32 });
+        let mut scanner =
+            Scanner::new(FrameLimits { elements_max: u32::MAX, frame_size_max: usize::MAX, depth_max: 32 });
         let claims = [0xdd, 0xff, 0xff, 0xff, 0xff].repeat(32);
         assert_eq!(scanner.scan(&claims), Ok(None));
         assert!(scanner.outer.capacity() <= 64);

@@ -6,9 +6,9 @@ use std::fmt;
 
 use thiserror::Error;
 
-use crate::field::{Field, Kind};
+use crate::field::{Field, WireType};
 use crate::number::{self, NumberBuffer, NumberFault};
-use crate::wire::{Head, HeadError, Reader};
+use crate::wire::{HeadError, ValueHead, WireReader};
 use crate::words::TextKind;
 
 /// Strings up to this size are read without checking [`Values::up_to`].
@@ -118,13 +118,13 @@ impl<'a> Scalar<'a> {
     }
 
     /// The type of the value.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> WireType {
         match self {
-            Scalar::Nil => Kind::Nil,
-            Scalar::Bool(_) => Kind::Boolean,
-            Scalar::UInt(_) | Scalar::Int(_) => Kind::Integer,
-            Scalar::Float(_) => Kind::Float,
-            Scalar::Str(_) => Kind::String,
+            Scalar::Nil => WireType::Nil,
+            Scalar::Bool(_) => WireType::Boolean,
+            Scalar::UInt(_) | Scalar::Int(_) => WireType::Integer,
+            Scalar::Float(_) => WireType::Float,
+            Scalar::Str(_) => WireType::String,
         }
     }
 
@@ -156,10 +156,10 @@ pub struct ValueError {
 pub enum ValueFault {
     /// Neither nil, boolean, number nor string.
     #[error("expected nil, a boolean, a number or a string, found {0}")]
-    NotAScalar(Kind),
+    NotAScalar(WireType),
     /// A list of strings holds something else.
     #[error("expected a string, found {0}")]
-    NotAString(Kind),
+    NotAString(WireType),
     /// A float without a JSON representation.
     #[error("NaN and infinities have no JSON text")]
     NotFinite,
@@ -179,13 +179,13 @@ pub enum ValueFault {
 pub struct RawValues<'a> {
     field: Field,
     count: u32,
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
 }
 
 impl<'a> RawValues<'a> {
     /// `bytes` begin with `count` values; others may follow, but only the end of the message's containers does.
     pub(crate) fn new(field: Field, count: u32, bytes: &'a [u8]) -> Self {
-        RawValues { field, count, reader: Reader::new(bytes) }
+        RawValues { field, count, reader: WireReader::new(bytes) }
     }
 
     pub(crate) fn bytes(&self) -> &'a [u8] {
@@ -221,7 +221,7 @@ impl<'a> RawValues<'a> {
             return None;
         }
         match values.reader.head() {
-            Ok(Head::String(size)) if size > values.string_size_max => {
+            Ok(ValueHead::String(size)) if size > values.string_size_max => {
                 let bytes = values.reader.take(size).ok()?;
                 values.index += 1;
                 Some((bytes, values.position()))
@@ -235,7 +235,7 @@ impl<'a> RawValues<'a> {
     pub fn iter_from(&self, position: ValuesPosition) -> Values<'a> {
         let rest = self.reader.rest().get(position.offset..).unwrap_or_default();
         let index = position.index.min(self.count);
-        let (size, reader) = (self.size(), Reader::new(rest));
+        let (size, reader) = (self.size(), WireReader::new(rest));
         Values { field: self.field, index, count: self.count, size, reader, string_size_max: u32::MAX }
     }
 
@@ -282,7 +282,7 @@ pub struct Values<'a> {
     count: u32,
     /// Size of the whole list, to compute offsets from the remaining bytes.
     size: usize,
-    reader: Reader<'a>,
+    reader: WireReader<'a>,
     string_size_max: u32,
 }
 
@@ -339,8 +339,8 @@ impl<'a> Values<'a> {
         let bytes = match self.reader.take_short_string() {
             Some(bytes) => bytes,
             None => match self.reader.head()? {
-                Head::String(size) if size > self.string_size_max => return Err(ValueFault::TooLong),
-                Head::String(size) => self.reader.take(size)?,
+                ValueHead::String(size) if size > self.string_size_max => return Err(ValueFault::TooLong),
+                ValueHead::String(size) => self.reader.take(size)?,
                 other => return read_other(other),
             },
         };
@@ -363,18 +363,20 @@ impl From<HeadError> for ValueFault {
 }
 
 /// Every scalar but strings.
-fn read_other<'a>(head: Head) -> Result<Scalar<'a>, ValueFault> {
+fn read_other<'a>(head: ValueHead) -> Result<Scalar<'a>, ValueFault> {
     match head {
-        Head::Nil => Ok(Scalar::Nil),
-        Head::Boolean(value) => Ok(Scalar::Bool(value)),
-        Head::Unsigned(value) => Ok(Scalar::UInt(value)),
-        Head::Negative(value) => Ok(Scalar::Int(value)),
-        Head::Float32(value) if value.is_finite() => Ok(Scalar::Float(number::widen(value))),
-        Head::Float64(value) if value.is_finite() => Ok(Scalar::Float(value)),
-        Head::Float32(_) | Head::Float64(_) => Err(ValueFault::NotFinite),
-        Head::String(_) | Head::Binary(_) | Head::Array(_) | Head::Map(_) | Head::Extension(_) => {
-            Err(ValueFault::NotAScalar(head.kind()))
-        }
+        ValueHead::Nil => Ok(Scalar::Nil),
+        ValueHead::Boolean(value) => Ok(Scalar::Bool(value)),
+        ValueHead::Unsigned(value) => Ok(Scalar::UInt(value)),
+        ValueHead::Negative(value) => Ok(Scalar::Int(value)),
+        ValueHead::Float32(value) if value.is_finite() => Ok(Scalar::Float(number::widen(value))),
+        ValueHead::Float64(value) if value.is_finite() => Ok(Scalar::Float(value)),
+        ValueHead::Float32(_) | ValueHead::Float64(_) => Err(ValueFault::NotFinite),
+        ValueHead::String(_)
+        | ValueHead::Binary(_)
+        | ValueHead::Array(_)
+        | ValueHead::Map(_)
+        | ValueHead::Extension(_) => Err(ValueFault::NotAScalar(head.kind())),
     }
 }
 

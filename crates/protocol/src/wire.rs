@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use crate::Kind;
+use crate::WireType;
 
 /// The head of a value. Lengths are in bytes, counts in elements or pairs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Head {
+pub(crate) enum ValueHead {
     Nil,
     Boolean(bool),
     /// Any integer that is not negative, whichever format it came in.
@@ -27,25 +27,25 @@ pub(crate) enum Head {
     Extension(u32),
 }
 
-impl Head {
-    pub(crate) fn kind(self) -> Kind {
+impl ValueHead {
+    pub(crate) fn kind(self) -> WireType {
         match self {
-            Head::Nil => Kind::Nil,
-            Head::Boolean(_) => Kind::Boolean,
-            Head::Unsigned(_) | Head::Negative(_) => Kind::Integer,
-            Head::Float32(_) | Head::Float64(_) => Kind::Float,
-            Head::String(_) => Kind::String,
-            Head::Binary(_) => Kind::Binary,
-            Head::Array(_) => Kind::Array,
-            Head::Map(_) => Kind::Map,
-            Head::Extension(_) => Kind::Extension,
+            ValueHead::Nil => WireType::Nil,
+            ValueHead::Boolean(_) => WireType::Boolean,
+            ValueHead::Unsigned(_) | ValueHead::Negative(_) => WireType::Integer,
+            ValueHead::Float32(_) | ValueHead::Float64(_) => WireType::Float,
+            ValueHead::String(_) => WireType::String,
+            ValueHead::Binary(_) => WireType::Binary,
+            ValueHead::Array(_) => WireType::Array,
+            ValueHead::Map(_) => WireType::Map,
+            ValueHead::Extension(_) => WireType::Extension,
         }
     }
 
     /// Bytes that follow the head and hold no further values.
     pub(crate) fn payload_size(self) -> u64 {
         match self {
-            Head::String(size) | Head::Binary(size) | Head::Extension(size) => u64::from(size),
+            ValueHead::String(size) | ValueHead::Binary(size) | ValueHead::Extension(size) => u64::from(size),
             _ => 0,
         }
     }
@@ -53,8 +53,8 @@ impl Head {
     /// Values that follow the head.
     pub(crate) fn values_inside(self) -> u64 {
         match self {
-            Head::Array(count) => u64::from(count),
-            Head::Map(count) => 2 * u64::from(count),
+            ValueHead::Array(count) => u64::from(count),
+            ValueHead::Map(count) => 2 * u64::from(count),
             _ => 0,
         }
     }
@@ -71,53 +71,53 @@ pub(crate) enum HeadError {
 
 /// Reads the head at the front of `bytes`; returns it and its size in bytes.
 #[inline]
-pub(crate) fn read_head(bytes: &[u8]) -> Result<(Head, usize), HeadError> {
+pub(crate) fn read_head(bytes: &[u8]) -> Result<(ValueHead, usize), HeadError> {
     let marker = *bytes.first().ok_or(HeadError::Truncated)?;
     Ok(match marker {
-        0x00..=0x7f => (Head::Unsigned(u64::from(marker)), 1),
-        0x80..=0x8f => (Head::Map(u32::from(marker & 0x0f)), 1),
-        0x90..=0x9f => (Head::Array(u32::from(marker & 0x0f)), 1),
-        0xa0..=0xbf => (Head::String(u32::from(marker & 0x1f)), 1),
-        0xd9 => (Head::String(u32::from(u8::from_be_bytes(after_marker(bytes)?))), 2),
-        0xc0 => (Head::Nil, 1),
+        0x00..=0x7f => (ValueHead::Unsigned(u64::from(marker)), 1),
+        0x80..=0x8f => (ValueHead::Map(u32::from(marker & 0x0f)), 1),
+        0x90..=0x9f => (ValueHead::Array(u32::from(marker & 0x0f)), 1),
+        0xa0..=0xbf => (ValueHead::String(u32::from(marker & 0x1f)), 1),
+        0xd9 => (ValueHead::String(u32::from(u8::from_be_bytes(after_marker(bytes)?))), 2),
+        0xc0 => (ValueHead::Nil, 1),
         0xc1 => return Err(HeadError::Reserved),
-        0xc2 => (Head::Boolean(false), 1),
-        0xc3 => (Head::Boolean(true), 1),
-        0xe0..=0xff => (Head::Negative(i64::from(marker as i8)), 1),
+        0xc2 => (ValueHead::Boolean(false), 1),
+        0xc3 => (ValueHead::Boolean(true), 1),
+        0xe0..=0xff => (ValueHead::Negative(i64::from(marker as i8)), 1),
         _ => return read_long_head(marker, bytes),
     })
 }
 
 /// The formats of two bytes and more, except the common `str 8`.
-fn read_long_head(marker: u8, bytes: &[u8]) -> Result<(Head, usize), HeadError> {
+fn read_long_head(marker: u8, bytes: &[u8]) -> Result<(ValueHead, usize), HeadError> {
     let length_8 = || after_marker(bytes).map(|b| u32::from(u8::from_be_bytes(b)));
     let length_16 = || after_marker(bytes).map(|b| u32::from(u16::from_be_bytes(b)));
     let length_32 = || after_marker(bytes).map(u32::from_be_bytes);
     Ok(match marker {
-        0xc4 => (Head::Binary(length_8()?), 2),
-        0xc5 => (Head::Binary(length_16()?), 3),
-        0xc6 => (Head::Binary(length_32()?), 5),
+        0xc4 => (ValueHead::Binary(length_8()?), 2),
+        0xc5 => (ValueHead::Binary(length_16()?), 3),
+        0xc6 => (ValueHead::Binary(length_32()?), 5),
         // The type byte of an extension follows its length, and counts to the head.
-        0xc7 => (Head::Extension(with_type(bytes, 2, length_8()?)?), 3),
-        0xc8 => (Head::Extension(with_type(bytes, 3, length_16()?)?), 4),
-        0xc9 => (Head::Extension(with_type(bytes, 5, length_32()?)?), 6),
-        0xca => (Head::Float32(f32::from_be_bytes(after_marker(bytes)?)), 5),
-        0xcb => (Head::Float64(f64::from_be_bytes(after_marker(bytes)?)), 9),
-        0xcc => (Head::Unsigned(u64::from(u8::from_be_bytes(after_marker(bytes)?))), 2),
-        0xcd => (Head::Unsigned(u64::from(u16::from_be_bytes(after_marker(bytes)?))), 3),
-        0xce => (Head::Unsigned(u64::from(u32::from_be_bytes(after_marker(bytes)?))), 5),
-        0xcf => (Head::Unsigned(u64::from_be_bytes(after_marker(bytes)?)), 9),
+        0xc7 => (ValueHead::Extension(with_type(bytes, 2, length_8()?)?), 3),
+        0xc8 => (ValueHead::Extension(with_type(bytes, 3, length_16()?)?), 4),
+        0xc9 => (ValueHead::Extension(with_type(bytes, 5, length_32()?)?), 6),
+        0xca => (ValueHead::Float32(f32::from_be_bytes(after_marker(bytes)?)), 5),
+        0xcb => (ValueHead::Float64(f64::from_be_bytes(after_marker(bytes)?)), 9),
+        0xcc => (ValueHead::Unsigned(u64::from(u8::from_be_bytes(after_marker(bytes)?))), 2),
+        0xcd => (ValueHead::Unsigned(u64::from(u16::from_be_bytes(after_marker(bytes)?))), 3),
+        0xce => (ValueHead::Unsigned(u64::from(u32::from_be_bytes(after_marker(bytes)?))), 5),
+        0xcf => (ValueHead::Unsigned(u64::from_be_bytes(after_marker(bytes)?)), 9),
         0xd0 => (signed(i64::from(i8::from_be_bytes(after_marker(bytes)?))), 2),
         0xd1 => (signed(i64::from(i16::from_be_bytes(after_marker(bytes)?))), 3),
         0xd2 => (signed(i64::from(i32::from_be_bytes(after_marker(bytes)?))), 5),
         0xd3 => (signed(i64::from_be_bytes(after_marker(bytes)?)), 9),
-        0xd4..=0xd8 => (Head::Extension(with_type(bytes, 1, 1 << (marker - 0xd4))?), 2),
-        0xda => (Head::String(length_16()?), 3),
-        0xdb => (Head::String(length_32()?), 5),
-        0xdc => (Head::Array(length_16()?), 3),
-        0xdd => (Head::Array(length_32()?), 5),
-        0xde => (Head::Map(length_16()?), 3),
-        0xdf => (Head::Map(length_32()?), 5),
+        0xd4..=0xd8 => (ValueHead::Extension(with_type(bytes, 1, 1 << (marker - 0xd4))?), 2),
+        0xda => (ValueHead::String(length_16()?), 3),
+        0xdb => (ValueHead::String(length_32()?), 5),
+        0xdc => (ValueHead::Array(length_16()?), 3),
+        0xdd => (ValueHead::Array(length_32()?), 5),
+        0xde => (ValueHead::Map(length_16()?), 3),
+        0xdf => (ValueHead::Map(length_32()?), 5),
         _ => unreachable!("read_head takes every other marker"),
     })
 }
@@ -131,26 +131,26 @@ fn with_type(bytes: &[u8], type_at: usize, length: u32) -> Result<u32, HeadError
     if bytes.len() > type_at { Ok(length) } else { Err(HeadError::Truncated) }
 }
 
-fn signed(value: i64) -> Head {
-    u64::try_from(value).map_or(Head::Negative(value), Head::Unsigned)
+fn signed(value: i64) -> ValueHead {
+    u64::try_from(value).map_or(ValueHead::Negative(value), ValueHead::Unsigned)
 }
 
 /// A cursor over the values of a frame. It never panics and never moves past the end, whatever the bytes are.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
+pub(crate) struct WireReader<'a> {
     bytes: &'a [u8],
 }
 
-impl fmt::Debug for Reader<'_> {
+impl fmt::Debug for WireReader<'_> {
     /// The size only: the bytes are plaintext.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.bytes.len())
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes }
+        WireReader { bytes }
     }
 
     /// The bytes not yet read.
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub(crate) fn head(&mut self) -> Result<Head, HeadError> {
+    pub(crate) fn head(&mut self) -> Result<ValueHead, HeadError> {
         let (head, size) = read_head(self.bytes)?;
         self.bytes = &self.bytes[size..];
         Ok(head)
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// As [`Reader::skip`], but passes over no more than `values_left` values in all, which it lessens.
+    /// As [`WireReader::skip`], but passes over no more than `values_left` values in all, which it lessens.
     ///
     /// # Errors
     /// Where they end before the values do, the same as for bytes that end.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use leafseal_engine::pool::{Pool, PoolSettings};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_protocol::{
-    DecryptOptions, DocumentResult, EncryptOptions, Keying, Limits as WireLimits, Message, RawValue, Scalar,
+    DecryptOptions, DocumentResult, EncryptOptions, FrameLimits as WireLimits, Keying, Message, RawValue, Scalar,
     ValuesResult, request,
 };
 use leafseal_server::in_process::InProcess;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use leafseal_engine::Settings;
 use leafseal_engine::pool::Cancellation;
 use leafseal_protocol::{
-    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
+    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, FrameLimits,
     Message, Scalar, ValuesResult, request,
 };
-use leafseal_service::{EngineService, PartStep, PeerIdentity, Planned, Service, Step, Written};
+use leafseal_service::{EngineService, PartStep, PeerIdentity, PlannedRequest, RequestStep, Service, WrittenOutput};
 use leafseal_testkit::engine;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -32,17 +32,17 @@ impl Bench {
         let (mut answer, mut times) = (Vec::new(), Vec::new());
         let is_spread = loop {
             match timed(&mut times, || request.step(&mut answer)).expect("a step") {
-                Step::More => {}
-                Step::Done => break false,
-                Step::Spread { .. } => break true,
+                RequestStep::More => {}
+                RequestStep::Done => break false,
+                RequestStep::Spread { .. } => break true,
             }
         };
         let mut fields = request.fields();
         let mut is_planned = !is_spread;
         while !is_planned {
             let planned = timed(&mut times, || request.work().next_part()).expect("a part");
-            is_planned = matches!(planned, Planned::Last(_) | Planned::None);
-            if let Planned::Part(mut part) | Planned::Last(mut part) = planned {
+            is_planned = matches!(planned, PlannedRequest::Last(_) | PlannedRequest::None);
+            if let PlannedRequest::Part(mut part) | PlannedRequest::Last(mut part) = planned {
                 let mut out = Vec::new();
                 while timed(&mut times, || part.step(&mut out)).expect("a step") == PartStep::More {}
                 answer.extend_from_slice(&out);
@@ -50,7 +50,7 @@ impl Bench {
             }
         }
         if is_spread {
-            let (written, mut tail) = (Written { size: answer.len(), fields }, Vec::new());
+            let (written, mut tail) = (WrittenOutput { size: answer.len(), fields }, Vec::new());
             request.work().finish(&mut answer, written, &mut tail);
             answer.extend_from_slice(&tail);
         }
@@ -99,7 +99,7 @@ fn result(answer: &[u8]) -> leafseal_protocol::RawValue<'_> {
 
 fn main() {
     let fixture = engine(Settings::default(), "bench", None);
-    let service = EngineService::new(fixture.engine.clone(), Limits::default(), usize::MAX);
+    let service = EngineService::new(fixture.engine.clone(), FrameLimits::default(), usize::MAX);
     service.maintain();
     let peer = PeerIdentity { name: "bench".to_owned(), certificate_sha256: [0; 32] };
     let caller = service

@@ -16,11 +16,11 @@ pub(crate) const SLOTS_PER_THREAD: usize = 8;
 #[derive(Debug)]
 pub(crate) struct ClientSlots {
     slots: usize,
-    state: Mutex<State>,
+    state: Mutex<ClientSlotsState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ClientSlotsState {
     connections: usize,
     /// Slots that are taken, or handed to a connection that has not run yet.
     taken: usize,
@@ -39,7 +39,7 @@ enum Wait {
 
 /// A connection's claim on one of the slots.
 #[derive(Debug)]
-pub(crate) struct ConnectionSlot {
+pub(crate) struct ClientSlot {
     client: Arc<ClientSlots>,
     /// The connection's number.
     number: u64,
@@ -52,7 +52,7 @@ impl ClientSlots {
         ClientSlots { slots: threads * SLOTS_PER_THREAD, state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClientSlotsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +61,7 @@ impl ClientSlots {
     }
 }
 
-impl State {
+impl ClientSlotsState {
     /// Releases a slot, or hands it to the next waiting connection, whose waker is returned.
     fn release(&mut self) -> Option<Waker> {
         while let Some(number) = self.queue.pop_front() {
@@ -76,11 +76,11 @@ impl State {
     }
 }
 
-impl ConnectionSlot {
+impl ClientSlot {
     /// Creates the claim of the connection with this number, which is unique for the client.
     pub(crate) fn new(client: Arc<ClientSlots>, number: u64) -> Self {
         client.lock().connections += 1;
-        ConnectionSlot { client, number, has_slot: false }
+        ClientSlot { client, number, has_slot: false }
     }
 
     /// Releases the slot of the last turn, because the thread has come round since.
@@ -96,7 +96,7 @@ impl ConnectionSlot {
     pub(crate) fn enter(&mut self, waker: &Waker) -> bool {
         self.begin_round();
         let mut state = self.client.lock();
-        let State { taken, queue, waiting, .. } = &mut *state;
+        let ClientSlotsState { taken, queue, waiting, .. } = &mut *state;
         self.has_slot = match waiting.get_mut(&self.number) {
             Some(Wait::ForSlot(known)) => {
                 known.clone_from(waker);
@@ -130,7 +130,7 @@ impl ConnectionSlot {
     }
 }
 
-impl Drop for ConnectionSlot {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
         let mut state = self.client.lock();
         state.connections -= 1;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     struct TestConnection {
-        slot: ConnectionSlot,
+        slot: ClientSlot,
         woken: Arc<Count>,
     }
 
@@ -181,14 +181,14 @@ mod tests {
     fn connections<const N: usize>(slots: usize) -> (Arc<ClientSlots>, [TestConnection; N]) {
         let client = Arc::new(ClientSlots { slots, state: Mutex::default() });
         let connection = |number| TestConnection {
-            slot: ConnectionSlot::new(Arc::clone(&client), number as u64),
+            slot: ClientSlot::new(Arc::clone(&client), number as u64),
             woken: Arc::default(),
         };
         (Arc::clone(&client), std::array::from_fn(connection))
     }
 
     fn assert_empty(client: &ClientSlots) {
-        let State { connections, taken, ref queue, ref waiting } = *client.lock();
+        let ClientSlotsState { connections, taken, ref queue, ref waiting } = *client.lock();
         assert_eq!((connections, taken, queue.len(), waiting.len()), (0, 0, 0, 0));
     }
 

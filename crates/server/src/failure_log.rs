@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, Failure, Report};
+use leafseal_engine::{Caller, Failure, RequestReport};
 use leafseal_net::LogLimit;
 use leafseal_service::FailureObserver;
 
@@ -11,18 +11,18 @@ use crate::clock;
 
 /// The destination of these lines.
 #[derive(Clone, Debug)]
-pub struct FailureLog(Arc<LogLimit>);
+pub struct FailureLogger(Arc<LogLimit>);
 
-impl FailureLog {
+impl FailureLogger {
     /// Allows up to `lines_max` lines in ten seconds.
     pub fn new(lines_max: usize) -> Self {
         Self(Arc::new(LogLimit::new(lines_max)))
     }
 }
 
-impl FailureObserver for FailureLog {
+impl FailureObserver for FailureLogger {
     /// Logs a request, if envelopes of it failed to decrypt. The line contains no value; paths contain names of members.
-    fn ended(&self, caller: &Caller, app: &str, report: &Report) {
+    fn ended(&self, caller: &Caller, app: &str, report: &RequestReport) {
         if report.failed == 0 {
             return;
         }

@@ -28,11 +28,11 @@ mod start_error;
 mod status;
 mod tls;
 
-pub use failure_log::FailureLog;
+pub use failure_log::FailureLogger;
 pub use identity::{IdentityError, issue_client};
 pub use leafseal_engine::pool::Scheduling;
 pub use leafseal_http::HttpSettings;
-pub use metrics::{Outcome, OutcomeCounts, ServerCounters};
+pub use metrics::{OutcomeCounts, RequestOutcome, ServerCounters};
 pub use server::{Server, ShutdownReport, check_identity};
 pub use settings::{
     ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, ServerSettings, SettingsError,

@@ -8,15 +8,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
-use leafseal_protocol::{ErrorObject, Limits, Scanner, answer};
+use leafseal_protocol::{ErrorObject, FrameLimits, Scanner, answer};
 
 use crate::metrics::RequestRecord;
 use leafseal_service::Share;
-use leafseal_service::{Answered, Effort, Receiver};
+use leafseal_service::{AnswerReceiver, Answered, Effort};
 use leafseal_service::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 
 /// One message, or several that are sent together, or a piece of a large one.
-struct Buffer {
+struct OutboxBuffer {
     bytes: Vec<u8>,
     /// Their share of the memory for answers; `None` for the server's own short messages, which are not charged.
     share: Option<Share>,
@@ -24,8 +24,8 @@ struct Buffer {
     uncounted: usize,
 }
 
-impl Buffer {
-    fn extend(&mut self, other: Buffer) {
+impl OutboxBuffer {
+    fn extend(&mut self, other: OutboxBuffer) {
         self.bytes.extend_from_slice(&other.bytes);
         self.uncounted += other.uncounted;
         match (&mut self.share, other.share) {
@@ -38,25 +38,25 @@ impl Buffer {
 
 /// Complete messages waiting to be sent, in order.
 #[derive(Default)]
-pub(crate) struct Buffers {
-    buffers: VecDeque<Buffer>,
+pub(crate) struct OutboxBuffers {
+    buffers: VecDeque<OutboxBuffer>,
     /// How many bytes of the first buffer are written.
     written: usize,
     bytes: usize,
     uncounted: usize,
 }
 
-impl Buffers {
+impl OutboxBuffers {
     /// Appends a complete message. Its share is released as it is written.
     pub(crate) fn push(&mut self, message: Rope, mut share: Option<Share>) {
         for bytes in message.into_buffers().filter(|bytes| !bytes.is_empty()) {
             let of_this = share.as_mut().map(|share| share.split(bytes.capacity()));
             let uncounted = if of_this.is_some() { 0 } else { bytes.len() };
-            self.push_buffer(Buffer { bytes, share: of_this, uncounted });
+            self.push_buffer(OutboxBuffer { bytes, share: of_this, uncounted });
         }
     }
 
-    fn push_buffer(&mut self, buffer: Buffer) {
+    fn push_buffer(&mut self, buffer: OutboxBuffer) {
         self.bytes += buffer.bytes.len();
         self.uncounted += buffer.uncounted;
         match self.buffers.back_mut() {
@@ -67,7 +67,7 @@ impl Buffers {
         }
     }
 
-    pub(crate) fn append(&mut self, other: Buffers) {
+    pub(crate) fn append(&mut self, other: OutboxBuffers) {
         if self.bytes == 0 {
             *self = other;
         } else {
@@ -80,7 +80,7 @@ impl Buffers {
         self.buffers.front().map_or(&[], |buffer| &buffer.bytes[self.written..])
     }
 
-    /// Records that `size` bytes of [`Buffers::front`] are written. A buffer that is written completely is freed at once.
+    /// Records that `size` bytes of [`OutboxBuffers::front`] are written. A buffer that is written completely is freed at once.
     pub(crate) fn advance(&mut self, size: usize) {
         self.written += size;
         self.bytes -= size;
@@ -114,16 +114,16 @@ impl Buffers {
 
 /// Answers since the task's last check.
 #[derive(Default)]
-pub(crate) struct Answers {
+pub(crate) struct UncheckedAnswers {
     /// The ids of answered requests.
     pub(crate) ids: Vec<u32>,
     /// Their answers.
-    pub(crate) buffers: Buffers,
+    pub(crate) buffers: OutboxBuffers,
 }
 
 #[derive(Default)]
-struct State {
-    answers: Answers,
+struct OutboxState {
+    answers: UncheckedAnswers,
     task: Option<Waker>,
     is_closed: bool,
 }
@@ -131,7 +131,7 @@ struct State {
 /// The queue of answers of one connection, shared by its task and its requests.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
 }
 
 /// Omits the answers, which may be plaintext.
@@ -142,7 +142,7 @@ impl fmt::Debug for Outbox {
 }
 
 impl Outbox {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
         self.state.lock().expect("nothing panics while this is locked")
     }
 
@@ -154,7 +154,7 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn take(&self) -> Answers {
+    pub(crate) fn take(&self) -> UncheckedAnswers {
         std::mem::take(&mut self.lock().answers)
     }
 
@@ -167,7 +167,7 @@ impl Outbox {
     }
 
     /// Closes the queue: later answers are dropped at once. Returns earlier ones, to be freed.
-    pub(crate) fn close(&self) -> Buffers {
+    pub(crate) fn close(&self) -> OutboxBuffers {
         let mut state = self.lock();
         state.is_closed = true;
         state.task = None;
@@ -199,7 +199,7 @@ pub(crate) struct ConnectionReceiver {
     pub(crate) record: RequestRecord,
 }
 
-impl Receiver for ConnectionReceiver {
+impl AnswerReceiver for ConnectionReceiver {
     fn takes(&self, written: &Rope) -> bool {
         debug_assert!(written.size() == 0 || is_one_message(written), "the service writes exactly one message");
         written.size() > 0
@@ -228,7 +228,7 @@ fn error_message(id: u32, error: &ErrorObject) -> Rope {
 }
 
 fn is_one_message(written: &Rope) -> bool {
-    let limits = Limits { frame_size_max: usize::MAX, elements_max: u32::MAX, ..Limits::default() };
+    let limits = FrameLimits { frame_size_max: usize::MAX, elements_max: u32::MAX, ..FrameLimits::default() };
     let bytes = written.buffers().collect::<Vec<_>>().concat();
     Scanner::new(limits).scan(&bytes) == Ok(Some(bytes.len()))
 }
@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::clock;
-    use crate::metrics::{Arrival, Outcome, Requests};
+    use crate::metrics::{Arrival, RequestOutcome, Requests};
     use leafseal_service::Reply;
 
     #[derive(Default)]
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn small_messages_are_sent_together_and_large_ones_separately() {
-        let mut buffers = Buffers::default();
+        let mut buffers = OutboxBuffers::default();
         let sizes = [10, 20, MERGE_SIZE_MAX - 30, 1, MERGE_SIZE_MAX + 1, 5];
         sizes.into_iter().for_each(|size| buffers.push(vec![size as u8; size].into(), None));
         let total: usize = sizes.iter().sum();
@@ -283,14 +283,14 @@ mod tests {
             origin.resize(bytes).unwrap();
             Some(origin.take())
         };
-        let mut buffers = Buffers::default();
+        let mut buffers = OutboxBuffers::default();
         buffers.push(vec![0; 5].into(), None);
         for size in [10, 20, 50_000] {
             let share = share(size);
             buffers.push(vec![0; size].into(), share);
         }
         let watch = Share::take(&mut origin);
-        let mut other = Buffers::default();
+        let mut other = OutboxBuffers::default();
         std::mem::swap(&mut other, &mut buffers);
         buffers.append(other);
         buffers.push(vec![0; 7].into(), None);
@@ -307,7 +307,7 @@ mod tests {
     fn unsent_answers_are_freed_in_pieces_with_their_share() {
         const COUNT: usize = 10 * FREED_BUFFERS_MAX + 1;
         let mut origin = Share::alone(COUNT * MERGE_SIZE_MAX);
-        let mut buffers = Buffers::default();
+        let mut buffers = OutboxBuffers::default();
         for _ in 0..COUNT {
             origin.resize(MERGE_SIZE_MAX).unwrap();
             buffers.push(vec![0; MERGE_SIZE_MAX].into(), Some(origin.take()));
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(answers.ids, [1, 2, 3]);
         assert!(String::from_utf8_lossy(answers.buffers.front()).contains("internal"));
         let outcomes = requests.outcomes();
-        assert_eq!((outcomes.total(), outcomes.of(Outcome::Ok), outcomes.of(ErrorCode::Internal)), (3, 1, 1));
-        assert_eq!(outcomes.of(Outcome::Disconnected), 1, "what nobody can take is no success");
+        assert_eq!((outcomes.total(), outcomes.of(RequestOutcome::Ok), outcomes.of(ErrorCode::Internal)), (3, 1, 1));
+        assert_eq!(outcomes.of(RequestOutcome::Disconnected), 1, "what nobody can take is no success");
     }
 }

@@ -258,12 +258,12 @@ fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, Tc
 
 /// The thread that calls [`Service::maintain`] and flushes the logs of refusals; it ends on drop.
 struct Maintenance {
-    turns: SyncSender<Turn>,
+    turns: SyncSender<MaintenanceTurn>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Why the thread of [`Maintenance`] wakes before its period is over.
-enum Turn {
+enum MaintenanceTurn {
     /// The service requested a call.
     Due,
     Stop,
@@ -277,7 +277,7 @@ impl Maintenance {
         let due = turns.clone();
         service.on_maintenance_due(Box::new(move || {
             // Full: a turn is due already. Disconnected: the thread has ended.
-            let _ = due.try_send(Turn::Due);
+            let _ = due.try_send(MaintenanceTurn::Due);
         }));
         let thread = std::thread::Builder::new().name("leafseal-tidy".to_owned()).spawn(move || {
             while wait_for_turn(&next) {
@@ -294,12 +294,12 @@ impl Maintenance {
 }
 
 /// Waits until maintenance is due; false if the thread must end.
-fn wait_for_turn(turns: &Receiver<Turn>) -> bool {
+fn wait_for_turn(turns: &Receiver<MaintenanceTurn>) -> bool {
     let mut due = clock::now() + MAINTENANCE_PERIOD;
     loop {
         match turns.recv_timeout(due.saturating_duration_since(clock::now())) {
-            Ok(Turn::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
-            Ok(Turn::Due) => due = due.min(clock::now() + MAINTENANCE_PAUSE),
+            Ok(MaintenanceTurn::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+            Ok(MaintenanceTurn::Due) => due = due.min(clock::now() + MAINTENANCE_PAUSE),
             Err(RecvTimeoutError::Timeout) => return true,
         }
     }
@@ -308,7 +308,7 @@ fn wait_for_turn(turns: &Receiver<Turn>) -> bool {
 impl Drop for Maintenance {
     fn drop(&mut self) {
         // Blocks while another turn is due. An error means that the thread has ended.
-        let _ = self.turns.send(Turn::Stop);
+        let _ = self.turns.send(MaintenanceTurn::Stop);
         if let Some(thread) = self.thread.take() {
             // It catches the service's panics, so its result is of no interest.
             let _ = thread.join();

@@ -14,22 +14,22 @@ use leafseal_net::{BulkQueue, ConnectionSlots, DecisionLog, Full, ShutdownNotice
 
 use crate::client_slots::ClientSlots;
 use crate::clock;
-use crate::metrics::{ApiCounters, Counters, Requests, ServerCounters, Times};
+use crate::metrics::{ApiCounters, LiveCounters, Requests, ServerCounters, Times};
 use crate::outbox::Outbox;
-use crate::refusals::RefusalLog;
+use crate::refusals::ServerRefusalLog;
 use crate::settings::ServerSettings;
 use leafseal_service::Tenant;
-use leafseal_service::{Budget, Share};
+use leafseal_service::{MemoryBudget, Share};
 
 #[derive(Debug)]
 pub(crate) struct ServerState {
     pub(crate) settings: ServerSettings,
     pub(crate) pool: Pool,
-    pub(crate) counters: Counters,
+    pub(crate) counters: LiveCounters,
     pub(crate) requests: Arc<Requests>,
     pub(crate) times: Arc<Times>,
     pub(crate) handshakes: Arc<ConnectionSlots>,
-    pub(crate) refusals: Arc<RefusalLog>,
+    pub(crate) refusals: Arc<ServerRefusalLog>,
     /// Logs refused callers, and counts decisions about all callers: observers of the engine.
     pub(crate) decision_log: Arc<DecisionLog>,
     pub(crate) decisions: Arc<DecisionCounts>,
@@ -43,8 +43,8 @@ pub(crate) struct ServerState {
     notice: OnceLock<ShutdownNotice>,
     /// Hashes tenants to numbers with a key of this process: callers that choose names cannot choose their numbers.
     tenants: RandomState,
-    incoming: Arc<Budget>,
-    answers: Arc<Budget>,
+    incoming: Arc<MemoryBudget>,
+    answers: Arc<MemoryBudget>,
     connections: Mutex<Connections>,
     connection_ended: Condvar,
 }
@@ -64,19 +64,19 @@ struct Connections {
 /// The state that the connections of one client share: memory, and slots on the network threads.
 #[derive(Debug)]
 struct ClientBudgets {
-    incoming: Arc<Budget>,
-    answers: Arc<Budget>,
+    incoming: Arc<MemoryBudget>,
+    answers: Arc<MemoryBudget>,
     slots: Arc<ClientSlots>,
 }
 
 /// The memory budgets that one connection is charged to.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct ConnectionMemory {
     client: Arc<ClientBudgets>,
-    answers: Arc<Budget>,
+    answers: Arc<MemoryBudget>,
 }
 
-impl Memory {
+impl ConnectionMemory {
     /// Creates an empty share of the memory for incoming frames.
     pub(crate) fn incoming_share(&self) -> Share {
         Share::of(&self.client.incoming)
@@ -96,15 +96,15 @@ impl Memory {
 impl ServerState {
     /// Creates the state. `pool` must have been created with the same settings, with `times` as its observer.
     pub(crate) fn new(settings: ServerSettings, pool: Pool, times: Arc<Times>) -> Self {
-        let incoming = Budget::new(settings.incoming_bytes_max, None);
-        let answers = Budget::new(settings.answers_bytes_max, None);
+        let incoming = MemoryBudget::new(settings.incoming_bytes_max, None);
+        let answers = MemoryBudget::new(settings.answers_bytes_max, None);
         let handshakes = ConnectionSlots::new(settings.handshakes_max, settings.handshake_clients());
-        let refusals = RefusalLog::new(settings.refusal_lines_max);
+        let refusals = ServerRefusalLog::new(settings.refusal_lines_max);
         let decision_log = DecisionLog::with_clock(settings.refusal_lines_max, clock::now);
         ServerState {
             settings,
             pool,
-            counters: Counters::default(),
+            counters: LiveCounters::default(),
             requests: Arc::default(),
             times,
             handshakes: Arc::new(handshakes),
@@ -227,15 +227,15 @@ impl ServerState {
     }
 
     /// The memory for a new connection of this client.
-    pub(crate) fn memory(&self, client: Tenant<'_>) -> Memory {
+    pub(crate) fn memory(&self, client: Tenant<'_>) -> ConnectionMemory {
         self.memory_of(self.number_of(client))
     }
 
     /// The same for a client by its number.
-    pub(crate) fn memory_of(&self, client: u64) -> Memory {
+    pub(crate) fn memory_of(&self, client: u64) -> ConnectionMemory {
         let client = self.client_budgets(client);
         let max = self.settings.connection_answers_bytes_max;
-        Memory { answers: Arc::new(Budget::admitting_one(max, Arc::clone(&client.answers))), client }
+        ConnectionMemory { answers: Arc::new(MemoryBudget::admitting_one(max, Arc::clone(&client.answers))), client }
     }
 
     fn client_budgets(&self, client: u64) -> Arc<ClientBudgets> {
@@ -244,7 +244,7 @@ impl ServerState {
             return budgets;
         }
         clients.retain(|_, budgets| budgets.strong_count() > 0);
-        let budget = |max, whole: &Arc<Budget>| Arc::new(Budget::new(max, Some(Arc::clone(whole))));
+        let budget = |max, whole: &Arc<MemoryBudget>| Arc::new(MemoryBudget::new(max, Some(Arc::clone(whole))));
         let budgets = Arc::new(ClientBudgets {
             incoming: budget(self.settings.client_incoming_bytes_max, &self.incoming),
             answers: budget(self.settings.client_answers_bytes_max, &self.answers),

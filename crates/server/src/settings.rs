@@ -11,7 +11,7 @@ use leafseal_config::{Kind, mins, ms, secs, settings};
 use leafseal_engine::pool::{PoolObserver, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
-use leafseal_protocol::{Limits, PORT, READ_SIZE};
+use leafseal_protocol::{FrameLimits, PORT, READ_SIZE};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -51,7 +51,7 @@ settings! {
         /// Threads that process requests.
         pub workers: usize = cores().saturating_sub(network_threads()).max(1) => "the other cores", in 1..=4096;
         /// Limits on one incoming frame.
-        pub limits: Limits = Limits::default(), is section;
+        pub limits: FrameLimits = FrameLimits::default(), is section;
         /// Maximum number of open connections, not counting TLS handshakes in progress; one more is closed at once.
         pub connections_max: usize = 4096, in 1..=1 << 20;
         /// Maximum number of these connections per client (an IPv4 address, a /64 of IPv6); one more is closed at once.

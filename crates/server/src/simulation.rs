@@ -12,9 +12,9 @@ use leafseal_net::ShutdownNotice;
 
 use crate::clock;
 use crate::metrics::{ServerCounters, Times};
-use crate::rpc::connection::Connection;
-use crate::rpc::gathered::Gathered;
-pub use crate::rpc::wire::Socket;
+use crate::rpc::connection::RpcConnection;
+use crate::rpc::gathered::GatheredSocket;
+pub use crate::rpc::wire::PlainSocket;
 use crate::server_state::ServerState;
 use crate::settings::ServerSettings;
 use leafseal_service::Service;
@@ -45,14 +45,14 @@ impl<S: Service> Simulated<S> {
     pub fn accept(
         &self,
         caller: Arc<S::Caller>,
-        socket: impl Socket,
+        socket: impl PlainSocket,
     ) -> Option<impl Future<Output = ()> + Send + 'static> {
         let registration = self.server_state.register(HERE).ok()?;
         let (server_state, service) = (Arc::clone(&self.server_state), Arc::clone(&self.service));
         let expires = clock::now() + VALIDITY;
         Some(async move {
-            let stream = Gathered::new(socket);
-            Connection::new(server_state, service, caller, stream, &registration, expires).run().await;
+            let stream = GatheredSocket::new(socket);
+            RpcConnection::new(server_state, service, caller, stream, &registration, expires).run().await;
         })
     }
 

@@ -8,8 +8,8 @@ use leafseal_net::tls::PrivateKeyFigures;
 use leafseal_net::{OperatorReport, ProcessFigures, ShutdownPhase};
 
 use crate::clock;
-use crate::metrics::Snapshot;
-use crate::refusals::Refused;
+use crate::metrics::MetricsSnapshot;
+use crate::refusals::RefusalLine;
 use crate::server_state::ServerState;
 use leafseal_service::Service;
 
@@ -38,7 +38,7 @@ impl<S: Service> OperatorReport for Status<S> {
     }
 
     async fn metrics(&self) -> String {
-        let snapshot = Snapshot {
+        let snapshot = MetricsSnapshot {
             counters: self.server_state.counters(),
             is_ready: self.is_ready().is_ok(),
             workers: self.server_state.pool.workers(),
@@ -57,6 +57,6 @@ impl<S: Service> OperatorReport for Status<S> {
 
     fn cannot_accept(&self, error: &io::Error) {
         let write = || tracing::error!(%error, "cannot accept connections at the operator port");
-        self.server_state.refusals.line(Refused::Connection, clock::now(), &"accept", write);
+        self.server_state.refusals.line(RefusalLine::Connection, clock::now(), &"accept", write);
     }
 }

@@ -9,7 +9,7 @@ mod token;
 
 use std::sync::{Arc, OnceLock};
 
-use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, Report};
+use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, RequestReport};
 use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, OwnedOptions};
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ pub struct CallReport {
     /// The number of encrypted or decrypted values.
     pub count: u64,
     /// Matches of selectors, skipped values and failures.
-    pub report: Report,
+    pub report: RequestReport,
     /// Whether the call has an action for envelopes that fail to decrypt.
     pub reports_failures: bool,
 }

@@ -4,7 +4,7 @@ use std::mem;
 
 use leafseal_protocol::{ErrorObject, FRAME_PIECE_SIZE, READ_SIZE};
 
-use crate::work::{Begun, Request, RequestStage};
+use crate::work::{BegunRequest, Request, RequestStage};
 
 /// Bytes joined in a step: an ordinary piece.
 const STEP_SIZE: usize = FRAME_PIECE_SIZE + READ_SIZE;
@@ -34,10 +34,10 @@ struct Gathering {
 }
 
 impl Request for Gathering {
-    fn begin(&mut self, _out: &mut Vec<u8>) -> Result<Begun, ErrorObject> {
+    fn begin(&mut self, _out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject> {
         let Some(piece) = self.pieces.as_slice().first() else {
             let make = self.make.take().expect("it is made once");
-            return Ok(Begun::Next(make(mem::take(&mut self.body))));
+            return Ok(BegunRequest::Next(make(mem::take(&mut self.body))));
         };
         let end = piece.len().min(self.copied + STEP_SIZE);
         self.body.extend_from_slice(&piece[self.copied..end]);
@@ -46,7 +46,7 @@ impl Request for Gathering {
             self.pieces.next();
             self.copied = 0;
         }
-        Ok(Begun::More)
+        Ok(BegunRequest::More)
     }
 
     fn memory(&self) -> usize {
@@ -57,7 +57,7 @@ impl Request for Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work::{RequestWork, Step};
+    use crate::work::{RequestStep, RequestWork};
 
     const PIECE: usize = 1000;
 
@@ -65,9 +65,9 @@ mod tests {
     struct Echo(Vec<u8>);
 
     impl RequestWork for Echo {
-        fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+        fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
             out.extend_from_slice(&self.0);
-            Ok(Step::Done)
+            Ok(RequestStep::Done)
         }
 
         fn fields(&self) -> u64 {
@@ -82,7 +82,7 @@ mod tests {
             let pieces = content.chunks(PIECE).map(<[u8]>::to_vec).collect();
             let mut request = gather(pieces, size, |body| RequestStage::working(Echo(body)));
             let (mut out, mut steps) = (Vec::new(), 0);
-            while request.step(&mut out).expect("no fault") == Step::More {
+            while request.step(&mut out).expect("no fault") == RequestStep::More {
                 steps += 1;
                 assert!(out.is_empty());
             }
@@ -99,7 +99,7 @@ mod tests {
             let content = pieces.concat();
             let mut request = gather(pieces.to_vec(), content.len(), |body| RequestStage::working(Echo(body)));
             let (mut out, mut steps) = (Vec::new(), 0);
-            while request.step(&mut out).expect("no fault") == Step::More {
+            while request.step(&mut out).expect("no fault") == RequestStep::More {
                 steps += 1;
             }
             assert!(out == content, "{size} bytes");

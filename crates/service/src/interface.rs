@@ -26,7 +26,7 @@ pub struct PeerIdentity {
 /// The service refuses the caller. The connection ends with `code`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub struct RefusedCaller {
     /// `forbidden`; `unavailable` while the service cannot look callers up, `overloaded` if too many wait for it.
     pub code: ErrorCode,
     /// One sentence, sent to the client and written to the log. Contains no secret.
@@ -58,7 +58,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the service does not know the certificate's name, or cannot look it up.
-    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Self::Caller>, Refused>;
+    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Self::Caller>, RefusedCaller>;
 
     /// Reports that the network side has refused a peer because of its certificate, which identifies it as `peer` or as no one. The reason
     /// is one sentence without a secret.
@@ -120,8 +120,8 @@ pub trait Service: Send + Sync + 'static {
 
     /// The counters of the service since its start, for metrics. The operator port calls it on its own thread, so it must not
     /// block.
-    fn counters(&self) -> leafseal_engine::Counters {
-        leafseal_engine::Counters::default()
+    fn counters(&self) -> leafseal_engine::EngineCounters {
+        leafseal_engine::EngineCounters::default()
     }
 
     /// Called once a second on its own thread, to refresh keys and expire caches.

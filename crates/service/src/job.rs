@@ -16,7 +16,7 @@ use leafseal_protocol::{ErrorCode, ErrorObject};
 use crate::memory::{Exhausted, Share};
 use crate::reply::{Effort, Reply};
 use crate::rope::{FREED_BUFFERS_MAX, Rope};
-use crate::work::{Part, PartStep, Planned, RequestStage, Step, Written};
+use crate::work::{PartStep, PlannedRequest, RequestPart, RequestStage, RequestStep, WrittenOutput};
 use replies::{answer, refuse, shrink};
 
 /// Steps run one after another without checking the queue until this much time is used: short steps do not justify a check.
@@ -28,14 +28,14 @@ const FIRST_PART: u64 = 1;
 /// A request in the pool.
 pub struct RequestJob {
     cancellation: Arc<Cancellation>,
-    state: Mutex<State>,
+    state: Mutex<JobState>,
 }
 
-struct State {
+struct JobState {
     /// `None` while a worker runs it, and after the end.
     request: Option<RequestStage>,
     phase: Phase,
-    outputs: Outputs,
+    outputs: JobOutputs,
     /// The number of the first of the parts in `held`.
     first: u64,
     /// Workers that run the request or a part of it.
@@ -59,7 +59,7 @@ struct State {
 
 /// The data of a request's job.
 #[derive(Default)]
-struct Outputs {
+struct JobOutputs {
     /// The output of the request's own steps; empty while one runs.
     head: Vec<u8>,
     /// The contiguous output from the beginning, once the request has spread or is done.
@@ -67,7 +67,7 @@ struct Outputs {
     /// The output after it: that of each part, once it is done.
     parts: VecDeque<Option<Vec<u8>>>,
     /// Paused parts, by number.
-    paused: BTreeMap<u64, Running>,
+    paused: BTreeMap<u64, RunningPart>,
 }
 
 /// The progress of a request.
@@ -99,7 +99,7 @@ enum Ending {
     NotFoundInTime,
 }
 
-impl Outputs {
+impl JobOutputs {
     /// Values processed by paused parts.
     fn paused_fields(&self) -> u64 {
         self.paused.values().map(|running| running.part.fields()).sum()
@@ -112,7 +112,7 @@ impl Outputs {
 
     /// Takes as many buffers as are freed in one step.
     fn take_some(&mut self) -> Vec<Vec<u8>> {
-        let Outputs { written, parts, .. } = self;
+        let JobOutputs { written, parts, .. } = self;
         let last = std::iter::from_fn(|| parts.pop_back().or_else(|| written.pop().map(Some)));
         last.take(FREED_BUFFERS_MAX).flatten().collect()
     }
@@ -125,17 +125,17 @@ impl From<ErrorObject> for Ending {
 }
 
 /// A part that has started.
-struct Running {
+struct RunningPart {
     number: u64,
-    part: Box<dyn Part>,
+    part: Box<dyn RequestPart>,
     out: Vec<u8>,
 }
 
 /// What a worker does next, without the lock.
-enum Task {
+enum WorkerTask {
     Step(RequestStage, Vec<u8>),
     Plan(RequestStage),
-    Work(Running, Others),
+    Work(RunningPart, OtherWorkers),
     /// Buffers that are not needed, to be freed.
     Free(Vec<Vec<u8>>),
     End(Remains),
@@ -144,7 +144,7 @@ enum Task {
 
 /// Whether other workers could join.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Others {
+enum OtherWorkers {
     Needed,
     NotNeeded,
 }
@@ -154,17 +154,17 @@ struct Remains {
     request: RequestStage,
     phase: Phase,
     ending: Option<Ending>,
-    outputs: Outputs,
+    outputs: JobOutputs,
     effort: Effort,
 }
 
 impl RequestJob {
     /// Creates a job; `share` is empty.
     pub fn new(request: RequestStage, cancellation: Arc<Cancellation>, share: Share, reply: Reply) -> Self {
-        let state = State {
+        let state = JobState {
             request: Some(request),
             phase: Phase::Alone,
-            outputs: Outputs::default(),
+            outputs: JobOutputs::default(),
             first: FIRST_PART,
             busy: 0,
             ending: None,
@@ -198,7 +198,7 @@ impl RequestJob {
     }
 
     /// Locks the state, only briefly: steps run without the lock.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, JobState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -231,11 +231,11 @@ impl Job for RequestJob {
     }
 }
 
-impl State {
+impl JobState {
     /// The next task of `visit`.
-    fn next_task(&mut self, visit: &Visit<'_>) -> Task {
+    fn next_task(&mut self, visit: &Visit<'_>) -> WorkerTask {
         if self.phase == Phase::Ended {
-            return Task::Leave(Slice::Left);
+            return WorkerTask::Leave(Slice::Left);
         }
         if !self.is_complete() {
             self.look_for_stop(visit);
@@ -253,7 +253,7 @@ impl State {
             && let Some((_, running)) = self.outputs.paused.pop_first()
         {
             self.busy += 1;
-            return Task::Work(running, self.others());
+            return WorkerTask::Work(running, self.others());
         }
         if !visit.has_turn || !self.has_more() {
             return self.leave();
@@ -261,8 +261,8 @@ impl State {
         let request = self.request.take().expect("there is more for who has the turn");
         self.busy += 1;
         match self.phase {
-            Phase::Alone => Task::Step(request, std::mem::take(&mut self.outputs.head)),
-            _ => Task::Plan(request),
+            Phase::Alone => WorkerTask::Step(request, std::mem::take(&mut self.outputs.head)),
+            _ => WorkerTask::Plan(request),
         }
     }
 
@@ -293,15 +293,15 @@ impl State {
         self.ending.as_ref().is_none_or(|(last, _)| number < *last)
     }
 
-    fn others(&self) -> Others {
-        if self.has_more() { Others::Needed } else { Others::NotNeeded }
+    fn others(&self) -> OtherWorkers {
+        if self.has_more() { OtherWorkers::Needed } else { OtherWorkers::NotNeeded }
     }
 
     /// Starts a new part.
-    fn begin_part(&mut self, part: Box<dyn Part>) -> Running {
+    fn begin_part(&mut self, part: Box<dyn RequestPart>) -> RunningPart {
         let number = self.next_number();
         self.outputs.parts.push_back(None);
-        Running { number, part, out: Vec::new() }
+        RunningPart { number, part, out: Vec::new() }
     }
 
     fn next_number(&self) -> u64 {
@@ -346,22 +346,23 @@ impl State {
     }
 
     /// Ends the request, unless so many buffers remain that freeing them takes more than a step.
-    fn free_or_end(&mut self, visit: &Visit<'_>) -> Task {
+    fn free_or_end(&mut self, visit: &Visit<'_>) -> WorkerTask {
         if self.ending.is_none() || self.outputs.count() <= FREED_BUFFERS_MAX {
             return self.end();
         }
         if visit.is_over() {
-            return Task::Leave(Slice::More);
+            return WorkerTask::Leave(Slice::More);
         }
         self.busy += 1;
-        Task::Free(self.outputs.take_some())
+        WorkerTask::Free(self.outputs.take_some())
     }
 
-    fn end(&mut self) -> Task {
+    fn end(&mut self) -> WorkerTask {
         let request = self.request.take().expect("no worker has it in hand");
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let ending = self.ending.take().map(|(_, ending)| ending);
-        Task::End(Remains { request, phase, ending, outputs: std::mem::take(&mut self.outputs), effort: self.effort })
+        let outputs = std::mem::take(&mut self.outputs);
+        WorkerTask::End(Remains { request, phase, ending, outputs, effort: self.effort })
     }
 }
 
@@ -388,12 +389,12 @@ impl<'a> Visit<'a> {
             let task = state.next_task(&self);
             drop(state);
             state = match task {
-                Task::Step(request, head) => self.step(request, head),
-                Task::Plan(request) => self.plan(request),
-                Task::Work(running, others) => self.work(running, others),
-                Task::Free(buffers) => self.free(buffers),
-                Task::End(remains) => return self.end(remains),
-                Task::Leave(slice) => return slice,
+                WorkerTask::Step(request, head) => self.step(request, head),
+                WorkerTask::Plan(request) => self.plan(request),
+                WorkerTask::Work(running, others) => self.work(running, others),
+                WorkerTask::Free(buffers) => self.free(buffers),
+                WorkerTask::End(remains) => return self.end(remains),
+                WorkerTask::Leave(slice) => return slice,
             };
             self.yields |= take_yield();
             if self.parking.is_none() {
@@ -409,14 +410,14 @@ impl<'a> Visit<'a> {
     }
 
     /// Runs one of the request's own steps.
-    fn step(&mut self, mut request: RequestStage, mut head: Vec<u8>) -> MutexGuard<'a, State> {
+    fn step(&mut self, mut request: RequestStage, mut head: Vec<u8>) -> MutexGuard<'a, JobState> {
         let (before, size) = (head.capacity(), head.len());
         let result = request.step(&mut head);
         self.parking = take_parking();
         if self.parking.is_some_and(|parking| parking.repeats) && result.is_err() {
             return self.repeat(request, head, before, size);
         }
-        if result != Ok(Step::More) {
+        if result != Ok(RequestStep::More) {
             shrink(&mut head);
         }
         self.now = self.turn.now();
@@ -427,12 +428,12 @@ impl<'a> Visit<'a> {
         state.charge(before, head.capacity());
         state.charge_working(working);
         match result {
-            Ok(Step::More) => state.outputs.head = head,
-            Ok(Step::Spread { answer_size_max }) => {
+            Ok(RequestStep::More) => state.outputs.head = head,
+            Ok(RequestStep::Spread { answer_size_max }) => {
                 (state.phase, state.outputs.written) = (Phase::Spreading, Rope::from(head));
                 state.answer_size_max = answer_size_max;
             }
-            Ok(Step::Done) => (state.phase, state.outputs.written) = (Phase::Written, Rope::from(head)),
+            Ok(RequestStep::Done) => (state.phase, state.outputs.written) = (Phase::Written, Rope::from(head)),
             Err(error) => {
                 state.outputs.head = head;
                 state.end_at(WHOLE, error.into());
@@ -442,7 +443,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Runs the next part without a plan if no other worker could join; otherwise plans it and runs it, while others continue to plan.
-    fn plan(&mut self, mut request: RequestStage) -> MutexGuard<'a, State> {
+    fn plan(&mut self, mut request: RequestStage) -> MutexGuard<'a, JobState> {
         if !self.turn.is_wanted() {
             let mut out = Vec::new();
             if let Some(result) = request.work().step_unplanned(&mut out) {
@@ -457,11 +458,11 @@ impl<'a> Visit<'a> {
         let mut state = self.job.lock();
         state.request = Some(request);
         state.charge_working(working);
-        if matches!(planned, Ok(Planned::Last(_) | Planned::None)) {
+        if matches!(planned, Ok(PlannedRequest::Last(_) | PlannedRequest::None)) {
             state.phase = Phase::Planned;
         }
         match planned {
-            Ok(Planned::Part(part) | Planned::Last(part)) => {
+            Ok(PlannedRequest::Part(part) | PlannedRequest::Last(part)) => {
                 let running = state.begin_part(part);
                 if !self.is_over() && self.parking.is_none() && state.wants(running.number) {
                     let others = state.others();
@@ -471,7 +472,7 @@ impl<'a> Visit<'a> {
                 // Planning has used up the slice, or the memory.
                 state.outputs.paused.insert(running.number, running);
             }
-            Ok(Planned::Nothing | Planned::None) => {}
+            Ok(PlannedRequest::Nothing | PlannedRequest::None) => {}
             Err(error) => {
                 let number = state.next_number();
                 state.end_at(number, error.into());
@@ -487,7 +488,7 @@ impl<'a> Visit<'a> {
         request: RequestStage,
         mut out: Vec<u8>,
         result: Result<PartStep, ErrorObject>,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, JobState> {
         shrink(&mut out);
         self.now = self.turn.now();
         let working = request.memory();
@@ -511,11 +512,11 @@ impl<'a> Visit<'a> {
     }
 
     /// Runs a part; before that it releases the turn if other workers could join.
-    fn work(&mut self, running: Running, others: Others) -> MutexGuard<'a, State> {
-        if self.has_turn && others == Others::Needed && self.turn.share() {
+    fn work(&mut self, running: RunningPart, others: OtherWorkers) -> MutexGuard<'a, JobState> {
+        if self.has_turn && others == OtherWorkers::Needed && self.turn.share() {
             self.has_turn = false;
         }
-        let Running { number, mut part, mut out } = running;
+        let RunningPart { number, mut part, mut out } = running;
         loop {
             let before = out.capacity();
             let result = part.step(&mut out);
@@ -534,7 +535,7 @@ impl<'a> Visit<'a> {
             state.look_for_stop(self);
             if self.is_over() || self.parking.is_some() || !state.wants(number) {
                 state.busy -= 1;
-                state.outputs.paused.insert(number, Running { number, part, out });
+                state.outputs.paused.insert(number, RunningPart { number, part, out });
                 return state;
             }
         }
@@ -546,7 +547,7 @@ impl<'a> Visit<'a> {
         mut out: Vec<u8>,
         before: usize,
         result: Result<PartStep, ErrorObject>,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, JobState> {
         shrink(&mut out);
         let mut state = self.job.lock();
         state.busy -= 1;
@@ -559,7 +560,7 @@ impl<'a> Visit<'a> {
     }
 
     /// Frees some of the buffers that are not needed.
-    fn free(&mut self, buffers: Vec<Vec<u8>>) -> MutexGuard<'a, State> {
+    fn free(&mut self, buffers: Vec<Vec<u8>>) -> MutexGuard<'a, JobState> {
         drop(buffers);
         self.now = self.turn.now();
         let mut state = self.job.lock();
@@ -571,9 +572,9 @@ impl<'a> Visit<'a> {
     fn end(&self, remains: Remains) -> Slice {
         let Remains { mut request, phase, ending, outputs, mut effort } = remains;
         effort.fields += request.fields() + outputs.paused_fields();
-        let Outputs { mut written, head, parts, paused } = outputs;
+        let JobOutputs { mut written, head, parts, paused } = outputs;
         if phase == Phase::Planned && ending.is_none() {
-            let (all, mut tail) = (Written { size: written.size(), fields: effort.fields }, Vec::new());
+            let (all, mut tail) = (WrittenOutput { size: written.size(), fields: effort.fields }, Vec::new());
             request.work().finish(written.first_mut(), all, &mut tail);
             written.push(tail);
         }

@@ -1,7 +1,8 @@
 //! Requests to the engine as jobs of its pool.
 //!
 //! A [`Service`] creates a [`Request`] from each frame, which reads the parameters and begins the [`RequestWork`]. A [`RequestJob`] runs
-//! both in steps on the workers, the work of a large request on several at once. The output is passed to a [`Receiver`], once, with its
+//! both in steps on the workers, the work of a large request on several at once. The output is passed to a [`AnswerReceiver`], once, with
+//! its
 //! share of the memory for answers. [`EngineService`] implements the protocol's methods over the engine, [`api`] the calls of the HTTPS
 //! API.
 //!
@@ -19,11 +20,13 @@ mod rpc;
 mod work;
 
 pub use gathering::gather;
-pub use interface::{PeerIdentity, Refused, Service, Tenant};
+pub use interface::{PeerIdentity, RefusedCaller, Service, Tenant};
 pub use job::{RequestJob, SLICE_TIME};
-pub use memory::{Budget, Exhausted, Share};
-pub use reply::{Answered, Effort, Receiver, Reply};
+pub use memory::{Exhausted, MemoryBudget, Share};
+pub use reply::{AnswerReceiver, Answered, Effort, Reply};
 pub use rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 pub use rpc::convert::error as error_object;
 pub use rpc::{EngineService, FailureObserver};
-pub use work::{Begun, Part, PartStep, Planned, Request, RequestStage, RequestWork, Step, Written};
+pub use work::{
+    BegunRequest, PartStep, PlannedRequest, Request, RequestPart, RequestStage, RequestStep, RequestWork, WrittenOutput,
+};

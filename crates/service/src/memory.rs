@@ -8,24 +8,24 @@ const AMPLE_PART: usize = 4;
 
 /// The bytes that all connections, those of one client, or one connection may hold for one purpose.
 #[derive(Debug)]
-pub struct Budget {
+pub struct MemoryBudget {
     used: AtomicUsize,
     max: usize,
     /// Whether a single share may exceed `max`.
     admits_one: bool,
     /// The budget that this one is part of.
-    whole: Option<Arc<Budget>>,
+    whole: Option<Arc<MemoryBudget>>,
 }
 
-impl Budget {
+impl MemoryBudget {
     /// Creates a budget that is part of `whole`, if there is one.
-    pub fn new(max: usize, whole: Option<Arc<Budget>>) -> Self {
-        Budget { used: AtomicUsize::new(0), max, admits_one: false, whole }
+    pub fn new(max: usize, whole: Option<Arc<MemoryBudget>>) -> Self {
+        MemoryBudget { used: AtomicUsize::new(0), max, admits_one: false, whole }
     }
 
     /// A budget in which a single share may exceed the limit; the limit of `whole` still applies to it.
-    pub fn admitting_one(max: usize, whole: Arc<Budget>) -> Self {
-        Budget { admits_one: true, ..Budget::new(max, Some(whole)) }
+    pub fn admitting_one(max: usize, whole: Arc<MemoryBudget>) -> Self {
+        MemoryBudget { admits_one: true, ..MemoryBudget::new(max, Some(whole)) }
     }
 
     /// Bytes that all shares hold.
@@ -57,7 +57,7 @@ impl Budget {
 /// The part of a budget that one holder uses, released on drop.
 #[derive(Debug)]
 pub struct Share {
-    budget: Arc<Budget>,
+    budget: Arc<MemoryBudget>,
     bytes: usize,
 }
 
@@ -105,13 +105,13 @@ impl Share {
     }
 
     /// Creates an empty share of a budget.
-    pub fn of(budget: &Arc<Budget>) -> Share {
+    pub fn of(budget: &Arc<MemoryBudget>) -> Share {
         Share { budget: Arc::clone(budget), bytes: 0 }
     }
 
     /// Creates an empty share of a new budget.
     pub fn alone(max: usize) -> Share {
-        Share::of(&Arc::new(Budget::new(max, None)))
+        Share::of(&Arc::new(MemoryBudget::new(max, None)))
     }
 
     /// The sum of all shares of the budget.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn shares_stay_within_the_budget_and_are_returned() {
-        let budget = Arc::new(Budget::new(100, None));
+        let budget = Arc::new(MemoryBudget::new(100, None));
         let share = || Share { budget: Arc::clone(&budget), bytes: 0 };
         let (mut first, mut second) = (share(), share());
         assert_eq!((first.resize(60), second.resize(40)), (Ok(()), Ok(())));
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn memory_is_ample_up_to_a_quarter_of_every_budget() {
-        let whole = Arc::new(Budget::new(400, None));
-        let part = Arc::new(Budget::new(200, Some(Arc::clone(&whole))));
+        let whole = Arc::new(MemoryBudget::new(400, None));
+        let part = Arc::new(MemoryBudget::new(200, Some(Arc::clone(&whole))));
         let (mut first, mut second) = (Share::of(&part), Share::of(&whole));
         assert_eq!((first.resize_while_ample(51), first.resize_while_ample(50)), (Err(Exhausted), Ok(())));
         assert_eq!((second.resize_while_ample(51), second.resize_while_ample(50)), (Err(Exhausted), Ok(())));
@@ -166,11 +166,12 @@ mod tests {
 
     #[test]
     fn a_partial_budget_counts_in_the_whole_and_a_single_share_may_exceed_it() {
-        let whole = Arc::new(Budget::new(100, None));
-        let part = |max| Arc::new(Budget { admits_one: true, ..Budget::new(max, Some(Arc::clone(&whole))) });
+        let whole = Arc::new(MemoryBudget::new(100, None));
+        let part =
+            |max| Arc::new(MemoryBudget { admits_one: true, ..MemoryBudget::new(max, Some(Arc::clone(&whole))) });
         let (first, second) = (part(50), part(50));
         let used = || [&first, &second, &whole].map(|budget| budget.used.load(Ordering::Relaxed));
-        let share = |budget: &Arc<Budget>| Share { budget: Arc::clone(budget), bytes: 0 };
+        let share = |budget: &Arc<MemoryBudget>| Share { budget: Arc::clone(budget), bytes: 0 };
         let (mut large, mut small, mut other) = (share(&first), share(&first), share(&second));
         assert_eq!((large.resize(20), large.resize(70), small.resize(1)), (Ok(()), Ok(()), Err(Exhausted)));
         assert_eq!((other.resize(31), other.resize(30)), (Err(Exhausted), Ok(())));

@@ -21,7 +21,7 @@ pub struct Effort {
 }
 
 /// Receives the answer of a request.
-pub trait Receiver: Send {
+pub trait AnswerReceiver: Send {
     /// Whether these bytes are a valid answer.
     fn takes(&self, written: &Rope) -> bool;
 
@@ -32,7 +32,7 @@ pub trait Receiver: Send {
 /// The obligation to answer. If it is dropped without an answer, it sends `internal`.
 pub struct Reply {
     /// `None` once answered.
-    receiver: Option<Box<dyn Receiver>>,
+    receiver: Option<Box<dyn AnswerReceiver>>,
     /// The delay that `overloaded` requests.
     retry_after: Option<Duration>,
 }
@@ -45,7 +45,7 @@ impl fmt::Debug for Reply {
 
 impl Reply {
     /// The obligation to answer `receiver`.
-    pub fn new(receiver: impl Receiver + 'static) -> Self {
+    pub fn new(receiver: impl AnswerReceiver + 'static) -> Self {
         Reply { receiver: Some(Box::new(receiver)), retry_after: None }
     }
 

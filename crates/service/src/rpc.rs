@@ -19,33 +19,34 @@ use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{
-    Caller, Counters, DecisionObserver, Engine, EntryPoint, Error, LookupRun, Principal, Report, RequestOrigin,
+    Caller, DecisionObserver, Engine, EngineCounters, EntryPoint, Error, LookupRun, Principal, RequestOrigin,
+    RequestReport,
 };
-use leafseal_protocol::{ErrorCode, ErrorObject, Limits};
+use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits};
 
-use crate::interface::{PeerIdentity, Refused, Service, Tenant};
-use crate::work::{Begun, Request, RequestStage, RequestWork, answer_too_large};
-use call::{Call, Parsed};
-use documents::Document;
-use files::File;
-use list::List;
+use crate::interface::{PeerIdentity, RefusedCaller, Service, Tenant};
+use crate::work::{BegunRequest, Request, RequestStage, RequestWork, answer_too_large};
+use call::{OwnedCall, ParsedCall};
+use documents::RpcDocument;
+use files::RpcFile;
+use list::ListWork;
 
 /// Receives reports of requests that continued after envelopes failed to decrypt.
 pub trait FailureObserver: Send + Sync {
     /// Called on a worker when a request of `caller` for `app` has ended with this report, which may contain such failures.
-    fn ended(&self, caller: &Caller, app: &str, report: &Report);
+    fn ended(&self, caller: &Caller, app: &str, report: &RequestReport);
 }
 
 struct NoObserver;
 
 impl FailureObserver for NoObserver {
-    fn ended(&self, _: &Caller, _: &str, _: &Report) {}
+    fn ended(&self, _: &Caller, _: &str, _: &RequestReport) {}
 }
 
 /// An [`Engine`] as a [`Service`].
 pub struct EngineService {
     engine: Engine,
-    limits: Limits,
+    limits: FrameLimits,
     answer_size_max: usize,
     /// Since when the keystore has not responded.
     store_lost_since: Mutex<Option<Instant>>,
@@ -57,7 +58,7 @@ pub struct EngineService {
 impl EngineService {
     /// `limits` are those of the listener, which `info` returns; `answer_size_max` limits the bytes of one answer: a larger one is
     /// refused with `too_large`.
-    pub fn new(engine: Engine, limits: Limits, answer_size_max: usize) -> Self {
+    pub fn new(engine: Engine, limits: FrameLimits, answer_size_max: usize) -> Self {
         engine.prepare();
         let failures = Arc::new(NoObserver);
         let (store_lost_since, lookups) = (Mutex::default(), Mutex::default());
@@ -83,12 +84,12 @@ impl Drop for EngineService {
 impl Service for EngineService {
     type Caller = Caller;
 
-    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Caller>, Refused> {
+    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Caller>, RefusedCaller> {
         let caller = self.engine.at(origin).client(&peer.name, peer.certificate_sha256);
         caller.map(Arc::new).map_err(|error| {
             let is_temporary = matches!(error.code, ErrorCode::Unavailable | ErrorCode::Overloaded);
             let code = if is_temporary { error.code } else { ErrorCode::Forbidden };
-            Refused { code, message: error.to_string() }
+            RefusedCaller { code, message: error.to_string() }
         })
     }
 
@@ -154,7 +155,7 @@ impl Service for EngineService {
             limits: self.limits,
             answer_size_max: self.answer_size_max,
             failures: Arc::clone(&self.failures),
-            parameters: Parameters::Unread(frame),
+            parameters: MethodParameters::Unread(frame),
         })
     }
 
@@ -166,7 +167,7 @@ impl Service for EngineService {
         self.engine.readiness().map_err(|error| error.message)
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> EngineCounters {
         self.engine.counters()
     }
 
@@ -201,32 +202,32 @@ struct EngineRequest {
     id: u32,
     arrived: Instant,
     cancellation: Arc<Cancellation>,
-    limits: Limits,
+    limits: FrameLimits,
     answer_size_max: usize,
     failures: Arc<dyn FailureObserver>,
-    parameters: Parameters,
+    parameters: MethodParameters,
 }
 
-enum Parameters {
+enum MethodParameters {
     /// Only the head of the frame has been read.
     Unread(Vec<u8>),
     /// The parameters are read; nothing has been done, or only the store has to be read first.
-    Read(Arc<Call>),
+    Read(Arc<OwnedCall>),
 }
 
 impl Request for EngineRequest {
-    fn begin(&mut self, out: &mut Vec<u8>) -> Result<Begun, ErrorObject> {
+    fn begin(&mut self, out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject> {
         match &mut self.parameters {
-            Parameters::Unread(frame) => {
-                let call = Call::read(std::mem::take(frame));
+            MethodParameters::Unread(frame) => {
+                let call = OwnedCall::read(std::mem::take(frame));
                 // The next step does not begin if the deadline has passed.
                 if let Some(milliseconds) = call.parsed().deadline_ms() {
                     self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
                 }
-                self.parameters = Parameters::Read(Arc::new(call));
-                Ok(Begun::More)
+                self.parameters = MethodParameters::Read(Arc::new(call));
+                Ok(BegunRequest::More)
             }
-            Parameters::Read(call) => {
+            MethodParameters::Read(call) => {
                 let call = Arc::clone(call);
                 self.begin_work(&call, out)
             }
@@ -236,42 +237,46 @@ impl Request for EngineRequest {
 
 impl EngineRequest {
     /// Checks the request and begins its work.
-    fn begin_work(&self, call: &Arc<Call>, out: &mut Vec<u8>) -> Result<Begun, ErrorObject> {
+    fn begin_work(&self, call: &Arc<OwnedCall>, out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject> {
         let (engine, id) = (&self.engine, self.id);
         let caller = &*convert::caller(engine, &self.caller, call.parsed().key_id())?;
         let work: Box<dyn RequestWork> = match call.parsed() {
-            Parsed::Encrypt(params) => Box::new(List::encrypt(engine, caller, id, (call, params), out)?),
-            Parsed::Decrypt(params) => {
-                Box::new(List::decrypt(engine, caller, id, (call, params), &self.failures, out)?)
+            ParsedCall::Encrypt(params) => Box::new(ListWork::encrypt(engine, caller, id, (call, params), out)?),
+            ParsedCall::Decrypt(params) => {
+                Box::new(ListWork::decrypt(engine, caller, id, (call, params), &self.failures, out)?)
             }
-            Parsed::EncryptDocument(params) => Box::new(Document::encrypt(engine, caller, id, (call, params), out)?),
-            Parsed::DecryptDocument(params) => {
-                Box::new(Document::decrypt(engine, caller, id, (call, params), &self.failures, out)?)
+            ParsedCall::EncryptDocument(params) => {
+                Box::new(RpcDocument::encrypt(engine, caller, id, (call, params), out)?)
             }
-            Parsed::EncryptFile(params) => Box::new(File::encrypt(engine, caller, id, (call, params), out)?),
-            Parsed::DecryptFile(params) => Box::new(File::decrypt(engine, caller, id, (call, params), out)?),
-            Parsed::Rewrap(params) => Box::new(List::rewrap(engine, caller, id, (call, params), &self.failures, out)?),
-            Parsed::Inspect(params) => Box::new(List::inspect(engine, caller, id, (call, params), out)?),
+            ParsedCall::DecryptDocument(params) => {
+                Box::new(RpcDocument::decrypt(engine, caller, id, (call, params), &self.failures, out)?)
+            }
+            ParsedCall::EncryptFile(params) => Box::new(RpcFile::encrypt(engine, caller, id, (call, params), out)?),
+            ParsedCall::DecryptFile(params) => Box::new(RpcFile::decrypt(engine, caller, id, (call, params), out)?),
+            ParsedCall::Rewrap(params) => {
+                Box::new(ListWork::rewrap(engine, caller, id, (call, params), &self.failures, out)?)
+            }
+            ParsedCall::Inspect(params) => Box::new(ListWork::inspect(engine, caller, id, (call, params), out)?),
             at_once => {
                 self.answer_at_once(at_once, out)?;
                 let is_too_large = out.len() > self.answer_size_max;
-                return if is_too_large { Err(answer_too_large(self.answer_size_max)) } else { Ok(Begun::Done) };
+                return if is_too_large { Err(answer_too_large(self.answer_size_max)) } else { Ok(BegunRequest::Done) };
             }
         };
-        Ok(Begun::Next(RequestStage::limited(work, self.answer_size_max)))
+        Ok(BegunRequest::Next(RequestStage::limited(work, self.answer_size_max)))
     }
 
-    fn answer_at_once(&self, parsed: &Parsed<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
+    fn answer_at_once(&self, parsed: &ParsedCall<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
         let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
         match parsed {
-            Parsed::PublicKeys(params) => lists::public_keys(engine, caller, id, params, out),
-            Parsed::Authenticate(params) => lists::authenticate(engine, caller, id, params, out),
-            Parsed::Info => {
+            ParsedCall::PublicKeys(params) => lists::public_keys(engine, caller, id, params, out),
+            ParsedCall::Authenticate(params) => lists::authenticate(engine, caller, id, params, out),
+            ParsedCall::Info => {
                 engine.admit(caller).map_err(convert::error)?;
                 lists::info(id, &self.limits, out);
                 Ok(())
             }
-            Parsed::Fault(fault) => Err(fault.clone()),
+            ParsedCall::Fault(fault) => Err(fault.clone()),
             _ => unreachable!("what takes several steps has begun"),
         }
     }

@@ -13,7 +13,7 @@ pub trait Request: Send {
     ///
     /// # Errors
     /// The request's answer. The content of `out` is dropped.
-    fn begin(&mut self, out: &mut Vec<u8>) -> Result<Begun, ErrorObject>;
+    fn begin(&mut self, out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject>;
 
     /// Bytes of working memory, besides its frame, read after each step.
     fn memory(&self) -> usize {
@@ -22,7 +22,7 @@ pub trait Request: Send {
 }
 
 /// The result of a step of the beginning.
-pub enum Begun {
+pub enum BegunRequest {
     /// More steps follow.
     More,
     /// The rest is done by this, which replaces the request.
@@ -66,20 +66,20 @@ impl RequestStage {
     ///
     /// # Errors
     /// The request's answer. The content of `out` is dropped.
-    pub fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+    pub fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let step = match self {
             RequestStage::Beginning(request) => match request.begin(out)? {
-                Begun::More => return Ok(Step::More),
-                Begun::Done => return Ok(Step::Done),
-                Begun::Next(next) => {
+                BegunRequest::More => return Ok(RequestStep::More),
+                BegunRequest::Done => return Ok(RequestStep::Done),
+                BegunRequest::Next(next) => {
                     *self = next;
-                    Step::More
+                    RequestStep::More
                 }
             },
             RequestStage::Working { work, answer_size_max, is_limited } => match work.step(out)? {
-                Step::Spread { answer_size_max: own } => {
+                RequestStep::Spread { answer_size_max: own } => {
                     *is_limited = own < *answer_size_max;
-                    Step::Spread { answer_size_max: own.min(*answer_size_max) }
+                    RequestStep::Spread { answer_size_max: own.min(*answer_size_max) }
                 }
                 step => step,
             },
@@ -150,15 +150,15 @@ pub trait RequestWork: Send {
     ///
     /// # Errors
     /// The request's answer. The content of `out` is dropped.
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject>;
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject>;
 
     /// Plans the next part, which follows all planned ones. Called only after [`Step::Spread`], and not after it has returned the last part
     /// or an error. It must take much less time than a part, because other workers may wait for the next one.
     ///
     /// # Errors
     /// The request's answer, unless an earlier part fails.
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
-        Ok(Planned::None)
+    fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
+        Ok(PlannedRequest::None)
     }
 
     /// Runs the next part, or a step of it, without planning: for a worker that no other would join, which saves the cost of planning.
@@ -166,14 +166,14 @@ pub trait RequestWork: Send {
     /// planned parts. Returns `None` without doing anything if the request does not support this, now or ever.
     ///
     /// # Errors
-    /// As [`Part::step`].
+    /// As [`RequestPart::step`].
     fn step_unplanned(&mut self, _out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
         None
     }
 
     /// Completes an answer whose parts are all done: `head` is what the steps wrote, `written` describes the output of all parts and steps;
     /// what is appended to `tail` ends the message.
-    fn finish(&mut self, _head: &mut Vec<u8>, _written: Written, _tail: &mut Vec<u8>) {}
+    fn finish(&mut self, _head: &mut Vec<u8>, _written: WrittenOutput, _tail: &mut Vec<u8>) {}
 
     /// The error of a request that spread, if its parts exceed the size that it then allowed.
     fn too_large(&self) -> ErrorObject {
@@ -193,7 +193,7 @@ pub trait RequestWork: Send {
 }
 
 /// A part of a request, which one worker runs. It owns its inputs or shares them with the others.
-pub trait Part: Send {
+pub trait RequestPart: Send {
     /// Runs one step, as [`RequestWork::step`], and appends to `out`, which belongs to this part.
     ///
     /// # Errors
@@ -208,7 +208,7 @@ pub trait Part: Send {
 
 /// The combined output of a request's steps and parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenOutput {
     /// Bytes.
     pub size: usize,
     /// Values encrypted, decrypted or rewrapped.
@@ -217,7 +217,7 @@ pub struct Written {
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum RequestStep {
     /// More steps follow.
     More,
     /// The rest is done in parts.
@@ -239,11 +239,11 @@ pub enum PartStep {
 }
 
 /// The result of planning.
-pub enum Planned {
+pub enum PlannedRequest {
     /// A part; more remain to be planned.
-    Part(Box<dyn Part>),
+    Part(Box<dyn RequestPart>),
     /// The last part.
-    Last(Box<dyn Part>),
+    Last(Box<dyn RequestPart>),
     /// No part yet: planning took a step by itself.
     Nothing,
     /// No more parts.

@@ -6,7 +6,7 @@ use leafseal_protocol::{Method, OptionKind, Surface};
 
 use super::GeneratedFile;
 use super::names::{MARK, camel_case_of_go, client_codes};
-use super::options::{Group, about_with_words, is_of_documents, wrapped};
+use super::options::{OptionGroup, about_with_words, is_of_documents, wrapped};
 use crate::source::SourceFile;
 
 const NAMES: &str = "clients/go/names_generated.go";
@@ -34,13 +34,13 @@ fn names() -> String {
 
 fn options() -> String {
     let mut text = format!("// {MARK}\n\npackage leafseal\n\nimport \"time\"\n");
-    text += &group(Group::Encrypt, "EncryptOptions", "options of encryption");
-    text += &group(Group::Decrypt, "DecryptOptions", "options of decryption");
-    text += &group(Group::Rewrap, "RewrapOptions", "options of Rewrap");
+    text += &group(OptionGroup::Encrypt, "EncryptOptions", "options of encryption");
+    text += &group(OptionGroup::Decrypt, "DecryptOptions", "options of decryption");
+    text += &group(OptionGroup::Rewrap, "RewrapOptions", "options of Rewrap");
     text
 }
 
-fn group(group: Group, name: &str, what: &str) -> String {
+fn group(group: OptionGroup, name: &str, what: &str) -> String {
     let mut text = format!("\n// {name} are {what}.\ntype {name} struct {{\n");
     text.push_str("\t// App overrides the client's.\n\tApp string\n\t// Timeout overrides the client's.\n\tTimeout time.Duration\n");
     let mut fields = String::new();
@@ -52,7 +52,7 @@ fn group(group: Group, name: &str, what: &str) -> String {
         let (documents, files) = (is_of_documents(option), group.is_of_files(option));
         let _ = writeln!(fields, "\t\t{{\"{go}\", \"{wire}\", o.{go}, {documents}, {files}}},");
     }
-    if group != Group::Rewrap {
+    if group != OptionGroup::Rewrap {
         let without = group.without_selector();
         let _ = writeln!(text, "\t// Documents: JSONPath selectors (RFC 9535). Default: {without}.\n\tSelect []string");
         fields.push_str("\t\t{\"Select\", \"select\", o.Select, true, false},\n");

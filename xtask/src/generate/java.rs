@@ -6,7 +6,7 @@ use leafseal_protocol::{Method, OptionInfo, OptionKind, Surface, WordList};
 
 use super::GeneratedFile;
 use super::names::{MARK, client_codes, lower_camel_case};
-use super::options::{Group, WORD_LISTS, is_of_documents, wrapped};
+use super::options::{OptionGroup, WORD_LISTS, is_of_documents, wrapped};
 use crate::source::SourceFile;
 
 macro_rules! path {
@@ -21,7 +21,7 @@ const WORDS: [&str; 4] = [path!("Curve"), path!("Keying"), path!("OnFailure"), p
 
 /// The class of a group's options.
 struct Class {
-    group: Group,
+    group: OptionGroup,
     name: &'static str,
     about: &'static str,
     defaults: &'static str,
@@ -30,21 +30,21 @@ struct Class {
 }
 
 const ENCRYPT: Class = Class {
-    group: Group::Encrypt,
+    group: OptionGroup::Encrypt,
     name: "EncryptOptions",
     about: "Options of encryption. Those of documents are refused for values and files.",
     defaults: "The defaults: the client's app and time limit, no role, the engine's curve and keying.",
     base: "ValueOptions",
 };
 const DECRYPT: Class = Class {
-    group: Group::Decrypt,
+    group: OptionGroup::Decrypt,
     name: "DecryptOptions",
     about: "Options of decryption. Those of documents are refused for values and files.",
     defaults: "The defaults: the client's app and time limit, any role; an envelope that does not open fails the call.",
     base: "ValueOptions",
 };
 const CALL: Class = Class {
-    group: Group::Rewrap,
+    group: OptionGroup::Rewrap,
     name: "CallOptions",
     about: "Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}.",
     defaults: "The defaults: the client's app and time limit.",

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OptionInfo,
-    OptionKind, OtherCase, RewrapOptions, Scope, Surface, Word, WordList,
+    OptionKind, OptionScope, OtherCase, RewrapOptions, Surface, Word, WordList,
 };
 
 /// The options that are one of a few words.
@@ -12,19 +12,19 @@ pub(super) const WORD_LISTS: [&WordList; 4] = [Curve::WORDS, Keying::WORDS, OnFa
 
 /// The methods whose options a client's type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum OptionGroup {
     Encrypt,
     Decrypt,
     Rewrap,
 }
 
-impl Group {
+impl OptionGroup {
     /// The options that clients offer.
     pub(super) fn options(self, surface: Surface) -> impl Iterator<Item = &'static OptionInfo> {
         let options = match self {
-            Group::Encrypt => EncryptOptions::OPTIONS,
-            Group::Decrypt => DecryptOptions::OPTIONS,
-            Group::Rewrap => RewrapOptions::OPTIONS,
+            OptionGroup::Encrypt => EncryptOptions::OPTIONS,
+            OptionGroup::Decrypt => DecryptOptions::OPTIONS,
+            OptionGroup::Rewrap => RewrapOptions::OPTIONS,
         };
         options.iter().filter(move |option| option.surfaces.contains(&surface))
     }
@@ -32,9 +32,9 @@ impl Group {
     /// Whether calls for files have the option, too.
     pub(super) fn is_of_files(self, option: &OptionInfo) -> bool {
         let options = match self {
-            Group::Encrypt => EncryptFileOptions::OPTIONS,
-            Group::Decrypt => DecryptFileOptions::OPTIONS,
-            Group::Rewrap => &[],
+            OptionGroup::Encrypt => EncryptFileOptions::OPTIONS,
+            OptionGroup::Decrypt => DecryptFileOptions::OPTIONS,
+            OptionGroup::Rewrap => &[],
         };
         options.iter().any(|other| other.field == option.field)
     }
@@ -42,8 +42,8 @@ impl Group {
     /// What is selected without a selector.
     pub(super) const fn without_selector(self) -> &'static str {
         match self {
-            Group::Encrypt => "every value",
-            Group::Decrypt | Group::Rewrap => "every envelope",
+            OptionGroup::Encrypt => "every value",
+            OptionGroup::Decrypt | OptionGroup::Rewrap => "every envelope",
         }
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn is_of_all_documents(option: &OptionInfo) -> bool {
 }
 
 pub(super) fn is_of_documents(option: &OptionInfo) -> bool {
-    option.scope != Scope::Any
+    option.scope != OptionScope::Any
 }
 
 /// The meaning, and the words where the type of the language does not list them.

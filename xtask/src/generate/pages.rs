@@ -60,17 +60,21 @@ const SIDES: [(Side, &str, &str); 6] = [
 ];
 
 /// The table of codes of an interface, in a page that describes it.
-struct Section {
+struct CodeSection {
     path: &'static str,
     table: fn() -> String,
     /// Writes the tables of options.
     options: fn(&str) -> Result<String, String>,
 }
 
-const SECTIONS: [Section; 3] = [
-    Section { path: "docs/protocol.md", table: codes_of_rpc, options: reference::protocol },
-    Section { path: "docs/api.md", table: || codes_by_status(Interface::Api), options: reference::api },
-    Section { path: "docs/relay.md", table: || codes_by_status(Interface::Relay), options: |page| Ok(page.to_owned()) },
+const SECTIONS: [CodeSection; 3] = [
+    CodeSection { path: "docs/protocol.md", table: codes_of_rpc, options: reference::protocol },
+    CodeSection { path: "docs/api.md", table: || codes_by_status(Interface::Api), options: reference::api },
+    CodeSection {
+        path: "docs/relay.md",
+        table: || codes_by_status(Interface::Relay),
+        options: |page| Ok(page.to_owned()),
+    },
 ];
 
 const BEGIN: &str = "<!-- codes: written by cargo xtask generate -->\n";

@@ -7,7 +7,7 @@ use leafseal_protocol::{OptionInfo, OptionKind, Surface};
 
 use super::GeneratedFile;
 use super::names::{MARK, camel_case};
-use super::options::{Group, WORD_LISTS, is_of_all_documents};
+use super::options::{OptionGroup, WORD_LISTS, is_of_all_documents};
 use crate::source::SourceFile;
 
 const OPTIONS: &str = "bindings/python/python/leafseal/_options.py";
@@ -102,8 +102,8 @@ fn options() -> String {
     }
     text.push('\n');
     text += COMMON;
-    let encrypting: Vec<_> = Group::Encrypt.options(Surface::Python).collect();
-    let decrypting: Vec<_> = Group::Decrypt.options(Surface::Python).collect();
+    let encrypting: Vec<_> = OptionGroup::Encrypt.options(Surface::Python).collect();
+    let decrypting: Vec<_> = OptionGroup::Decrypt.options(Surface::Python).collect();
     let of = |options: &[&'static OptionInfo], documents: bool| -> Vec<&OptionInfo> {
         options.iter().copied().filter(|option| is_of_all_documents(option) == documents).collect()
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use leafseal_conversations::{Action, Avoid, Outcome, Rules};
+use leafseal_conversations::{Avoid, CallAction, DecisionRow, Rules};
 
 use super::GeneratedFile;
 use super::names::{MARK, camel_case};
@@ -26,21 +26,21 @@ pub(super) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, Stri
 }
 
 /// The numbers: name, value, unit, comment.
-struct Number {
+struct NumberRow {
     name: &'static str,
     value: u64,
-    unit: Unit,
+    unit: NumberUnit,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unit {
+enum NumberUnit {
     Milliseconds,
     Count,
 }
 
-fn numbers(rules: &Rules) -> Vec<Number> {
-    let count = |name, value: usize| Number { name, value: value as u64, unit: Unit::Count };
-    let time = |name, value| Number { name, value, unit: Unit::Milliseconds };
+fn numbers(rules: &Rules) -> Vec<NumberRow> {
+    let count = |name, value: usize| NumberRow { name, value: value as u64, unit: NumberUnit::Count };
+    let time = |name, value| NumberRow { name, value, unit: NumberUnit::Milliseconds };
     vec![
         time("avoided", rules.avoided_ms),
         time("backoff_min", rules.backoff.min_ms),
@@ -63,14 +63,14 @@ fn rust(rules: &Rules) -> String {
     let mut text =
         format!("//! What the client does after an event, and how long. {MARK}\n//! Source: `{SOURCE}`.\n\n");
     text.push_str("use std::time::Duration;\n\nuse leafseal_protocol::Method;\n\n");
-    text.push_str("use crate::rule::{Action, AvoidRule, Event, OutcomeRule};\n\n");
+    text.push_str("use crate::rule::{AttemptAction, AttemptEvent, AvoidRule, OutcomeRule};\n\n");
     text.push_str("#[rustfmt::skip]\npub(crate) const OUTCOMES: &[OutcomeRule] = &[\n");
-    for Outcome { event, code, sent, elsewhere, action } in &rules.outcomes {
+    for DecisionRow { event, code, sent, elsewhere, action } in &rules.outcomes {
         let (event, action) = (camel_case(event), camel_case(&name_of(*action)));
         let _ = writeln!(
             text,
-            "    OutcomeRule {{ event: Event::{event}, code: {code:?}, sent: {sent:?},\n        elsewhere: {elsewhere:?}, \
-             action: Action::{action} }},"
+            "    OutcomeRule {{ event: AttemptEvent::{event}, code: {code:?}, sent: {sent:?},\n        elsewhere: {elsewhere:?}, \
+             action: AttemptAction::{action} }},"
         );
     }
     text.push_str("];\n\n#[rustfmt::skip]\npub(crate) const AVOID: &[AvoidRule] = &[\n");
@@ -78,20 +78,20 @@ fn rust(rules: &Rules) -> String {
         let event = camel_case(event);
         let _ = writeln!(
             text,
-            "    AvoidRule {{ event: Event::{event}, code: {code:?}, until_success: {until_success} }},"
+            "    AvoidRule {{ event: AttemptEvent::{event}, code: {code:?}, until_success: {until_success} }},"
         );
     }
     text.push_str("];\n\n");
-    for Number { name, value, unit } in numbers(rules) {
+    for NumberRow { name, value, unit } in numbers(rules) {
         let name = name.to_uppercase();
         let _ = match (unit, name.as_str()) {
-            (Unit::Milliseconds, _) => {
+            (NumberUnit::Milliseconds, _) => {
                 writeln!(text, "pub(crate) const {name}: Duration = Duration::from_millis({});", grouped(value))
             }
-            (Unit::Count, "CONNECTIONS_MAX" | "REQUESTS_IN_FLIGHT_MAX") => {
+            (NumberUnit::Count, "CONNECTIONS_MAX" | "REQUESTS_IN_FLIGHT_MAX") => {
                 writeln!(text, "pub(crate) const {name}: usize = {};", grouped(value))
             }
-            (Unit::Count, _) => writeln!(text, "pub(crate) const {name}: u32 = {};", grouped(value)),
+            (NumberUnit::Count, _) => writeln!(text, "pub(crate) const {name}: u32 = {};", grouped(value)),
         };
     }
     let (from, to) = (rules.backoff.jitter_from, rules.backoff.jitter_to);
@@ -111,7 +111,7 @@ fn go(rules: &Rules) -> String {
          everything.\ntype outcomeRule struct {\n\tevent, code     string\n\tsent, elsewhere condition\n\taction          \
          action\n}\n\nvar outcomeRules = []outcomeRule{\n",
     );
-    for Outcome { event, code, sent, elsewhere, action } in &rules.outcomes {
+    for DecisionRow { event, code, sent, elsewhere, action } in &rules.outcomes {
         let code = code.as_deref().unwrap_or_default();
         let action = camel_case(&name_of(*action));
         let condition = |condition: &Option<bool>| match condition {
@@ -130,10 +130,10 @@ fn go(rules: &Rules) -> String {
         let _ = writeln!(text, "\t{{{event:?}, {code:?}, {until_success}}},");
     }
     text.push_str("}\n\n");
-    for Number { name, value, unit } in numbers(rules) {
+    for NumberRow { name, value, unit } in numbers(rules) {
         let _ = match unit {
-            Unit::Milliseconds => writeln!(text, "const rule{} = {value} * time.Millisecond", camel_case(name)),
-            Unit::Count => writeln!(text, "const rule{} = {value}", camel_case(name)),
+            NumberUnit::Milliseconds => writeln!(text, "const rule{} = {value} * time.Millisecond", camel_case(name)),
+            NumberUnit::Count => writeln!(text, "const rule{} = {value}", camel_case(name)),
         };
     }
     let (from, to) = (rules.backoff.jitter_from, rules.backoff.jitter_to);
@@ -158,7 +158,7 @@ fn java(rules: &Rules) -> String {
          record Avoid(String event, String code, boolean untilSuccess) {}\n\n    static final List<Outcome> OUTCOMES = List.of(\n",
     );
     let null = |value: Option<String>| value.unwrap_or("null".into());
-    let outcomes = rules.outcomes.iter().map(|Outcome { event, code, sent, elsewhere, action }| {
+    let outcomes = rules.outcomes.iter().map(|DecisionRow { event, code, sent, elsewhere, action }| {
         let code = null(code.as_ref().map(|code| format!("{code:?}")));
         let (sent, elsewhere) = (null(sent.map(|sent| sent.to_string())), null(elsewhere.map(|is| is.to_string())));
         let action = name_of(*action).to_uppercase();
@@ -170,11 +170,13 @@ fn java(rules: &Rules) -> String {
         .map(|Avoid { event, code, until_success }| format!("        new Avoid({event:?}, {code:?}, {until_success})"));
     let (outcomes, avoid) = (outcomes.collect::<Vec<_>>().join(",\n"), avoid.collect::<Vec<_>>().join(",\n"));
     let _ = writeln!(text, "{outcomes});\n\n    static final List<Avoid> AVOID = List.of(\n{avoid});\n");
-    for Number { name, value, unit } in numbers(rules) {
+    for NumberRow { name, value, unit } in numbers(rules) {
         let name = name.to_uppercase();
         let _ = match unit {
-            Unit::Milliseconds => writeln!(text, "    static final Duration {name} = Duration.ofMillis({value});"),
-            Unit::Count => writeln!(text, "    static final int {name} = {value};"),
+            NumberUnit::Milliseconds => {
+                writeln!(text, "    static final Duration {name} = Duration.ofMillis({value});")
+            }
+            NumberUnit::Count => writeln!(text, "    static final int {name} = {value};"),
         };
     }
     let (from, to) = (rules.backoff.jitter_from, rules.backoff.jitter_to);
@@ -191,7 +193,7 @@ fn typescript(json: &str) -> String {
     format!("// {MARK}\n// Source: {SOURCE}\n\nexport const RULES = {} as const;\n", json.trim_end())
 }
 
-fn name_of(action: Action) -> String {
+fn name_of(action: CallAction) -> String {
     let name = serde_json::to_value(action).expect("a string");
     name.as_str().expect("a string").to_owned()
 }

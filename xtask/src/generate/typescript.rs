@@ -7,7 +7,7 @@ use leafseal_protocol::{Method, OptionInfo, OptionKind, Surface};
 
 use super::GeneratedFile;
 use super::names::{MARK, client_codes, lower_camel_case};
-use super::options::{Group, is_of_all_documents, wrapped};
+use super::options::{OptionGroup, is_of_all_documents, wrapped};
 use crate::source::SourceFile;
 
 const CODES: &str = "bindings/node/client/src/codes_generated.ts";
@@ -54,15 +54,15 @@ fn methods() -> String {
 
 fn options() -> String {
     let documents: Vec<_> =
-        Group::Encrypt.options(Surface::Clients).filter(|option| is_of_all_documents(option)).collect();
-    let of = |group: Group| {
+        OptionGroup::Encrypt.options(Surface::Clients).filter(|option| is_of_all_documents(option)).collect();
+    let of = |group: OptionGroup| {
         group.options(Surface::Clients).filter(|option| !is_of_all_documents(option)).collect::<Vec<_>>()
     };
     format!("// {MARK}\n")
-        + &interface("EncryptionOptions", "Options of encryption.", &of(Group::Encrypt))
-        + &interface("DecryptionOptions", "Options of decryption.", &of(Group::Decrypt))
+        + &interface("EncryptionOptions", "Options of encryption.", &of(OptionGroup::Encrypt))
+        + &interface("DecryptionOptions", "Options of decryption.", &of(OptionGroup::Decrypt))
         + &interface("SelectionOptions", "Options of documents.", &documents)
-        + &interface("RewrappingOptions", "Options of `rewrap`.", &of(Group::Rewrap))
+        + &interface("RewrappingOptions", "Options of `rewrap`.", &of(OptionGroup::Rewrap))
 }
 
 fn interface(name: &str, about: &str, options: &[&OptionInfo]) -> String {

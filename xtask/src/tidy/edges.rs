@@ -50,7 +50,7 @@ const TEST_EDGES: [(&str, &[&str]); 4] = [
 ];
 
 /// Libraries of one kind, and the crates that may ship them.
-struct Library {
+struct LibraryEdge {
     /// Names; a `*` at the end matches any ending.
     names: &'static [&'static str],
     allowed_in: &'static [&'static str],
@@ -58,18 +58,18 @@ struct Library {
 }
 
 /// The first entry that names a library decides.
-const LIBRARIES: [Library; 11] = [
-    Library {
+const LIBRARIES: [LibraryEdge; 11] = [
+    LibraryEdge {
         names: &["tokio-boring"],
         allowed_in: &["http", "server", "client", "relay", "keystore"],
         instead: "only http, server, client, relay and keystore (to PostgreSQL) speak TLS",
     },
-    Library {
+    LibraryEdge {
         names: &["boring"],
         allowed_in: &["crypto", "net", "http", "server", "client", "relay", "keystore", "cli"],
         instead: "use the crypto crate; only net, http, server, client, relay, keystore (TLS) and cli (certificates) may use it besides",
     },
-    Library {
+    LibraryEdge {
         names: &[
             "boring-*",
             "ring",
@@ -115,43 +115,43 @@ const LIBRARIES: [Library; 11] = [
         allowed_in: &["crypto"],
         instead: "use the crypto crate, which chooses the library for each primitive",
     },
-    Library {
+    LibraryEdge {
         names: &["rusqlite", "libsqlite3-sys", "tokio-postgres", "postgres*"],
         allowed_in: &["keystore"],
         instead: "store through the keystore crate",
     },
-    Library {
+    LibraryEdge {
         names: &["tokio", "tokio-*"],
         allowed_in: &["keystore", "net", "http", "server", "client", "relay", "load", "cli", "python", "experiments"],
         instead: "keep this crate free of a runtime; network code belongs in net, http, server, client, relay, load, cli, python and the \
                   store on PostgreSQL",
     },
-    Library {
+    LibraryEdge {
         names: &["hyper", "hyper-*", "http-body*"],
         allowed_in: &["net", "http", "server", "relay"],
         instead: "only http, server, relay and the operator port of net speak HTTP",
     },
-    Library {
+    LibraryEdge {
         names: &["prometheus*"],
         allowed_in: &["net"],
         instead: "count with atomics where it happens, and write the counts through net's metrics",
     },
-    Library {
+    LibraryEdge {
         names: &["napi", "napi-*"],
         allowed_in: &["bindings"],
         instead: "only the bindings speak with Node; keep what they convert in protocol or crypto",
     },
-    Library {
+    LibraryEdge {
         names: &["pyo3", "pyo3-*", "arrow-*"],
         allowed_in: &["python"],
         instead: "only the binding for Python speaks with it; keep what it converts in engine or protocol",
     },
-    Library {
+    LibraryEdge {
         names: &["jni", "jni-*"],
         allowed_in: &["bindings"],
         instead: "only the bindings speak with Java; keep what they convert in crypto",
     },
-    Library {
+    LibraryEdge {
         names: &["rand", "fastrand", "getrandom"],
         allowed_in: &["crypto", "load", "experiments"],
         instead: "take the generator as a parameter, or from `leafseal_crypto::random`, which a copy of the process does not repeat",
@@ -199,7 +199,7 @@ fn tests_may_import(package: &str, name: &str) -> bool {
     package == name || TEST_EDGES.iter().any(|(who, whom)| (*who == "*" || *who == package) && whom.contains(&name))
 }
 
-fn library(name: &str) -> Option<&'static Library> {
+fn library(name: &str) -> Option<&'static LibraryEdge> {
     let is_named = |pattern: &&str| pattern.strip_suffix('*').map_or(*pattern == name, |start| name.starts_with(start));
     LIBRARIES.iter().find(|library| library.names.iter().any(is_named))
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 use crate::buffer::Buffer;
 use crate::jvm::{Jvm, Thrown, enter};
-use crate::memory::{COPIED_SIZE_MAX, PIECE_SIZE, Place, Places, Text, input_is_array, output_is_array};
+use crate::memory::{COPIED_SIZE_MAX, JavaBytes, JavaText, PIECE_SIZE, Places, input_is_array, output_is_array};
 use crate::objects::{Exclusive, borrow, free, give};
 
 /// Longest associated data that is copied to the stack.
@@ -105,8 +105,8 @@ fn seal(
         }
         AnyNonce::Short(nonce) if size <= PIECE_SIZE || !places.moves() => {
             places.with(jvm, size, tag_size, |text, tag| match text {
-                Text::Separate(input, output) => key.seal_detached(nonce, aad, input, output, tag),
-                Text::InPlace(text) => key.seal_in_place(nonce, aad, text, tag),
+                JavaText::Separate(input, output) => key.seal_detached(nonce, aad, input, output, tag),
+                JavaText::InPlace(text) => key.seal_in_place(nonce, aad, text, tag),
             })
         }
         nonce => {
@@ -117,17 +117,17 @@ fn seal(
     }
 }
 
-fn seal_piece(stream: &mut SealStream, text: Text<'_>) {
+fn seal_piece(stream: &mut SealStream, text: JavaText<'_>) {
     match text {
-        Text::Separate(input, output) => stream.update(input, output),
-        Text::InPlace(text) => stream.update_in_place(text),
+        JavaText::Separate(input, output) => stream.update(input, output),
+        JavaText::InPlace(text) => stream.update_in_place(text),
     }
 }
 
-fn open_piece(stream: &mut OpenStream, text: Text<'_>) {
+fn open_piece(stream: &mut OpenStream, text: JavaText<'_>) {
     match text {
-        Text::Separate(input, output) => stream.update(input, output),
-        Text::InPlace(text) => stream.update_in_place(text),
+        JavaText::Separate(input, output) => stream.update(input, output),
+        JavaText::InPlace(text) => stream.update_in_place(text),
     }
 }
 
@@ -153,8 +153,8 @@ fn open(
         }
         AnyNonce::Short(nonce) if size <= PIECE_SIZE || !places.moves() => places.with(jvm, size, 0, |text, _| {
             let opened = match text {
-                Text::Separate(input, output) => key.open_detached(nonce, aad, input, output, tag),
-                Text::InPlace(text) => key.open_in_place(nonce, aad, text, tag),
+                JavaText::Separate(input, output) => key.open_detached(nonce, aad, input, output, tag),
+                JavaText::InPlace(text) => key.open_in_place(nonce, aad, text, tag),
             };
             opened.is_ok()
         }),
@@ -232,20 +232,20 @@ impl AsRef<[u8]> for Tag {
 }
 
 /// A message that is opened in pieces: its ciphertext and its tag, which are opened in one pass at the end.
-struct Opening {
+struct OpeningMessage {
     nonce: AnyNonce,
     aad: Vec<u8>,
     received: Buffer,
     tag_size: usize,
 }
 
-impl Opening {
+impl OpeningMessage {
     fn new(nonce: AnyNonce, aad: &[u8], tag_size: usize) -> Self {
         Self { nonce, aad: aad.to_vec(), received: Buffer::default(), tag_size }
     }
 
     /// Writes the plaintext, which has `size` bytes. Whether the tag was right; if not, the output is zeros.
-    fn finish(self, jvm: Jvm, key: &AeadKey, output: Place, size: usize) -> Result<bool, Thrown> {
+    fn finish(self, jvm: Jvm, key: &AeadKey, output: JavaBytes, size: usize) -> Result<bool, Thrown> {
         let Self { nonce, aad, received, tag_size } = self;
         if received.size() != size + tag_size {
             output.wipe(jvm, size)?;
@@ -262,8 +262,8 @@ impl Opening {
     }
 }
 
-fn from_native(text: &[u8], output: Place) -> Places {
-    Places { input: Place::Address(NonNull::from(text).cast()), output, is_in_place: false }
+fn from_native(text: &[u8], output: JavaBytes) -> Places {
+    Places { input: JavaBytes::Address(NonNull::from(text).cast()), output, is_in_place: false }
 }
 
 /// As [`open`], for a message in several segments.
@@ -273,7 +273,7 @@ fn open_segments(
     nonce: &AnyNonce,
     aad: &[u8],
     received: &Buffer,
-    output: Place,
+    output: JavaBytes,
     size: usize,
     tag: &[u8],
 ) -> Result<bool, Thrown> {
@@ -294,10 +294,10 @@ fn open_segments(
 
 /// What Java holds for a cipher that is used more than once: its expanded key, and a message in pieces.
 #[derive(Default)]
-struct Slot {
+struct CipherSlot {
     key: Option<AeadKey>,
     sealing: Option<Sealing>,
-    opening: Option<Opening>,
+    opening: Option<OpeningMessage>,
 }
 
 /// The key that native methods take as `(long slot, int algorithm, byte[] key)`. In a slot it is expanded once, and then kept until
@@ -319,7 +319,7 @@ impl KeyArgument {
             return body(&self.expand(jvm)?);
         }
         // SAFETY: Java keeps the object alive during the call.
-        let slot: &Exclusive<Slot> = unsafe { borrow(self.slot) };
+        let slot: &Exclusive<CipherSlot> = unsafe { borrow(self.slot) };
         slot.with(jvm, |slot| {
             if slot.key.is_none() {
                 slot.key = Some(self.expand(jvm)?);
@@ -332,7 +332,7 @@ impl KeyArgument {
 /// `long aeadSlot()`: an empty slot.
 #[unsafe(export_name = "Java_io_leafseal_jca_Native_aeadSlot")]
 extern "system" fn java_aead_slot(environment: *mut JNIEnv, _class: jclass) -> jlong {
-    enter(environment, 0, |_| Ok(give(Exclusive::new(Slot::default()))))
+    enter(environment, 0, |_| Ok(give(Exclusive::new(CipherSlot::default()))))
 }
 
 /// `void clearAead(long slot)`: wipes key and message.
@@ -340,9 +340,9 @@ extern "system" fn java_aead_slot(environment: *mut JNIEnv, _class: jclass) -> j
 extern "system" fn java_clear_aead(environment: *mut JNIEnv, _class: jclass, slot: jlong) {
     enter(environment, (), |jvm| {
         // SAFETY: Java keeps the object alive during the call.
-        let slot: &Exclusive<Slot> = unsafe { borrow(slot) };
+        let slot: &Exclusive<CipherSlot> = unsafe { borrow(slot) };
         slot.with(jvm, |slot| {
-            *slot = Slot::default();
+            *slot = CipherSlot::default();
             Ok(())
         })
     });
@@ -353,7 +353,7 @@ extern "system" fn java_clear_aead(environment: *mut JNIEnv, _class: jclass, slo
 extern "system" fn java_free_aead(environment: *mut JNIEnv, _class: jclass, slot: jlong) {
     enter(environment, (), |_| {
         // SAFETY: Java frees an object once, when nothing refers to it.
-        unsafe { free::<Exclusive<Slot>>(slot) };
+        unsafe { free::<Exclusive<CipherSlot>>(slot) };
         Ok(())
     });
 }
@@ -422,7 +422,7 @@ extern "system" fn java_open(
         // Before the output is written to, which may overlap it.
         let mut tag = [0; TAG_SIZE];
         let tag = &mut tag[..size(tag_size)];
-        Place::new(jvm, (input, input_offset), input_is_array(kinds)).after(text_size).read(jvm, tag)?;
+        JavaBytes::new(jvm, (input, input_offset), input_is_array(kinds)).after(text_size).read(jvm, tag)?;
         KeyArgument { slot, algorithm, bytes: key }.with(jvm, |key| {
             with_aad(jvm, aad, size(aad_size), |aad| {
                 let places = Places::new(jvm, (input, input_offset), (output, output_offset), text_size, 0, kinds);
@@ -451,7 +451,7 @@ extern "system" fn java_begin(
 ) {
     enter(environment, (), |jvm| {
         // SAFETY: Java keeps the object alive during the call.
-        let slot: &Exclusive<Slot> = unsafe { borrow(slot) };
+        let slot: &Exclusive<CipherSlot> = unsafe { borrow(slot) };
         let nonce = AnyNonce::new(jvm, iv, iv_high, iv_low)?;
         slot.with(jvm, |slot| {
             if slot.key.is_none() {
@@ -463,7 +463,7 @@ extern "system" fn java_begin(
                 if seals {
                     slot.sealing = Some(Sealing::new(key, nonce.bytes(), aad, size(tag_size)));
                 } else {
-                    slot.opening = Some(Opening::new(nonce, aad, size(tag_size)));
+                    slot.opening = Some(OpeningMessage::new(nonce, aad, size(tag_size)));
                 }
                 Ok(())
             })
@@ -491,7 +491,7 @@ extern "system" fn java_seal_piece(
 ) -> jint {
     enter(environment, 0, |jvm| {
         // SAFETY: Java keeps the object alive during the call.
-        let slot: &Exclusive<Slot> = unsafe { borrow(slot) };
+        let slot: &Exclusive<CipherSlot> = unsafe { borrow(slot) };
         let text_size = size(text_size);
         slot.with(jvm, |slot| {
             // Java begins a message before its pieces, and checks that there is room: unless another thread interferes.
@@ -536,8 +536,8 @@ extern "system" fn java_open_piece(
 ) {
     enter(environment, (), |jvm| {
         // SAFETY: Java keeps the object alive during the call.
-        let slot: &Exclusive<Slot> = unsafe { borrow(slot) };
-        let input = Place::new(jvm, (input, input_offset), input_is_array(kinds));
+        let slot: &Exclusive<CipherSlot> = unsafe { borrow(slot) };
+        let input = JavaBytes::new(jvm, (input, input_offset), input_is_array(kinds));
         slot.with(jvm, |slot| {
             let opening = slot.opening.as_mut().ok_or_else(|| jvm.misused())?;
             opening.received.append(jvm, input, size(text_size))
@@ -559,8 +559,8 @@ extern "system" fn java_open_end(
 ) -> jboolean {
     enter(environment, false, |jvm| {
         // SAFETY: Java keeps the object alive during the call.
-        let slot: &Exclusive<Slot> = unsafe { borrow(slot) };
-        let output = Place::new(jvm, (output, output_offset), output_is_array(kinds));
+        let slot: &Exclusive<CipherSlot> = unsafe { borrow(slot) };
+        let output = JavaBytes::new(jvm, (output, output_offset), output_is_array(kinds));
         slot.with(jvm, |slot| {
             let text_size = size(text_size);
             let opening = slot.opening.take().ok_or_else(|| jvm.misused())?;

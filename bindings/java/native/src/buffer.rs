@@ -8,7 +8,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::jvm::{Jvm, Thrown};
-use crate::memory::Place;
+use crate::memory::JavaBytes;
 
 /// The first segment has room for this many pieces like the first one, so that a short message lies in one; each further segment is twice
 /// as long as the one before, up to the maximum.
@@ -24,14 +24,14 @@ const KEPT_SIZE_MAX: usize = 128 * 1024 * 1024;
 const LENGTHS: usize = (SEGMENT_SIZE_MAX / SEGMENT_SIZE_MIN).ilog2() as usize + 1;
 
 /// Unused segments, by the logarithm of their length.
-struct Kept {
+struct KeptSegments {
     segments: [Vec<Box<[u8]>>; LENGTHS],
     size: usize,
 }
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { segments: [const { Vec::new() }; LENGTHS], size: 0 });
+static KEPT: Mutex<KeptSegments> = Mutex::new(KeptSegments { segments: [const { Vec::new() }; LENGTHS], size: 0 });
 
-struct Segment {
+struct BufferSegment {
     bytes: Box<[u8]>,
     used: usize,
 }
@@ -39,13 +39,13 @@ struct Segment {
 /// See the module's description.
 #[derive(Default)]
 pub(crate) struct Buffer {
-    segments: Vec<Segment>,
+    segments: Vec<BufferSegment>,
     size: usize,
 }
 
 impl Buffer {
     /// Copies the range behind what is there.
-    pub(crate) fn append(&mut self, jvm: Jvm, input: Place, size: usize) -> Result<(), Thrown> {
+    pub(crate) fn append(&mut self, jvm: Jvm, input: JavaBytes, size: usize) -> Result<(), Thrown> {
         let first = (FIRST_PIECES * size).next_power_of_two().clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX);
         input.read_pieces(jvm, size, |bytes| self.push(bytes, first))
     }
@@ -70,7 +70,7 @@ impl Buffer {
     fn room(&mut self, first: usize) -> &mut [u8] {
         if self.segments.last().is_none_or(|last| last.used == last.bytes.len()) {
             let size = self.segments.last().map_or(first, |last| SEGMENT_SIZE_MAX.min(2 * last.bytes.len()));
-            self.segments.push(Segment { bytes: segment(size), used: 0 });
+            self.segments.push(BufferSegment { bytes: segment(size), used: 0 });
         }
         let last = self.segments.last_mut().expect("pushed above");
         &mut last.bytes[last.used..]
@@ -106,7 +106,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        for Segment { bytes, .. } in self.segments.drain(..) {
+        for BufferSegment { bytes, .. } in self.segments.drain(..) {
             if kept.size + bytes.len() > KEPT_SIZE_MAX {
                 break;
             }

@@ -5,7 +5,7 @@ use leafseal_crypto::{CipherAlgorithm, CipherKey};
 use zeroize::Zeroizing;
 
 use crate::jvm::{Jvm, Thrown, enter};
-use crate::memory::{Places, Text};
+use crate::memory::{JavaText, Places};
 use crate::objects::{Exclusive, borrow, free, give};
 
 /// The numbers by which Java names algorithms.
@@ -102,11 +102,11 @@ extern "system" fn java_apply(
         with_key(jvm, slot, number, key, |key| {
             places.pieces(jvm, size, |text| {
                 position += match text {
-                    Text::Separate(input, output) => {
+                    JavaText::Separate(input, output) => {
                         key.apply_from(&iv, position, input, output);
                         input.len()
                     }
-                    Text::InPlace(text) => {
+                    JavaText::InPlace(text) => {
                         key.apply_in_place_from(&iv, position, text);
                         text.len()
                     }

@@ -7,7 +7,7 @@ use leafseal_crypto::{DigestAlgorithm, DigestState};
 use zeroize::Zeroizing;
 
 use crate::jvm::{Jvm, Thrown, enter};
-use crate::memory::{PIECE_SIZE, Place, input_is_array};
+use crate::memory::{JavaBytes, PIECE_SIZE, input_is_array};
 use crate::objects::{Exclusive, borrow, free, give};
 
 /// The numbers by which Java names algorithms.
@@ -90,7 +90,7 @@ extern "system" fn java_digest(
         let algorithm = algorithm(number);
         let mut digest = [0; DIGEST_SIZE_MAX];
         let digest = &mut digest[..algorithm.size()];
-        let (input, text_size) = (Place::new(jvm, (input, input_offset), true), size(text_size));
+        let (input, text_size) = (JavaBytes::new(jvm, (input, input_offset), true), size(text_size));
         if text_size <= PIECE_SIZE {
             input.whole(jvm, text_size, |bytes| algorithm.digest(bytes, digest))?;
         } else {
@@ -138,7 +138,7 @@ extern "system" fn java_mac(
     output_offset: jint,
 ) {
     enter(environment, (), |jvm| {
-        let (input, text_size) = (Place::new(jvm, (input, input_offset), true), size(text_size));
+        let (input, text_size) = (JavaBytes::new(jvm, (input, input_offset), true), size(text_size));
         with_key(jvm, slot, number, key, |key| {
             let mut code = [0; DIGEST_SIZE_MAX];
             let code = &mut code[..key.algorithm().size()];
@@ -226,7 +226,7 @@ extern "system" fn java_hash_piece(
     enter(environment, (), |jvm| {
         // SAFETY: Java keeps the object alive during the call.
         let hashing: &Exclusive<Hashing> = unsafe { borrow(hashing) };
-        let input = Place::new(jvm, (input, input_offset), input_is_array(kinds));
+        let input = JavaBytes::new(jvm, (input, input_offset), input_is_array(kinds));
         hashing.with(jvm, |hashing| input.read_pieces(jvm, size(text_size), |bytes| hashing.update(bytes)))
     });
 }

@@ -21,7 +21,7 @@ const OUTPUT_IS_ARRAY: jint = 2;
 const IN_PLACE: jint = 4;
 
 /// Bytes that are read, bytes that are written, or both.
-pub(crate) enum Text<'a> {
+pub(crate) enum JavaText<'a> {
     /// Apart.
     Separate(&'a [u8], &'a mut [u8]),
     /// The output replaces the input.
@@ -43,14 +43,14 @@ pub(crate) fn output_is_array(kinds: jint) -> bool {
 
 /// A place in Java's memory. The caller, `Native.java`, has checked that the ranges lie within it.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum JavaBytes {
     /// An array, and the offset in it.
     Array(jobject, usize),
     /// Memory that does not move.
     Address(NonNull<u8>),
 }
 
-impl Place {
+impl JavaBytes {
     pub(crate) fn new(jvm: Jvm, (object, offset): Argument, is_array: bool) -> Self {
         let offset = usize::try_from(offset).expect("Java checks that offsets are not negative");
         if is_array {
@@ -158,9 +158,9 @@ impl Place {
 #[derive(Clone, Copy)]
 pub(crate) struct Places {
     /// What is read.
-    pub(crate) input: Place,
+    pub(crate) input: JavaBytes,
     /// What is written.
-    pub(crate) output: Place,
+    pub(crate) output: JavaBytes,
     /// Whether they are the same bytes.
     pub(crate) is_in_place: bool,
 }
@@ -201,7 +201,7 @@ impl Places {
         } else if is_same || overlap.is_some() {
             copy.resize(size, 0);
             places.input.read(jvm, copy)?;
-            places.input = Place::Address(NonNull::from(copy.as_mut_slice()).cast());
+            places.input = JavaBytes::Address(NonNull::from(copy.as_mut_slice()).cast());
             places.is_in_place = false;
         }
         Ok(places)
@@ -209,21 +209,21 @@ impl Places {
 
     fn unchecked(jvm: Jvm, input: Argument, output: Argument, kinds: jint) -> Self {
         Self {
-            input: Place::new(jvm, input, input_is_array(kinds)),
-            output: Place::new(jvm, output, output_is_array(kinds)),
+            input: JavaBytes::new(jvm, input, input_is_array(kinds)),
+            output: JavaBytes::new(jvm, output, output_is_array(kinds)),
             is_in_place: kinds & IN_PLACE != 0,
         }
     }
 
     /// The addresses of both ranges if they have bytes in common, or would if both had `reach` bytes.
     fn overlap(&self, reach: usize) -> Option<(NonNull<u8>, NonNull<u8>)> {
-        let (Place::Address(from), Place::Address(to)) = (self.input, self.output) else { return None };
+        let (JavaBytes::Address(from), JavaBytes::Address(to)) = (self.input, self.output) else { return None };
         ((from.as_ptr() as usize).abs_diff(to.as_ptr() as usize) < reach).then_some((from, to))
     }
 
     /// Whether the ranges may lie in memory that moves, so that long ones are cut into pieces.
     pub(crate) fn moves(&self) -> bool {
-        matches!(self.input, Place::Array(..)) || matches!(self.output, Place::Array(..))
+        matches!(self.input, JavaBytes::Array(..)) || matches!(self.output, JavaBytes::Array(..))
     }
 
     /// The places `size` bytes further on.
@@ -232,28 +232,28 @@ impl Places {
     }
 
     /// Calls `each` with the first `size` bytes of input and output. `more` is what the output has besides, for a tag: then
-    /// [`Text`] has it at its end, in the output alone.
+    /// [`JavaText`] has it at its end, in the output alone.
     pub(crate) fn with<R>(
         &self,
         jvm: Jvm,
         size: usize,
         more: usize,
-        each: impl FnOnce(Text<'_>, &mut [u8]) -> R,
+        each: impl FnOnce(JavaText<'_>, &mut [u8]) -> R,
     ) -> Result<R, Thrown> {
         let (output, _written) = self.output.open(jvm, size + more, Release::Commit)?;
         // SAFETY: the output has `size + more` bytes.
         let (text, rest) = unsafe { std::slice::from_raw_parts_mut(output, size + more) }.split_at_mut(size);
         if self.is_in_place {
-            return Ok(each(Text::InPlace(text), rest));
+            return Ok(each(JavaText::InPlace(text), rest));
         }
         let (input, _read) = self.input.open(jvm, size, Release::Abort)?;
         // SAFETY: the input has `size` bytes and does not overlap the text.
         let input = unsafe { std::slice::from_raw_parts(input, size) };
-        Ok(each(Text::Separate(input, text), rest))
+        Ok(each(JavaText::Separate(input, text), rest))
     }
 
     /// Calls `each` with consecutive pieces.
-    pub(crate) fn pieces(&self, jvm: Jvm, size: usize, mut each: impl FnMut(Text<'_>)) -> Result<(), Thrown> {
+    pub(crate) fn pieces(&self, jvm: Jvm, size: usize, mut each: impl FnMut(JavaText<'_>)) -> Result<(), Thrown> {
         let piece_max = if self.moves() { PIECE_SIZE } else { size };
         let mut done = 0;
         while done < size {
@@ -269,11 +269,11 @@ impl Places {
         Ok(())
     }
 
-    fn copied(&self, jvm: Jvm, size: usize, each: &mut impl FnMut(Text<'_>)) -> Result<(), Thrown> {
+    fn copied(&self, jvm: Jvm, size: usize, each: &mut impl FnMut(JavaText<'_>)) -> Result<(), Thrown> {
         let mut copy = [0; COPIED_SIZE_MAX];
         let bytes = &mut copy[..size];
         self.input.read(jvm, bytes)?;
-        each(Text::InPlace(bytes));
+        each(JavaText::InPlace(bytes));
         self.output.write(jvm, bytes)?;
         wipe(bytes);
         Ok(())

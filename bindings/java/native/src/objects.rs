@@ -56,9 +56,9 @@ pub(crate) struct Exclusive<T> {
 unsafe impl<T: Send> Sync for Exclusive<T> {}
 
 /// Releases the flag, also when the use panics.
-struct Taken<'a>(&'a AtomicBool);
+struct TakenFlag<'a>(&'a AtomicBool);
 
-impl Drop for Taken<'_> {
+impl Drop for TakenFlag<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -74,7 +74,7 @@ impl<T> Exclusive<T> {
         if self.is_used.swap(true, Ordering::Acquire) {
             return Err(jvm.misused());
         }
-        let _taken = Taken(&self.is_used);
+        let _taken = TakenFlag(&self.is_used);
         // SAFETY: the flag was free and is taken now, so that no other reference exists.
         body(unsafe { &mut *self.value.get() })
     }

@@ -8,9 +8,9 @@ use leafseal_crypto::{AeadKey, DecryptFailed, DigestAlgorithm, MacKey};
 use zeroize::Zeroize;
 
 use crate::algorithms::Algorithm;
-use crate::fault::{Fault, Outcome};
+use crate::fault::{OperationFault, OperationResult};
 use crate::js::Bytes;
-use crate::keys::{Key, Keys};
+use crate::keys::{KeyCache, ReadyKey};
 use crate::operation::{Memory, Operation, SLICE_SIZE};
 
 /// Numbers that describe an operation: offsets of key and IV, offset and size of the source, offset of the target, offset and size of the
@@ -96,7 +96,7 @@ pub(crate) struct Batch {
 }
 
 /// One operation, with ranges that lie within their buffers.
-struct Item {
+struct BatchItem {
     place: usize,
     key: Bytes,
     iv: Bytes,
@@ -109,7 +109,7 @@ impl Batch {
     ///
     /// # Safety
     /// The array is valid.
-    pub(crate) unsafe fn check(&self) -> Result<(), (usize, Fault)> {
+    pub(crate) unsafe fn check(&self) -> Result<(), (usize, OperationFault)> {
         for place in 0..self.numbers.count() {
             // SAFETY: the caller's promise.
             unsafe { self.item(place) }.map_err(|fault| (place, fault))?;
@@ -119,17 +119,17 @@ impl Batch {
 
     /// # Safety
     /// The array is valid, and `place` below its count.
-    unsafe fn item(&self, place: usize) -> Outcome<Item> {
+    unsafe fn item(&self, place: usize) -> OperationResult<BatchItem> {
         // SAFETY: the caller's promise.
         let field = |index| unsafe { self.numbers.get(place * FIELDS + index) };
-        let (other, buffers) = (Fault::OtherRange, &self.buffers);
+        let (other, buffers) = (OperationFault::OtherRange, &self.buffers);
         let size = field(3);
-        let source = buffers.source.part(field(2), size).ok_or(Fault::SourceRange)?;
-        let target = |size| buffers.target.part(field(4), size).ok_or(Fault::TargetRange);
+        let source = buffers.source.part(field(2), size).ok_or(OperationFault::SourceRange)?;
+        let target = |size| buffers.target.part(field(4), size).ok_or(OperationFault::TargetRange);
         let cipher = |key_size, iv_size, aad: Bytes, tag: Bytes| {
             let key = buffers.keys.part(field(0), key_size).ok_or(other)?;
             let iv = buffers.ivs.part(field(1), iv_size).ok_or(other)?;
-            Ok(Item { place, key, iv, memory: Memory { source, target: target(size)?, aad }, tag })
+            Ok(BatchItem { place, key, iv, memory: Memory { source, target: target(size)?, aad }, tag })
         };
         match self.algorithm {
             Algorithm::Cipher(algorithm) => cipher(algorithm.key_size(), 16, Bytes::EMPTY, Bytes::EMPTY),
@@ -142,7 +142,7 @@ impl Batch {
                 let key_size = if matches!(self.algorithm, Algorithm::Mac(_)) { field(6) } else { 0 };
                 let key = buffers.keys.part(field(0), key_size).ok_or(other)?;
                 let memory = Memory { source, target: target(algorithm.size())?, aad: Bytes::EMPTY };
-                Ok(Item { place, key, iv: Bytes::EMPTY, memory, tag: Bytes::EMPTY })
+                Ok(BatchItem { place, key, iv: Bytes::EMPTY, memory, tag: Bytes::EMPTY })
             }
         }
     }
@@ -151,11 +151,11 @@ impl Batch {
     ///
     /// # Safety
     /// Array and buffers are valid, and nobody else uses them during the call.
-    pub(crate) unsafe fn step(&mut self, keys: &mut Keys) -> Option<Outcome<usize>> {
+    pub(crate) unsafe fn step(&mut self, keys: &mut KeyCache) -> Option<OperationResult<usize>> {
         let (count, mut size) = (self.numbers.count(), 0);
         let end = count.min(self.next + STEP_MAX);
-        let mut group: Vec<Item> = Vec::with_capacity(GROUP_MAX);
-        let mut waiting: Option<Item> = None;
+        let mut group: Vec<BatchItem> = Vec::with_capacity(GROUP_MAX);
+        let mut waiting: Option<BatchItem> = None;
         while self.next < end && size < SLICE_SIZE {
             // SAFETY: the caller's promise.
             let item = unsafe { self.item(self.next) };
@@ -195,7 +195,7 @@ impl Batch {
         (self.next == count).then_some(Ok(self.failed))
     }
 
-    fn end(&mut self, place: usize, outcome: Outcome<usize>) {
+    fn end(&mut self, place: usize, outcome: OperationResult<usize>) {
         self.failed += usize::from(outcome.is_err());
         let status = outcome.map_or_else(|fault| fault as u8, |_| 0);
         // SAFETY: the array is valid (the promise of `step`'s caller), and the place that of an operation.
@@ -203,7 +203,7 @@ impl Batch {
     }
 
     /// Whether an operation may run beside others.
-    fn is_grouped(&self, item: &Item) -> bool {
+    fn is_grouped(&self, item: &BatchItem) -> bool {
         let Algorithm::Aead(aead) = self.algorithm else { return false };
         aead.name().ends_with("gcm") && self.tag_size == TAG_SIZE && item.memory.source.size <= GROUPED_SIZE_MAX
     }
@@ -217,7 +217,12 @@ impl Batch {
     ///
     /// # Safety
     /// As for [`Batch::step`].
-    unsafe fn pair_with(&mut self, first: Option<Item>, second: Item, keys: &mut Keys) -> Option<Item> {
+    unsafe fn pair_with(
+        &mut self,
+        first: Option<BatchItem>,
+        second: BatchItem,
+        keys: &mut KeyCache,
+    ) -> Option<BatchItem> {
         let Some(first) = first else { return Some(second) };
         let written = first.memory.target;
         // SAFETY: the caller's promise.
@@ -235,7 +240,7 @@ impl Batch {
 
     /// # Safety
     /// As for [`Batch::step`].
-    unsafe fn pair(&self, items: [&Item; 2], keys: &mut Keys) -> Outcome<usize> {
+    unsafe fn pair(&self, items: [&BatchItem; 2], keys: &mut KeyCache) -> OperationResult<usize> {
         let [mut front, mut back] = [[0; PAIRED_SIZE]; 2];
         let digests: [&mut [u8]; 2] = [&mut front, &mut back];
         // SAFETY: the caller's promise; targets are written when the sources are not used any more.
@@ -244,9 +249,9 @@ impl Batch {
             match self.algorithm {
                 Algorithm::Hash(digest) => digest.digest_pair(messages, digests),
                 _ => {
-                    let mut key = |item: &Item| match keys.get(self.algorithm, item.key.read())? {
-                        Key::Mac(key) => Ok(key.clone()),
-                        _ => Err(Fault::Internal),
+                    let mut key = |item: &BatchItem| match keys.get(self.algorithm, item.key.read())? {
+                        ReadyKey::Mac(key) => Ok(key.clone()),
+                        _ => Err(OperationFault::Internal),
                     };
                     let (first, second) = (key(items[0])?, key(items[1])?);
                     keys.release();
@@ -262,7 +267,7 @@ impl Batch {
 
     /// # Safety
     /// As for [`Batch::step`].
-    unsafe fn end_alone(&mut self, item: &Item, keys: &mut Keys) {
+    unsafe fn end_alone(&mut self, item: &BatchItem, keys: &mut KeyCache) {
         // SAFETY: the caller's promise.
         let outcome = unsafe { self.alone(item, keys) };
         self.end(item.place, outcome);
@@ -270,7 +275,7 @@ impl Batch {
 
     /// # Safety
     /// As for [`Batch::step`].
-    unsafe fn alone(&self, item: &Item, keys: &mut Keys) -> Outcome<usize> {
+    unsafe fn alone(&self, item: &BatchItem, keys: &mut KeyCache) -> OperationResult<usize> {
         // SAFETY: the caller's promise.
         let key = keys.get(self.algorithm, unsafe { item.key.read() })?.clone();
         keys.release();
@@ -294,16 +299,16 @@ impl Batch {
     ///
     /// # Safety
     /// As for [`Batch::step`].
-    unsafe fn group(&mut self, group: &mut Vec<Item>, keys: &mut Keys) {
+    unsafe fn group(&mut self, group: &mut Vec<BatchItem>, keys: &mut KeyCache) {
         let Some(first) = group.first() else { return };
         // SAFETY: the caller's promise.
         let key = keys.get(self.algorithm, unsafe { first.key.read() }).cloned();
         let outcomes = match key {
             // SAFETY: the caller's promise.
-            Ok(Key::Aead(key)) if self.encrypts => unsafe { seal(&key, group) },
+            Ok(ReadyKey::Aead(key)) if self.encrypts => unsafe { seal(&key, group) },
             // SAFETY: the caller's promise.
-            Ok(Key::Aead(key)) => unsafe { open(&key, group) },
-            _ => [Err(Fault::Internal); GROUP_MAX],
+            Ok(ReadyKey::Aead(key)) => unsafe { open(&key, group) },
+            _ => [Err(OperationFault::Internal); GROUP_MAX],
         };
         keys.release();
         for (item, outcome) in group.drain(..).zip(outcomes) {
@@ -313,17 +318,17 @@ impl Batch {
 }
 
 /// Memory for the outputs of a group.
-type Outputs = [u8; GROUP_MAX * (GROUPED_SIZE_MAX + TAG_SIZE)];
+type GroupOutputs = [u8; GROUP_MAX * (GROUPED_SIZE_MAX + TAG_SIZE)];
 
-fn nonce(item: &Item) -> Nonce {
+fn nonce(item: &BatchItem) -> Nonce {
     // SAFETY: the range was checked, and is the caller's to read.
     Nonce(unsafe { item.iv.read() }.try_into().expect("12 bytes"))
 }
 
 /// # Safety
 /// As for [`Batch::step`].
-unsafe fn seal(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
-    let mut outputs: Outputs = [0; _];
+unsafe fn seal(key: &AeadKey, group: &[BatchItem]) -> [OperationResult<usize>; GROUP_MAX] {
+    let mut outputs: GroupOutputs = [0; _];
     let size = group.iter().map(|item| item.memory.source.size + TAG_SIZE).sum();
     // SAFETY: the caller's promise; outputs go to memory of their own first.
     let items = group.iter().map(|item| unsafe {
@@ -348,8 +353,8 @@ unsafe fn seal(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
 
 /// # Safety
 /// As for [`Batch::step`].
-unsafe fn open(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
-    let (mut sealed, mut outputs): (Outputs, Outputs) = ([0; _], [0; _]);
+unsafe fn open(key: &AeadKey, group: &[BatchItem]) -> [OperationResult<usize>; GROUP_MAX] {
+    let (mut sealed, mut outputs): (GroupOutputs, GroupOutputs) = ([0; _], [0; _]);
     let (mut at, mut size) = (0, 0);
     for item in group {
         let text_size = item.memory.source.size;
@@ -379,5 +384,5 @@ unsafe fn open(key: &AeadKey, group: &[Item]) -> [Outcome<usize>; GROUP_MAX] {
     }
     // Only what was written: to wipe all of it takes longer than to open short messages.
     outputs[..size].zeroize();
-    results.map(|result| result.map(|()| 0).map_err(|_| Fault::Corrupt))
+    results.map(|result| result.map(|()| 0).map_err(|_| OperationFault::Corrupt))
 }

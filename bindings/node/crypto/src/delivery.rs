@@ -40,7 +40,7 @@ impl Completion {
 }
 
 /// The way back to one JavaScript thread.
-pub(crate) struct Delivery {
+pub(crate) struct ThreadDelivery {
     state: Mutex<State>,
     /// Slices that are being processed.
     running: AtomicUsize,
@@ -61,7 +61,7 @@ struct Wake(sys::napi_threadsafe_function);
 unsafe impl Send for Wake {}
 
 /// A slice being processed: the environment waits for its end.
-pub(crate) struct Running<'a>(&'a Delivery);
+pub(crate) struct Running<'a>(&'a ThreadDelivery);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
@@ -69,7 +69,7 @@ impl Drop for Running<'_> {
     }
 }
 
-impl Delivery {
+impl ThreadDelivery {
     pub(crate) fn new() -> Self {
         let state = State { done: VecDeque::new(), is_woken: false, wake: Wake(ptr::null_mut()) };
         Self { state: Mutex::new(state), running: AtomicUsize::new(0), is_closed: AtomicBool::new(false) }

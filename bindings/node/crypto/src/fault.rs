@@ -3,7 +3,7 @@
 /// A failed operation. `lib/native.js` maps the numbers to the contract's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Fault {
+pub(crate) enum OperationFault {
     /// The tag, key, IV, associated data or ciphertext is wrong.
     Corrupt = 1,
     /// The operation was cancelled before it ended.
@@ -22,4 +22,4 @@ pub(crate) enum Fault {
     Internal = 8,
 }
 
-pub(crate) type Outcome<T> = Result<T, Fault>;
+pub(crate) type OperationResult<T> = Result<T, OperationFault>;

@@ -12,13 +12,13 @@ use napi_sys as sys;
 
 use crate::algorithms::Algorithm;
 use crate::batch::{Batch, Buffers, Numbers};
-use crate::delivery::Delivery;
-use crate::fault::{Fault, Outcome};
-use crate::job::{Job, Task};
+use crate::delivery::ThreadDelivery;
+use crate::fault::{OperationFault, OperationResult};
+use crate::job::{OperationJob, OperationTask};
 use crate::js::{Bytes, Call, Reference, Result, make_handle};
-use crate::keys::{Key, Keys};
-use crate::layout::{self, Short, Slot};
-use crate::operation::{Memory, Operation, Place, Sliced};
+use crate::keys::{KeyCache, ReadyKey};
+use crate::layout::{self, HeaderSlot, Short};
+use crate::operation::{JsBytes, Memory, Operation, Sliced};
 use crate::parallel::{PARALLEL_SIZE_MIN_DEFAULT, Parallel};
 use crate::pool::POOL;
 use crate::streams::Stream;
@@ -30,11 +30,11 @@ pub(crate) struct Instance {
     shared: *mut u8,
     /// Keeps the shared memory and, while operations are in flight, the copy of the JavaScript.
     _kept: Reference,
-    keys: RefCell<Keys>,
+    keys: RefCell<KeyCache>,
     waker: Waker,
     parallel_size_min: Cell<usize>,
     /// Jobs that can be cancelled, by id.
-    cancellable: RefCell<HashMap<u64, Weak<Job>>>,
+    cancellable: RefCell<HashMap<u64, Weak<OperationJob>>>,
 }
 
 impl Instance {
@@ -43,7 +43,7 @@ impl Instance {
         Self {
             shared,
             _kept: kept,
-            keys: RefCell::new(Keys::new()),
+            keys: RefCell::new(KeyCache::new()),
             waker: Waker::new(env),
             parallel_size_min: Cell::new(PARALLEL_SIZE_MIN_DEFAULT),
             cancellable: RefCell::new(HashMap::new()),
@@ -51,26 +51,26 @@ impl Instance {
     }
 
     #[inline]
-    fn slot(&self, slot: Slot) -> f64 {
+    fn slot(&self, slot: HeaderSlot) -> f64 {
         // SAFETY: the header lies in the shared memory, which is aligned for numbers.
         unsafe { self.shared.cast::<f64>().add(slot as usize).read() }
     }
 
     #[inline]
-    fn size(&self, slot: Slot) -> usize {
+    fn size(&self, slot: HeaderSlot) -> usize {
         self.slot(slot) as usize
     }
 
     #[inline]
-    fn set(&self, slot: Slot, number: f64) {
+    fn set(&self, slot: HeaderSlot, number: f64) {
         // SAFETY: as in `slot`.
         unsafe { self.shared.cast::<f64>().add(slot as usize).write(number) };
     }
 
     /// A part of the shared memory.
-    fn shared(&self, at: usize, size: usize) -> Outcome<Bytes> {
+    fn shared(&self, at: usize, size: usize) -> OperationResult<Bytes> {
         let all = Bytes { start: self.shared, size: layout::SIZE };
-        all.part(at, size).ok_or(Fault::OtherRange)
+        all.part(at, size).ok_or(OperationFault::OtherRange)
     }
 
     /// The range of an argument: in its buffer, or in the shared memory.
@@ -79,12 +79,12 @@ impl Instance {
         &self,
         call: &Call,
         index: usize,
-        offset: Slot,
+        offset: HeaderSlot,
         size: usize,
         at: usize,
-        fault: Fault,
-    ) -> Result<Outcome<Bytes>> {
-        if self.size(Slot::Direct) as u32 & layout::DIRECT[index] == 0 {
+        fault: OperationFault,
+    ) -> Result<OperationResult<Bytes>> {
+        if self.size(HeaderSlot::Direct) as u32 & layout::DIRECT[index] == 0 {
             return Ok(self.shared(at, size));
         }
         Ok(call.bytes(index)?.part(self.size(offset), size).ok_or(fault))
@@ -92,38 +92,40 @@ impl Instance {
 
     /// Reads the arguments of an operation. Buffers may have changed since JavaScript checked them, so that ranges are checked again.
     #[inline]
-    fn find(&self, call: &Call) -> Result<Outcome<(Algorithm, [Bytes; 5])>> {
-        let Some(algorithm) = Algorithm::from_number(self.size(Slot::Algorithm)) else {
-            return Ok(Err(Fault::Internal));
+    fn find(&self, call: &Call) -> Result<OperationResult<(Algorithm, [Bytes; 5])>> {
+        let Some(algorithm) = Algorithm::from_number(self.size(HeaderSlot::Algorithm)) else {
+            return Ok(Err(OperationFault::Internal));
         };
-        let source_size = self.size(Slot::SourceSize);
+        let source_size = self.size(HeaderSlot::SourceSize);
         let (target_size, iv_size) = algorithm.sizes(source_size);
-        let other = Fault::OtherRange;
-        let source = self.range(call, 0, Slot::SourceOffset, source_size, layout::SOURCE_AT, Fault::SourceRange)?;
-        let target = self.range(call, 1, Slot::TargetOffset, target_size, layout::TARGET_AT, Fault::TargetRange)?;
-        let key = self.range(call, 2, Slot::KeyOffset, self.size(Slot::KeySize), layout::KEY_AT, other)?;
-        let iv = self.range(call, 3, Slot::IvOffset, iv_size, layout::IV_AT, other)?;
-        let aad = self.range(call, 4, Slot::AadOffset, self.size(Slot::AadSize), layout::AAD_AT, other)?;
+        let other = OperationFault::OtherRange;
+        let source =
+            self.range(call, 0, HeaderSlot::SourceOffset, source_size, layout::SOURCE_AT, OperationFault::SourceRange)?;
+        let target =
+            self.range(call, 1, HeaderSlot::TargetOffset, target_size, layout::TARGET_AT, OperationFault::TargetRange)?;
+        let key = self.range(call, 2, HeaderSlot::KeyOffset, self.size(HeaderSlot::KeySize), layout::KEY_AT, other)?;
+        let iv = self.range(call, 3, HeaderSlot::IvOffset, iv_size, layout::IV_AT, other)?;
+        let aad = self.range(call, 4, HeaderSlot::AadOffset, self.size(HeaderSlot::AadSize), layout::AAD_AT, other)?;
         Ok((|| Ok((algorithm, [source?, target?, key?, iv?, aad?])))())
     }
 
     #[inline]
-    fn tag(&self, call: &Call) -> Result<Outcome<Bytes>> {
-        let size = self.size(Slot::TagSize);
+    fn tag(&self, call: &Call) -> Result<OperationResult<Bytes>> {
+        let size = self.size(HeaderSlot::TagSize);
         if size > layout::TAG_SIZE_MAX {
-            return Ok(Err(Fault::Internal));
+            return Ok(Err(OperationFault::Internal));
         }
-        self.range(call, 5, Slot::TagOffset, size, layout::TAG_AT, Fault::OtherRange)
+        self.range(call, 5, HeaderSlot::TagOffset, size, layout::TAG_AT, OperationFault::OtherRange)
     }
 
     /// Whether the call encrypts.
     fn encrypts(&self) -> bool {
-        self.slot(Slot::Encrypt) != 0.0
+        self.slot(HeaderSlot::Encrypt) != 0.0
     }
 
     /// Builds the operation, except for its key. The IV and, to open, the tag are copied.
     #[inline]
-    fn operation(encrypts: bool, key: Key, iv: Bytes, tag: Bytes) -> Operation {
+    fn operation(encrypts: bool, key: ReadyKey, iv: Bytes, tag: Bytes) -> Operation {
         let mut operation = Operation { key, encrypts, iv: [0; 16], tag: [0; 16], tag_size: tag.size };
         // SAFETY: both ranges are valid during the call, and JavaScript does not run.
         unsafe {
@@ -138,10 +140,10 @@ impl Instance {
     /// Overwrites the inputs in the shared memory: key and source.
     #[inline]
     fn wipe(&self) {
-        let direct = self.size(Slot::Direct) as u32;
+        let direct = self.size(HeaderSlot::Direct) as u32;
         let is_shared = |bit| direct & bit == 0;
-        let source_size = if is_shared(layout::SOURCE) { self.size(Slot::SourceSize) } else { 0 };
-        let key_size = if is_shared(layout::KEY) { self.size(Slot::KeySize) } else { 0 };
+        let source_size = if is_shared(layout::SOURCE) { self.size(HeaderSlot::SourceSize) } else { 0 };
+        let key_size = if is_shared(layout::KEY) { self.size(HeaderSlot::KeySize) } else { 0 };
         self.wipe_sizes(key_size, source_size);
     }
 
@@ -154,10 +156,10 @@ impl Instance {
         }
     }
 
-    fn outcome(&self, outcome: Outcome<usize>) {
+    fn outcome(&self, outcome: OperationResult<usize>) {
         let (status, written) = outcome.map_or_else(|fault| (fault as u8, 0), |written| (0, written));
-        self.set(Slot::Status, f64::from(status));
-        self.set(Slot::Written, written as f64);
+        self.set(HeaderSlot::Status, f64::from(status));
+        self.set(HeaderSlot::Written, written as f64);
     }
 
     /// Runs an operation to its end.
@@ -174,7 +176,7 @@ impl Instance {
     /// Runs an operation all of whose arguments are in the shared memory.
     pub(crate) fn run_short(&self) {
         // SAFETY: the words lie in the header of the shared memory, which is aligned for numbers.
-        let words = unsafe { self.shared.cast::<f64>().add(Slot::Short as usize).cast::<[u32; 2]>().read() };
+        let words = unsafe { self.shared.cast::<f64>().add(HeaderSlot::Short as usize).cast::<[u32; 2]>().read() };
         let short = Short::unpack(words);
         let outcome = self.run_unpacked(short);
         self.wipe_sizes(short.key_size, short.source_size);
@@ -182,10 +184,10 @@ impl Instance {
     }
 
     #[inline]
-    fn run_unpacked(&self, short: Short) -> Outcome<usize> {
+    fn run_unpacked(&self, short: Short) -> OperationResult<usize> {
         // The parts lie in the shared memory: every size is within its room.
         let part = |at: usize, size| Bytes { start: self.shared.wrapping_add(at), size };
-        let algorithm = Algorithm::from_number(short.algorithm).ok_or(Fault::Internal)?;
+        let algorithm = Algorithm::from_number(short.algorithm).ok_or(OperationFault::Internal)?;
         let (target_size, iv_size) = algorithm.sizes(short.source_size);
         let ranges = [
             part(layout::SOURCE_AT, short.source_size),
@@ -198,18 +200,24 @@ impl Instance {
     }
 
     #[inline]
-    fn run_found(&self, algorithm: Algorithm, encrypts: bool, ranges: [Bytes; 5], tag: Bytes) -> Outcome<usize> {
+    fn run_found(
+        &self,
+        algorithm: Algorithm,
+        encrypts: bool,
+        ranges: [Bytes; 5],
+        tag: Bytes,
+    ) -> OperationResult<usize> {
         let [source, target, key_bytes, iv, aad] = ranges;
         let mut keys = self.keys.borrow_mut();
         let memory = Memory { source, target, aad };
         if let Algorithm::Hash(digest) = algorithm {
-            let mut operation = Self::operation(encrypts, Key::Hash(digest), iv, tag);
+            let mut operation = Self::operation(encrypts, ReadyKey::Hash(digest), iv, tag);
             // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
             return unsafe { operation.run(memory) };
         }
         // SAFETY: as above.
         let key = keys.get(algorithm, unsafe { key_bytes.read() })?;
-        let mut operation = Self::operation(encrypts, Key::Hash(leafseal_crypto::DigestAlgorithm::Md5), iv, tag);
+        let mut operation = Self::operation(encrypts, ReadyKey::Hash(leafseal_crypto::DigestAlgorithm::Md5), iv, tag);
         // SAFETY: as above.
         let written = unsafe { operation.run_with(key, memory) };
         keys.release();
@@ -231,7 +239,13 @@ impl Instance {
         Ok(())
     }
 
-    fn submit_found(&self, call: &Call, algorithm: Algorithm, ranges: [Bytes; 5], tag: Bytes) -> Result<Outcome<()>> {
+    fn submit_found(
+        &self,
+        call: &Call,
+        algorithm: Algorithm,
+        ranges: [Bytes; 5],
+        tag: Bytes,
+    ) -> Result<OperationResult<()>> {
         let [_, _, key_bytes, iv, _] = ranges;
         // SAFETY: the key was found in this call, and JavaScript does not run before it returns.
         let operation =
@@ -250,12 +264,12 @@ impl Instance {
         match parallel {
             Ok(parallel) => {
                 let helpers = parallel.count().min(threads);
-                self.send(call, helpers, |id, delivery| Job::parallel(id, delivery, parallel))
+                self.send(call, helpers, |id, delivery| OperationJob::parallel(id, delivery, parallel))
             }
             Err(refused) => {
                 let (operation, place) = *refused;
                 let sliced = Box::new(Sliced::new(operation, place.memory));
-                self.send(call, 1, |id, delivery| Job::new(id, delivery, Task::Sliced(sliced, place)))
+                self.send(call, 1, |id, delivery| OperationJob::new(id, delivery, OperationTask::Sliced(sliced, place)))
             }
         }
     }
@@ -264,9 +278,9 @@ impl Instance {
     ///
     /// # Safety
     /// The bytes are valid during the call.
-    unsafe fn key(&self, algorithm: Algorithm, bytes: Bytes) -> Outcome<Key> {
+    unsafe fn key(&self, algorithm: Algorithm, bytes: Bytes) -> OperationResult<ReadyKey> {
         if let Algorithm::Hash(digest) = algorithm {
-            return Ok(Key::Hash(digest));
+            return Ok(ReadyKey::Hash(digest));
         }
         let mut keys = self.keys.borrow_mut();
         // SAFETY: the caller's promise.
@@ -276,14 +290,19 @@ impl Instance {
     }
 
     /// Sends a job to the pool, if that has room.
-    fn send(&self, call: &Call, helpers: usize, make: impl FnOnce(f64, Arc<Delivery>) -> Job) -> Result<Outcome<()>> {
+    fn send(
+        &self,
+        call: &Call,
+        helpers: usize,
+        make: impl FnOnce(f64, Arc<ThreadDelivery>) -> OperationJob,
+    ) -> Result<OperationResult<()>> {
         if !POOL.enter() {
-            return Ok(Err(Fault::Full));
+            return Ok(Err(OperationFault::Full));
         }
-        let id = self.slot(Slot::Id);
+        let id = self.slot(HeaderSlot::Id);
         let job = Arc::new(make(id, Arc::clone(self.waker.delivery())));
         self.waker.hold(call.env)?;
-        if self.slot(Slot::IsCancellable) != 0.0 {
+        if self.slot(HeaderSlot::IsCancellable) != 0.0 {
             self.cancellable.borrow_mut().insert(id as u64, Arc::downgrade(&job));
         }
         POOL.push(job, helpers);
@@ -311,14 +330,15 @@ impl Instance {
     }
 
     /// Source and target of a piece: arguments 1 and 2.
-    fn piece(&self, call: &Call) -> Result<Outcome<Memory>> {
+    fn piece(&self, call: &Call) -> Result<OperationResult<Memory>> {
         let (source, target) = (call.bytes(1)?, call.bytes(2)?);
-        let size = self.size(Slot::SourceSize);
-        let is_hash = self.size(Slot::Direct) as u32 & layout::TARGET == 0;
+        let size = self.size(HeaderSlot::SourceSize);
+        let is_hash = self.size(HeaderSlot::Direct) as u32 & layout::TARGET == 0;
         let target_size = if is_hash { 0 } else { size };
         let part = || {
-            let source = source.part(self.size(Slot::SourceOffset), size).ok_or(Fault::SourceRange)?;
-            let target = target.part(self.size(Slot::TargetOffset), target_size).ok_or(Fault::TargetRange)?;
+            let source = source.part(self.size(HeaderSlot::SourceOffset), size).ok_or(OperationFault::SourceRange)?;
+            let target =
+                target.part(self.size(HeaderSlot::TargetOffset), target_size).ok_or(OperationFault::TargetRange)?;
             Ok(Memory { source, target, aad: Bytes::EMPTY })
         };
         Ok(part())
@@ -340,8 +360,8 @@ impl Instance {
         let stream = unsafe { call.handle::<Arc<Stream>>(0)? };
         let outcome = match self.piece(call)? {
             Ok(memory) => {
-                let task = Task::Update(Arc::clone(stream), memory, 0);
-                self.send(call, 1, |id, delivery| Job::new(id, delivery, task))?
+                let task = OperationTask::Update(Arc::clone(stream), memory, 0);
+                self.send(call, 1, |id, delivery| OperationJob::new(id, delivery, task))?
             }
             Err(fault) => Err(fault),
         };
@@ -353,7 +373,7 @@ impl Instance {
     pub(crate) fn finish_stream(&self, call: &Call) -> Result<()> {
         // SAFETY: as in `update_stream`.
         let stream = unsafe { call.handle::<Arc<Stream>>(0)? };
-        let size = self.size(Slot::Written).min(layout::TEXT_SIZE_MAX);
+        let size = self.size(HeaderSlot::Written).min(layout::TEXT_SIZE_MAX);
         // SAFETY: the part lies in the shared memory, and JavaScript does not run.
         let out = unsafe { Bytes { start: self.shared.wrapping_add(layout::TARGET_AT), size }.write() };
         self.outcome(stream.finish(out));
@@ -361,9 +381,9 @@ impl Instance {
     }
 
     /// Reads the arguments of a batch: six buffers and the numbers.
-    fn batch(&self, call: &Call) -> Result<Outcome<Batch>> {
-        let Some(algorithm) = Algorithm::from_number(self.size(Slot::Algorithm)) else {
-            return Ok(Err(Fault::Internal));
+    fn batch(&self, call: &Call) -> Result<OperationResult<Batch>> {
+        let Some(algorithm) = Algorithm::from_number(self.size(HeaderSlot::Algorithm)) else {
+            return Ok(Err(OperationFault::Internal));
         };
         let buffers = Buffers {
             keys: call.bytes(0)?,
@@ -374,11 +394,11 @@ impl Instance {
             tags: call.bytes(5)?,
         };
         let numbers = call.bytes(6)?;
-        let is_float = self.slot(Slot::Direct) != 0.0;
+        let is_float = self.slot(HeaderSlot::Direct) != 0.0;
         let batch = Batch {
             algorithm,
-            encrypts: self.slot(Slot::Encrypt) != 0.0,
-            tag_size: self.size(Slot::TagSize).min(16),
+            encrypts: self.slot(HeaderSlot::Encrypt) != 0.0,
+            tag_size: self.size(HeaderSlot::TagSize).min(16),
             numbers: if is_float { Numbers::Float64(numbers) } else { Numbers::Uint32(numbers) },
             buffers,
             next: 0,
@@ -387,7 +407,7 @@ impl Instance {
         // SAFETY: the array was found in this call, and JavaScript does not run before it returns.
         let checked = unsafe { batch.check() };
         Ok(checked.map(|()| batch).map_err(|(place, fault)| {
-            self.set(Slot::Id, place as f64);
+            self.set(HeaderSlot::Id, place as f64);
             fault
         }))
     }
@@ -409,12 +429,12 @@ impl Instance {
 
     /// Sends a batch to the pool.
     pub(crate) fn submit_batch(&self, call: &Call) -> Result<()> {
-        let id = self.slot(Slot::Id);
+        let id = self.slot(HeaderSlot::Id);
         let outcome = match self.batch(call)? {
             Ok(batch) => {
-                self.set(Slot::Id, id);
-                let task = Task::Batch(Box::new(batch), Keys::new());
-                self.send(call, 1, |id, delivery| Job::new(id, delivery, task))?
+                self.set(HeaderSlot::Id, id);
+                let task = OperationTask::Batch(Box::new(batch), KeyCache::new());
+                self.send(call, 1, |id, delivery| OperationJob::new(id, delivery, task))?
             }
             Err(fault) => Err(fault),
         };
@@ -423,12 +443,12 @@ impl Instance {
     }
 
     /// The memory of a job: what is in the shared memory is copied, buffers are used where they are.
-    fn place(&self, ranges: [Bytes; 5]) -> Place {
+    fn place(&self, ranges: [Bytes; 5]) -> JsBytes {
         let [source, target, _, _, aad] = ranges;
-        let direct = self.size(Slot::Direct) as u32;
+        let direct = self.size(HeaderSlot::Direct) as u32;
         // SAFETY: all ranges were found in this call, and JavaScript does not run before it returns.
         let copy = |bytes: Bytes| unsafe { bytes.read() }.to_vec().into_boxed_slice();
-        let mut place = Place { memory: Memory { source, target, aad }, owned: None, aad: None };
+        let mut place = JsBytes { memory: Memory { source, target, aad }, owned: None, aad: None };
         if direct & layout::TARGET == 0 {
             let size = source.size.max(target.size);
             let mut owned = vec![0; size].into_boxed_slice();

@@ -5,70 +5,70 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::batch::Batch;
-use crate::delivery::{Completion, Delivery};
-use crate::fault::{Fault, Outcome};
-use crate::keys::Keys;
-use crate::operation::{Memory, Place, SLICE_SIZE, Sliced};
+use crate::delivery::{Completion, ThreadDelivery};
+use crate::fault::{OperationFault, OperationResult};
+use crate::keys::KeyCache;
+use crate::operation::{JsBytes, Memory, SLICE_SIZE, Sliced};
 use crate::parallel::Parallel;
 use crate::pool::{POOL, Work};
 use crate::streams::Stream;
 
 /// What a job does.
-pub(crate) enum Task {
+pub(crate) enum OperationTask {
     /// One operation, slice by slice.
-    Sliced(Box<Sliced>, Place),
+    Sliced(Box<Sliced>, JsBytes),
     /// Many operations.
-    Batch(Box<Batch>, Keys),
+    Batch(Box<Batch>, KeyCache),
     /// A piece of a stream, of which some is done.
     Update(Arc<Stream>, Memory, usize),
 }
 
 /// A task that moves between threads.
-struct Moved(Task);
+struct MovedTask(OperationTask);
 
-// SAFETY: the memory belongs to the job while it runs: JavaScript holds the buffers, and `Delivery` waits for the job before their
+// SAFETY: the memory belongs to the job while it runs: JavaScript holds the buffers, and `ThreadDelivery` waits for the job before their
 // environment ends. Callers promise not to touch them meanwhile.
-unsafe impl Send for Moved {}
+unsafe impl Send for MovedTask {}
 
 /// A job. It holds a place in the pool until it is dropped.
-pub(crate) struct Job {
+pub(crate) struct OperationJob {
     id: f64,
-    delivery: Arc<Delivery>,
+    delivery: Arc<ThreadDelivery>,
     is_cancelled: AtomicBool,
     is_short: bool,
-    kind: Kind,
+    kind: TaskKind,
 }
 
 /// Longest text in bytes of a job that threads take several of at once.
 const SHORT_SIZE_MAX: usize = 4096;
 
-enum Kind {
+enum TaskKind {
     /// On one thread at a time.
-    Alone(Mutex<Option<Moved>>),
+    Alone(Mutex<Option<MovedTask>>),
     /// On several threads.
     Parallel(Box<Parallel>),
 }
 
-// SAFETY: as for `Moved`; `Parallel` may be used by several threads.
-unsafe impl Send for Job {}
+// SAFETY: as for `MovedTask`; `Parallel` may be used by several threads.
+unsafe impl Send for OperationJob {}
 // SAFETY: as above.
-unsafe impl Sync for Job {}
+unsafe impl Sync for OperationJob {}
 
-impl Job {
+impl OperationJob {
     /// Makes a job for which [`crate::pool::Pool::enter`] has reserved a place.
-    pub(crate) fn new(id: f64, delivery: Arc<Delivery>, task: Task) -> Self {
+    pub(crate) fn new(id: f64, delivery: Arc<ThreadDelivery>, task: OperationTask) -> Self {
         let is_short = match &task {
-            Task::Sliced(_, place) => place.memory.source.size + place.memory.aad.size <= SHORT_SIZE_MAX,
-            Task::Batch(..) => false,
-            Task::Update(_, memory, _) => memory.source.size <= SHORT_SIZE_MAX,
+            OperationTask::Sliced(_, place) => place.memory.source.size + place.memory.aad.size <= SHORT_SIZE_MAX,
+            OperationTask::Batch(..) => false,
+            OperationTask::Update(_, memory, _) => memory.source.size <= SHORT_SIZE_MAX,
         };
-        let kind = Kind::Alone(Mutex::new(Some(Moved(task))));
+        let kind = TaskKind::Alone(Mutex::new(Some(MovedTask(task))));
         Self { id, delivery, is_cancelled: AtomicBool::new(false), is_short, kind }
     }
 
     /// Makes a job for several threads, likewise.
-    pub(crate) fn parallel(id: f64, delivery: Arc<Delivery>, parallel: Parallel) -> Self {
-        let kind = Kind::Parallel(Box::new(parallel));
+    pub(crate) fn parallel(id: f64, delivery: Arc<ThreadDelivery>, parallel: Parallel) -> Self {
+        let kind = TaskKind::Parallel(Box::new(parallel));
         Self { id, delivery, is_cancelled: AtomicBool::new(false), is_short: false, kind }
     }
 
@@ -77,34 +77,35 @@ impl Job {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    fn step_alone(&self, work: &mut Option<Moved>) -> bool {
-        let Some(Moved(task)) = work.as_mut() else { return false };
+    fn step_alone(&self, work: &mut Option<MovedTask>) -> bool {
+        let Some(MovedTask(task)) = work.as_mut() else { return false };
         let Some(outcome) = self.advance(task) else { return true };
         let (mut tag, mut output) = ([0; 16], None);
-        if let Some(Moved(Task::Sliced(sliced, place))) = work.take() {
+        if let Some(MovedTask(OperationTask::Sliced(sliced, place))) = work.take() {
             (tag, output) = (sliced.operation().tag, place.owned);
         }
         self.deliver(outcome, tag, output);
         false
     }
 
-    fn advance(&self, task: &mut Task) -> Option<Outcome<usize>> {
+    fn advance(&self, task: &mut OperationTask) -> Option<OperationResult<usize>> {
         let is_cancelled = self.is_cancelled.load(Ordering::Relaxed);
-        // SAFETY: the memory is the job's (see `Moved`), `begin` has made the end of the environment wait, and the lock keeps others from
+        // SAFETY: the memory is the job's (see `MovedTask`), `begin` has made the end of the environment wait, and the lock keeps others
+        // from
         // working on it.
         let step = || unsafe {
             match task {
-                Task::Sliced(sliced, _) if is_cancelled => {
+                OperationTask::Sliced(sliced, _) if is_cancelled => {
                     sliced.abandon();
-                    Some(Err(Fault::Cancelled))
+                    Some(Err(OperationFault::Cancelled))
                 }
-                Task::Sliced(sliced, _) => sliced.step(),
-                Task::Batch(..) if is_cancelled => Some(Err(Fault::Cancelled)),
-                Task::Batch(batch, keys) => batch.step(keys),
-                Task::Update(stream, memory, done) => update(stream, *memory, done),
+                OperationTask::Sliced(sliced, _) => sliced.step(),
+                OperationTask::Batch(..) if is_cancelled => Some(Err(OperationFault::Cancelled)),
+                OperationTask::Batch(batch, keys) => batch.step(keys),
+                OperationTask::Update(stream, memory, done) => update(stream, *memory, done),
             }
         };
-        catch_unwind(AssertUnwindSafe(step)).unwrap_or(Some(Err(Fault::Internal)))
+        catch_unwind(AssertUnwindSafe(step)).unwrap_or(Some(Err(OperationFault::Internal)))
     }
 
     fn step_parallel(&self, parallel: &Parallel) -> bool {
@@ -117,18 +118,18 @@ impl Job {
         has_more
     }
 
-    fn deliver(&self, outcome: Outcome<usize>, tag: [u8; 16], output: Option<Box<[u8]>>) {
+    fn deliver(&self, outcome: OperationResult<usize>, tag: [u8; 16], output: Option<Box<[u8]>>) {
         let (status, written) = outcome.map_or_else(|fault| (fault as u8, 0), |written| (0, written));
         self.delivery.push(Completion { id: self.id, status, written, tag, output });
     }
 }
 
-impl Work for Job {
+impl Work for OperationJob {
     fn step(&self) -> bool {
         let Some(_running) = self.delivery.begin() else { return false };
         match &self.kind {
-            Kind::Alone(work) => self.step_alone(&mut work.lock().unwrap_or_else(PoisonError::into_inner)),
-            Kind::Parallel(parallel) => self.step_parallel(parallel),
+            TaskKind::Alone(work) => self.step_alone(&mut work.lock().unwrap_or_else(PoisonError::into_inner)),
+            TaskKind::Parallel(parallel) => self.step_parallel(parallel),
         }
     }
 
@@ -141,7 +142,7 @@ impl Work for Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for OperationJob {
     fn drop(&mut self) {
         POOL.leave();
     }
@@ -151,7 +152,7 @@ impl Drop for Job {
 ///
 /// # Safety
 /// The memory is valid, and nobody else uses it during the call.
-unsafe fn update(stream: &Stream, memory: Memory, done: &mut usize) -> Option<Outcome<usize>> {
+unsafe fn update(stream: &Stream, memory: Memory, done: &mut usize) -> Option<OperationResult<usize>> {
     let Memory { source, target, .. } = memory;
     let size = SLICE_SIZE.min(source.size - *done);
     let source_part = source.part(*done, size)?;

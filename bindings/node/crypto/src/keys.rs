@@ -6,7 +6,7 @@ use std::sync::Arc;
 use leafseal_crypto::{AeadKey, CipherKey, DigestAlgorithm, MacKey, Secret};
 
 use crate::algorithms::Algorithm;
-use crate::fault::{Fault, Outcome};
+use crate::fault::{OperationFault, OperationResult};
 use crate::layout::KEY_SIZE_MAX;
 
 /// Default of the setting `keyCacheSize`.
@@ -16,49 +16,49 @@ pub(crate) const KEPT_MAX: usize = 64;
 
 /// A key ready for use, or the hash function that needs none.
 #[derive(Clone)]
-pub(crate) enum Key {
+pub(crate) enum ReadyKey {
     Cipher(Arc<CipherKey>),
     Aead(Arc<AeadKey>),
     Mac(Arc<MacKey>),
     Hash(DigestAlgorithm),
 }
 
-impl Key {
-    pub(crate) fn new(algorithm: Algorithm, bytes: &[u8]) -> Outcome<Self> {
+impl ReadyKey {
+    pub(crate) fn new(algorithm: Algorithm, bytes: &[u8]) -> OperationResult<Self> {
         match algorithm {
-            Algorithm::Cipher(cipher) => {
-                CipherKey::new(cipher, bytes).map(|key| Self::Cipher(Arc::new(key))).map_err(|_| Fault::Internal)
-            }
+            Algorithm::Cipher(cipher) => CipherKey::new(cipher, bytes)
+                .map(|key| Self::Cipher(Arc::new(key)))
+                .map_err(|_| OperationFault::Internal),
             Algorithm::Aead(aead) => {
-                AeadKey::new(aead, bytes).map(|key| Self::Aead(Arc::new(key))).map_err(|_| Fault::Internal)
+                AeadKey::new(aead, bytes).map(|key| Self::Aead(Arc::new(key))).map_err(|_| OperationFault::Internal)
             }
             Algorithm::Mac(digest) => {
-                MacKey::new(digest, bytes).map(|key| Self::Mac(Arc::new(key))).map_err(|_| Fault::Unsupported)
+                MacKey::new(digest, bytes).map(|key| Self::Mac(Arc::new(key))).map_err(|_| OperationFault::Unsupported)
             }
             Algorithm::Hash(digest) => Ok(Self::Hash(digest)),
         }
     }
 }
 
-struct Entry {
+struct CachedKey {
     algorithm: Algorithm,
     /// The key, followed by zeros.
     bytes: Secret<KEY_SIZE_MAX>,
     size: usize,
-    key: Key,
+    key: ReadyKey,
 }
 
 /// The last keys, the latest first. An entry is wiped when it is replaced and when the cache is dropped.
 ///
 /// Bytes are compared in constant time. Time depends on how many other keys were used since, not on their content.
-pub(crate) struct Keys {
-    entries: Vec<Entry>,
+pub(crate) struct KeyCache {
+    entries: Vec<CachedKey>,
     kept: usize,
     /// The key of the last call where nothing is kept.
-    alone: Option<Key>,
+    alone: Option<ReadyKey>,
 }
 
-impl Keys {
+impl KeyCache {
     pub(crate) fn new() -> Self {
         Self { entries: Vec::new(), kept: KEPT_DEFAULT, alone: None }
     }
@@ -72,8 +72,8 @@ impl Keys {
 
     /// The expanded form of a key.
     #[inline]
-    pub(crate) fn get(&mut self, algorithm: Algorithm, bytes: &[u8]) -> Outcome<&Key> {
-        let is_same = |entry: &Entry| {
+    pub(crate) fn get(&mut self, algorithm: Algorithm, bytes: &[u8]) -> OperationResult<&ReadyKey> {
+        let is_same = |entry: &CachedKey| {
             entry.algorithm == algorithm
                 && entry.size == bytes.len()
                 && is_equal(&entry.bytes.expose()[..entry.size], bytes)
@@ -87,15 +87,15 @@ impl Keys {
     }
 
     #[cold]
-    fn expand(&mut self, algorithm: Algorithm, bytes: &[u8]) -> Outcome<&Key> {
-        let key = Key::new(algorithm, bytes)?;
+    fn expand(&mut self, algorithm: Algorithm, bytes: &[u8]) -> OperationResult<&ReadyKey> {
+        let key = ReadyKey::new(algorithm, bytes)?;
         if self.kept == 0 || bytes.len() > KEY_SIZE_MAX {
             return Ok(self.alone.insert(key));
         }
         let mut kept = Secret::zeroed();
         kept.expose_mut()[..bytes.len()].copy_from_slice(bytes);
         self.entries.truncate(self.kept - 1);
-        self.entries.insert(0, Entry { algorithm, bytes: kept, size: bytes.len(), key });
+        self.entries.insert(0, CachedKey { algorithm, bytes: kept, size: bytes.len(), key });
         Ok(&self.entries[0].key)
     }
 
@@ -122,14 +122,14 @@ mod tests {
 
     const GCM: Algorithm = Algorithm::Aead(AeadAlgorithm::Aes256Gcm);
 
-    fn address(key: &Key) -> *const AeadKey {
-        let Key::Aead(key) = key else { panic!("a key of GCM") };
+    fn address(key: &ReadyKey) -> *const AeadKey {
+        let ReadyKey::Aead(key) = key else { panic!("a key of GCM") };
         Arc::as_ptr(key)
     }
 
     #[test]
     fn a_key_is_expanded_once_while_it_is_kept() {
-        let mut keys = Keys::new();
+        let mut keys = KeyCache::new();
         let first = address(keys.get(GCM, &[1; 32]).unwrap());
         for other in 2..=KEPT_DEFAULT as u8 {
             keys.get(GCM, &[other; 32]).unwrap();
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_where_the_cache_is_off() {
-        let mut keys = Keys::new();
+        let mut keys = KeyCache::new();
         keys.get(GCM, &[1; 32]).unwrap();
         keys.keep(0);
         keys.get(GCM, &[1; 32]).unwrap();

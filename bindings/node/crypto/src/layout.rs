@@ -6,7 +6,7 @@
 /// Places of the header, a Float64Array.
 #[derive(Clone, Copy)]
 #[repr(usize)]
-pub(crate) enum Slot {
+pub(crate) enum HeaderSlot {
     Algorithm,
     /// 1 to encrypt, 0 to decrypt.
     Encrypt,

@@ -5,9 +5,9 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use leafseal_crypto::aead::{Nonce, OpenStream, SealStream};
 use leafseal_crypto::{AeadKey, DigestState, MacState};
 
-use crate::fault::{Fault, Outcome};
+use crate::fault::{OperationFault, OperationResult};
 use crate::js::Bytes;
-use crate::keys::Key;
+use crate::keys::ReadyKey;
 
 /// Longest digest in bytes.
 const DIGEST_SIZE_MAX: usize = 64;
@@ -17,7 +17,7 @@ pub(crate) const SLICE_SIZE: usize = 128 * 1024;
 
 /// What is to be done, except where.
 pub(crate) struct Operation {
-    pub(crate) key: Key,
+    pub(crate) key: ReadyKey,
     pub(crate) encrypts: bool,
     /// The IV, or a nonce followed by zeros.
     pub(crate) iv: [u8; 16],
@@ -36,7 +36,7 @@ pub(crate) struct Memory {
 }
 
 /// Bytes of JavaScript that a job reads and writes, or its own copies of them.
-pub(crate) struct Place {
+pub(crate) struct JsBytes {
     pub(crate) memory: Memory,
     /// Owned memory that `memory` points to: short texts, which are copied back when the job has ended.
     pub(crate) owned: Option<Box<[u8]>>,
@@ -45,7 +45,7 @@ pub(crate) struct Place {
 }
 
 /// Source and target, after an overlap has been dealt with.
-pub(crate) enum Text<'a> {
+pub(crate) enum OperationText<'a> {
     Separate(&'a [u8], &'a mut [u8]),
     InPlace(&'a mut [u8]),
 }
@@ -90,17 +90,17 @@ impl Memory {
     ///
     /// # Safety
     /// Both ranges are the caller's to use, and of one length.
-    pub(crate) unsafe fn text<'a>(self) -> Text<'a> {
+    pub(crate) unsafe fn text<'a>(self) -> OperationText<'a> {
         let Self { source, target, .. } = self;
         // SAFETY: the caller's promise; the slices do not overlap.
         unsafe {
             if source.start != target.start && !source.overlaps(target) {
-                return Text::Separate(source.read(), target.write());
+                return OperationText::Separate(source.read(), target.write());
             }
             if source.start != target.start {
                 std::ptr::copy(source.start, target.start, source.size);
             }
-            Text::InPlace(target.write())
+            OperationText::InPlace(target.write())
         }
     }
 
@@ -129,7 +129,7 @@ impl Operation {
     /// # Safety
     /// The ranges of `memory` are valid, and nobody else uses them during the call.
     #[inline]
-    pub(crate) unsafe fn run(&mut self, memory: Memory) -> Outcome<usize> {
+    pub(crate) unsafe fn run(&mut self, memory: Memory) -> OperationResult<usize> {
         let key = self.key.clone();
         // SAFETY: the caller's promise.
         unsafe { self.run_with(&key, memory) }
@@ -140,19 +140,19 @@ impl Operation {
     /// # Safety
     /// As for [`Operation::run`].
     #[inline]
-    pub(crate) unsafe fn run_with(&mut self, key: &Key, memory: Memory) -> Outcome<usize> {
+    pub(crate) unsafe fn run_with(&mut self, key: &ReadyKey, memory: Memory) -> OperationResult<usize> {
         match key {
-            Key::Cipher(key) => {
+            ReadyKey::Cipher(key) => {
                 // SAFETY: the caller's promise.
                 match unsafe { memory.text() } {
-                    Text::Separate(source, target) => key.apply(&self.iv, source, target),
-                    Text::InPlace(text) => key.apply_in_place(&self.iv, text),
+                    OperationText::Separate(source, target) => key.apply(&self.iv, source, target),
+                    OperationText::InPlace(text) => key.apply_in_place(&self.iv, text),
                 }
                 Ok(memory.source.size)
             }
             // SAFETY: the caller's promise.
-            Key::Aead(key) => unsafe { memory.with_aad(|aad| self.aead(key, aad, memory)) },
-            Key::Hash(digest) => {
+            ReadyKey::Aead(key) => unsafe { memory.with_aad(|aad| self.aead(key, aad, memory)) },
+            ReadyKey::Hash(digest) => {
                 let mut out = [0; DIGEST_SIZE_MAX];
                 let out = &mut out[..digest.size()];
                 // SAFETY: the caller's promise.
@@ -160,7 +160,7 @@ impl Operation {
                 // SAFETY: the source is not used any more.
                 finish_digest(out, unsafe { memory.target.write() })
             }
-            Key::Mac(key) => {
+            ReadyKey::Mac(key) => {
                 let mut out = [0; DIGEST_SIZE_MAX];
                 let out = &mut out[..key.algorithm().size()];
                 // SAFETY: the caller's promise.
@@ -173,27 +173,27 @@ impl Operation {
 
     /// # Safety
     /// As for [`Operation::run`].
-    unsafe fn aead(&mut self, key: &AeadKey, aad: &[u8], memory: Memory) -> Outcome<usize> {
+    unsafe fn aead(&mut self, key: &AeadKey, aad: &[u8], memory: Memory) -> OperationResult<usize> {
         let (nonce, tag_size) = (self.nonce(), self.tag_size);
         let tag = &mut self.tag[..tag_size];
         // SAFETY: the caller's promise.
         let text = unsafe { memory.text() };
         match (self.encrypts, text) {
-            (true, Text::Separate(source, target)) => key.seal_detached(&nonce, aad, source, target, tag),
-            (true, Text::InPlace(text)) => key.seal_in_place(&nonce, aad, text, tag),
-            (false, Text::Separate(source, target)) => {
-                key.open_detached(&nonce, aad, source, target, tag).map_err(|_| Fault::Corrupt)?;
+            (true, OperationText::Separate(source, target)) => key.seal_detached(&nonce, aad, source, target, tag),
+            (true, OperationText::InPlace(text)) => key.seal_in_place(&nonce, aad, text, tag),
+            (false, OperationText::Separate(source, target)) => {
+                key.open_detached(&nonce, aad, source, target, tag).map_err(|_| OperationFault::Corrupt)?;
             }
-            (false, Text::InPlace(text)) => {
-                key.open_in_place(&nonce, aad, text, tag).map_err(|_| Fault::Corrupt)?;
+            (false, OperationText::InPlace(text)) => {
+                key.open_in_place(&nonce, aad, text, tag).map_err(|_| OperationFault::Corrupt)?;
             }
         }
         Ok(memory.source.size)
     }
 }
 
-fn finish_digest(digest: &[u8], target: &mut [u8]) -> Outcome<usize> {
-    target.get_mut(..digest.len()).ok_or(Fault::TargetRange)?.copy_from_slice(digest);
+fn finish_digest(digest: &[u8], target: &mut [u8]) -> OperationResult<usize> {
+    target.get_mut(..digest.len()).ok_or(OperationFault::TargetRange)?.copy_from_slice(digest);
     Ok(digest.len())
 }
 
@@ -228,7 +228,7 @@ impl Sliced {
     ///
     /// # Safety
     /// The ranges of the memory are valid, and nobody else uses them during the call.
-    pub(crate) unsafe fn step(&mut self) -> Option<Outcome<usize>> {
+    pub(crate) unsafe fn step(&mut self) -> Option<OperationResult<usize>> {
         if matches!(self.state, State::Begun) {
             if self.memory.source.size <= SLICE_SIZE && self.memory.aad.size <= SLICE_SIZE {
                 // SAFETY: the caller's promise.
@@ -264,13 +264,13 @@ impl Sliced {
         // SAFETY: the caller's promise; associated data is read before the target is written to.
         let aad = unsafe { memory.aad.read() };
         self.state = match (&operation.key, operation.encrypts) {
-            (Key::Cipher(_), _) => State::Cipher,
-            (Key::Aead(key), true) => State::Seal(Box::new(key.seal_stream(&nonce, aad))),
-            (Key::Aead(key), false) => State::Open(Box::new(key.open_stream(&nonce, aad))),
-            (Key::Hash(digest), _) => State::Digest(Box::new(digest.start())),
-            (Key::Mac(key), _) => State::Mac(Box::new(key.start())),
+            (ReadyKey::Cipher(_), _) => State::Cipher,
+            (ReadyKey::Aead(key), true) => State::Seal(Box::new(key.seal_stream(&nonce, aad))),
+            (ReadyKey::Aead(key), false) => State::Open(Box::new(key.open_stream(&nonce, aad))),
+            (ReadyKey::Hash(digest), _) => State::Digest(Box::new(digest.start())),
+            (ReadyKey::Mac(key), _) => State::Mac(Box::new(key.start())),
         };
-        let is_cipher = matches!(operation.key, Key::Cipher(_) | Key::Aead(_));
+        let is_cipher = matches!(operation.key, ReadyKey::Cipher(_) | ReadyKey::Aead(_));
         if is_cipher && memory.source.start != memory.target.start && memory.source.overlaps(memory.target) {
             // SAFETY: both ranges are valid and of one length.
             unsafe { std::ptr::copy(memory.source.start, memory.target.start, memory.source.size) };
@@ -296,16 +296,16 @@ impl Sliced {
         // SAFETY: the caller's promise.
         let text = unsafe { Memory { source, target, aad: Bytes::EMPTY }.text() };
         match (&mut self.state, text) {
-            (State::Seal(stream), Text::Separate(source, target)) => stream.update(source, target),
-            (State::Seal(stream), Text::InPlace(text)) => stream.update_in_place(text),
-            (State::Open(stream), Text::Separate(source, target)) => stream.update(source, target),
-            (State::Open(stream), Text::InPlace(text)) => stream.update_in_place(text),
+            (State::Seal(stream), OperationText::Separate(source, target)) => stream.update(source, target),
+            (State::Seal(stream), OperationText::InPlace(text)) => stream.update_in_place(text),
+            (State::Open(stream), OperationText::Separate(source, target)) => stream.update(source, target),
+            (State::Open(stream), OperationText::InPlace(text)) => stream.update_in_place(text),
             (_, text) => {
-                let Key::Cipher(key) = &self.operation.key else { return };
+                let ReadyKey::Cipher(key) = &self.operation.key else { return };
                 let block = (self.done / key.algorithm().block_size()) as u64;
                 match text {
-                    Text::Separate(source, target) => key.apply_at(&self.operation.iv, block, source, target),
-                    Text::InPlace(text) => key.apply_in_place_at(&self.operation.iv, block, text),
+                    OperationText::Separate(source, target) => key.apply_at(&self.operation.iv, block, source, target),
+                    OperationText::InPlace(text) => key.apply_in_place_at(&self.operation.iv, block, text),
                 }
             }
         }
@@ -313,7 +313,7 @@ impl Sliced {
 
     /// # Safety
     /// As for [`Sliced::step`].
-    unsafe fn finish(&mut self) -> Outcome<usize> {
+    unsafe fn finish(&mut self) -> OperationResult<usize> {
         let mut digest = [0; DIGEST_SIZE_MAX];
         let tag = &mut self.operation.tag;
         match std::mem::replace(&mut self.state, State::Begun) {
@@ -327,18 +327,18 @@ impl Sliced {
                 Err(_) => {
                     // SAFETY: the caller's promise.
                     unsafe { self.memory.target.write() }.fill(0);
-                    Err(Fault::Corrupt)
+                    Err(OperationFault::Corrupt)
                 }
             },
             State::Digest(state) => {
-                let Key::Hash(algorithm) = self.operation.key else { return Err(Fault::Internal) };
+                let ReadyKey::Hash(algorithm) = self.operation.key else { return Err(OperationFault::Internal) };
                 let digest = &mut digest[..algorithm.size()];
                 state.finish(digest);
                 // SAFETY: the source is not used any more.
                 finish_digest(digest, unsafe { self.memory.target.write() })
             }
             State::Mac(state) => {
-                let Key::Mac(key) = &self.operation.key else { return Err(Fault::Internal) };
+                let ReadyKey::Mac(key) = &self.operation.key else { return Err(OperationFault::Internal) };
                 let digest = &mut digest[..key.algorithm().size()];
                 state.finish(digest);
                 // SAFETY: the source is not used any more.

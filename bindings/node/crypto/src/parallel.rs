@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use leafseal_crypto::aead::{Nonce, PartHash, Parts};
 
-use crate::fault::{Fault, Outcome};
+use crate::fault::{OperationFault, OperationResult};
 use crate::js::Bytes;
-use crate::keys::Key;
-use crate::operation::{Memory, Operation, Place, Text};
+use crate::keys::ReadyKey;
+use crate::operation::{JsBytes, Memory, Operation, OperationText};
 
 /// Bytes of a part: a slice, as elsewhere, but longer, as every part of GCM costs a few microseconds by itself.
 pub(crate) const PART_SIZE: usize = 256 * 1024;
@@ -19,10 +19,10 @@ pub(crate) const PARALLEL_SIZE_MIN_DEFAULT: usize = 4 << 20;
 /// A message being sealed or opened in parts.
 pub(crate) struct Parallel {
     operation: Mutex<Operation>,
-    key: Key,
+    key: ReadyKey,
     encrypts: bool,
     iv: [u8; 16],
-    place: Place,
+    place: JsBytes,
     parts: Option<Parts>,
     count: usize,
     next: AtomicUsize,
@@ -36,15 +36,15 @@ unsafe impl Sync for Parallel {}
 
 impl Parallel {
     /// Prepares a message, if its algorithm works in parts and its ranges allow it; gives everything back otherwise.
-    pub(crate) fn new(operation: Operation, place: Place) -> Result<Self, Box<(Operation, Place)>> {
+    pub(crate) fn new(operation: Operation, place: JsBytes) -> Result<Self, Box<(Operation, JsBytes)>> {
         let Memory { source, target, aad } = place.memory;
         let is_moved = source.start != target.start && source.overlaps(target);
         if is_moved || aad.overlaps(target) {
             return Err(Box::new((operation, place)));
         }
         let parts = match &operation.key {
-            Key::Cipher(_) => None,
-            Key::Aead(key) => {
+            ReadyKey::Cipher(_) => None,
+            ReadyKey::Aead(key) => {
                 let parts = key.parts(&Nonce(*operation.iv.first_chunk().expect("16 bytes")));
                 if parts.is_none() {
                     return Err(Box::new((operation, place)));
@@ -78,7 +78,7 @@ impl Parallel {
     ///
     /// # Safety
     /// The memory is valid, and only this job uses it.
-    pub(crate) unsafe fn step(&self, is_cancelled: bool) -> (bool, Option<Outcome<usize>>) {
+    pub(crate) unsafe fn step(&self, is_cancelled: bool) -> (bool, Option<OperationResult<usize>>) {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         if index >= self.count {
             return (false, None);
@@ -110,32 +110,32 @@ impl Parallel {
         // SAFETY: the caller's promise.
         let text = unsafe { Memory { source, target, aad: Bytes::EMPTY }.text() };
         let key = match &self.key {
-            Key::Cipher(key) => {
+            ReadyKey::Cipher(key) => {
                 let block = (start / key.algorithm().block_size()) as u64;
                 match text {
-                    Text::Separate(source, target) => key.apply_at(&self.iv, block, source, target),
-                    Text::InPlace(text) => key.apply_in_place_at(&self.iv, block, text),
+                    OperationText::Separate(source, target) => key.apply_at(&self.iv, block, source, target),
+                    OperationText::InPlace(text) => key.apply_in_place_at(&self.iv, block, text),
                 }
                 return None;
             }
-            Key::Aead(key) => key,
+            ReadyKey::Aead(key) => key,
             _ => return None,
         };
         let (parts, block) = (self.parts.as_ref()?, (start / leafseal_crypto::aead::PART_BLOCK_SIZE) as u64);
         Some(match (self.encrypts, text) {
-            (true, Text::Separate(source, target)) => key.seal_part(parts, block, source, target),
-            (true, Text::InPlace(text)) => key.seal_part_in_place(parts, block, text),
-            (false, Text::Separate(source, target)) => key.open_part(parts, block, source, target),
-            (false, Text::InPlace(text)) => key.open_part_in_place(parts, block, text),
+            (true, OperationText::Separate(source, target)) => key.seal_part(parts, block, source, target),
+            (true, OperationText::InPlace(text)) => key.seal_part_in_place(parts, block, text),
+            (false, OperationText::Separate(source, target)) => key.open_part(parts, block, source, target),
+            (false, OperationText::InPlace(text)) => key.open_part_in_place(parts, block, text),
         })
     }
 
     /// # Safety
     /// As for [`Parallel::step`], after all parts have ended.
-    unsafe fn finish(&self) -> Outcome<usize> {
+    unsafe fn finish(&self) -> OperationResult<usize> {
         // SAFETY: the caller's promise.
         let outcome = unsafe { self.verify() };
-        if outcome.is_err() && !self.encrypts && matches!(self.key, Key::Aead(_)) {
+        if outcome.is_err() && !self.encrypts && matches!(self.key, ReadyKey::Aead(_)) {
             // SAFETY: the caller's promise.
             unsafe { self.place.memory.target.write() }.fill(0);
         }
@@ -144,14 +144,14 @@ impl Parallel {
 
     /// # Safety
     /// As for [`Parallel::finish`].
-    unsafe fn verify(&self) -> Outcome<usize> {
+    unsafe fn verify(&self) -> OperationResult<usize> {
         if self.is_cancelled.load(Ordering::Relaxed) {
-            return Err(Fault::Cancelled);
+            return Err(OperationFault::Cancelled);
         }
         let size = self.place.memory.source.size;
-        let (Key::Aead(key), Some(parts)) = (&self.key, &self.parts) else { return Ok(size) };
+        let (ReadyKey::Aead(key), Some(parts)) = (&self.key, &self.parts) else { return Ok(size) };
         let hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
-        let hashes: Vec<PartHash> = hashes.iter().copied().collect::<Option<_>>().ok_or(Fault::Internal)?;
+        let hashes: Vec<PartHash> = hashes.iter().copied().collect::<Option<_>>().ok_or(OperationFault::Internal)?;
         // SAFETY: the caller's promise; the range does not overlap the target.
         let aad = unsafe { self.place.memory.aad.read() };
         let mut operation = self.operation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ impl Parallel {
             operation.tag = key.seal_parts(parts, aad, &hashes);
         } else {
             let tag = &operation.tag[..operation.tag_size];
-            key.open_parts(parts, aad, &hashes, tag).map_err(|_| Fault::Corrupt)?;
+            key.open_parts(parts, aad, &hashes, tag).map_err(|_| OperationFault::Corrupt)?;
         }
         Ok(size)
     }

@@ -19,7 +19,7 @@ const SHORT_MAX: usize = 16;
 pub(crate) const QUEUE_MAX_DEFAULT: usize = 1 << 20;
 
 /// The pool.
-pub(crate) static POOL: Pool = Pool {
+pub(crate) static POOL: JsPool = JsPool {
     state: Mutex::new(State {
         queue: VecDeque::new(),
         started: 0,
@@ -49,7 +49,7 @@ pub(crate) trait Work: Send + Sync {
     fn owner(&self) -> *const ();
 }
 
-pub(crate) struct Pool {
+pub(crate) struct JsPool {
     state: Mutex<State>,
     wake: Condvar,
     /// Length of the queue, for a look without the lock.
@@ -80,7 +80,7 @@ impl State {
     }
 }
 
-impl Pool {
+impl JsPool {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -118,7 +118,7 @@ impl Pool {
         self.jobs_max.store(jobs_max.max(1), Ordering::Relaxed);
     }
 
-    /// Reserves the place of a job; false when the pool is full. [`Pool::leave`] gives it back.
+    /// Reserves the place of a job; false when the pool is full. [`JsPool::leave`] gives it back.
     pub(crate) fn enter(&self) -> bool {
         let jobs = self.jobs.fetch_add(1, Ordering::Relaxed);
         let has_room = jobs < self.jobs_max();

@@ -11,7 +11,7 @@ use crate::algorithms::Algorithm;
 use crate::delivery::RESULT_HEAD;
 use crate::instance::Instance;
 use crate::js::{Call, Reference, Result, check, guard, make_function, make_object, make_text, set};
-use crate::layout::{self, Slot};
+use crate::layout::{self, HeaderSlot};
 use crate::pool::POOL;
 use crate::priority::Priority;
 
@@ -115,7 +115,7 @@ const LAYOUT: [usize; 11] = [
     layout::TEXT_SIZE_MAX,
     layout::KEY_SIZE_MAX,
     RESULT_HEAD,
-    8 * Slot::Short as usize,
+    8 * HeaderSlot::Short as usize,
 ];
 
 /// Creates the module's exports. Called by Node for every environment.

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use leafseal_crypto::aead::{Nonce, OpenStream, SealStream};
 use leafseal_crypto::{CipherStream, DigestState, MacState};
 
-use crate::fault::{Fault, Outcome};
+use crate::fault::{OperationFault, OperationResult};
 use crate::js::Bytes;
-use crate::keys::Key;
+use crate::keys::ReadyKey;
 use crate::operation::Operation;
 
 /// A stream. One piece is processed at a time.
@@ -25,11 +25,11 @@ impl Stream {
     pub(crate) fn new(operation: &Operation, aad: &[u8]) -> Self {
         let nonce = Nonce(*operation.iv.first_chunk().expect("16 bytes"));
         let state = match (&operation.key, operation.encrypts) {
-            (Key::Cipher(key), _) => State::Cipher(Arc::clone(key).start(&operation.iv)),
-            (Key::Aead(key), true) => State::Seal(key.seal_stream(&nonce, aad)),
-            (Key::Aead(key), false) => State::Open(key.open_stream(&nonce, aad)),
-            (Key::Hash(digest), _) => State::Digest(digest.start()),
-            (Key::Mac(key), _) => State::Mac(key.start()),
+            (ReadyKey::Cipher(key), _) => State::Cipher(Arc::clone(key).start(&operation.iv)),
+            (ReadyKey::Aead(key), true) => State::Seal(key.seal_stream(&nonce, aad)),
+            (ReadyKey::Aead(key), false) => State::Open(key.open_stream(&nonce, aad)),
+            (ReadyKey::Hash(digest), _) => State::Digest(digest.start()),
+            (ReadyKey::Mac(key), _) => State::Mac(key.start()),
         };
         Self(Mutex::new(Some(state)))
     }
@@ -38,9 +38,9 @@ impl Stream {
     ///
     /// # Safety
     /// Both ranges are valid, and nobody else uses them during the call.
-    pub(crate) unsafe fn update(&self, source: Bytes, target: Bytes) -> Outcome<usize> {
+    pub(crate) unsafe fn update(&self, source: Bytes, target: Bytes) -> OperationResult<usize> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = state.as_mut().ok_or(Fault::Internal)?;
+        let state = state.as_mut().ok_or(OperationFault::Internal)?;
         // SAFETY: the caller's promise.
         let read = || unsafe { source.read() };
         match state {
@@ -48,7 +48,7 @@ impl Stream {
             State::Mac(mac) => mac.update(read()),
             _ => {
                 if target.size != source.size {
-                    return Err(Fault::TargetRange);
+                    return Err(OperationFault::TargetRange);
                 }
                 // SAFETY: both ranges have that size; ranges that overlap are moved as a whole.
                 let text = unsafe {
@@ -67,9 +67,9 @@ impl Stream {
     }
 
     /// Ends the message: writes the digest or the tag, or checks the tag.
-    pub(crate) fn finish(&self, out: &mut [u8]) -> Outcome<usize> {
+    pub(crate) fn finish(&self, out: &mut [u8]) -> OperationResult<usize> {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match state.ok_or(Fault::Internal)? {
+        match state.ok_or(OperationFault::Internal)? {
             State::Cipher(_) => Ok(0),
             State::Seal(seal) => {
                 let tag = seal.finish();
@@ -77,7 +77,7 @@ impl Stream {
                 out[..size].copy_from_slice(&tag[..size]);
                 Ok(size)
             }
-            State::Open(open) => open.finish(out).map(|()| 0).map_err(|_| Fault::Corrupt),
+            State::Open(open) => open.finish(out).map(|()| 0).map_err(|_| OperationFault::Corrupt),
             State::Digest(digest) => {
                 digest.finish(out);
                 Ok(out.len())

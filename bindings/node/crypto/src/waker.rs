@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use napi_sys as sys;
 
-use crate::delivery::Delivery;
+use crate::delivery::ThreadDelivery;
 use crate::js::{Call, JsError, Reference, Result, check, make_text};
 
 /// The way back to a copy of the JavaScript. Used on its thread only, and not moved once it has been started.
 pub(crate) struct Waker {
     env: sys::napi_env,
-    delivery: Arc<Delivery>,
+    delivery: Arc<ThreadDelivery>,
     /// Null before the start.
     function: Cell<sys::napi_threadsafe_function>,
     /// The function that is called when operations have ended. The reference is weak: else no copy would ever be collected.
@@ -26,7 +26,7 @@ impl Waker {
     pub(crate) fn new(env: sys::napi_env) -> Self {
         Self {
             env,
-            delivery: Arc::new(Delivery::new()),
+            delivery: Arc::new(ThreadDelivery::new()),
             function: Cell::new(ptr::null_mut()),
             deliver: OnceCell::new(),
             pending: Cell::new(0),
@@ -34,7 +34,7 @@ impl Waker {
     }
 
     /// Where jobs hand over that they have ended.
-    pub(crate) fn delivery(&self) -> &Arc<Delivery> {
+    pub(crate) fn delivery(&self) -> &Arc<ThreadDelivery> {
         &self.delivery
     }
 

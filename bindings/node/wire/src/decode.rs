@@ -5,8 +5,8 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use leafseal_protocol::{
-    Authenticated, CONNECTION_ERROR, ContentError, DocumentResult, FileResult, FrameBuffer, FrameError, GOING_AWAY,
-    GoingAway, Health, InfoResult, InspectResult, Inspected, Limits, Message, PublicKeys, READ_SIZE, RawValue,
+    Authenticated, CONNECTION_ERROR, ContentError, DocumentResult, FileResult, FrameBuffer, FrameError, FrameLimits,
+    GOING_AWAY, GoingAway, Health, InfoResult, InspectResult, Inspected, Message, PublicKeys, READ_SIZE, RawValue,
     RemoteError, Reported, RewrapResult, Scalar, ValuesResult, connection_error,
 };
 use napi::bindgen_prelude::{Buffer, BufferSlice, ObjectFinalize, Uint32Array};
@@ -19,19 +19,19 @@ use crate::memory::buffer;
 use crate::values::give;
 
 /// Splits the bytes of a connection into answers. One for each connection.
-#[napi]
-pub struct Decoder {
+#[napi(js_name = "Decoder")]
+pub struct WireDecoder {
     incoming: Incoming,
     /// The reason of the last `going_away`.
     going_away: Option<GoingAway>,
 }
 
 #[napi]
-impl Decoder {
+impl WireDecoder {
     /// `bounds` may have `frameSizeMax`, `elementsMax` and `depthMax`.
     #[napi(constructor, catch_unwind)]
-    pub fn new(bounds: Js) -> Result<Decoder> {
-        Ok(Decoder { incoming: Incoming::new(limits(bounds)?), going_away: None })
+    pub fn new(bounds: Js) -> Result<WireDecoder> {
+        Ok(WireDecoder { incoming: Incoming::new(limits(bounds)?), going_away: None })
     }
 
     /// Adds received bytes, which are copied once, into the buffer of their frame. Returns the number of complete messages.
@@ -43,10 +43,10 @@ impl Decoder {
 
     /// Returns the next complete answer, or null.
     #[napi(catch_unwind)]
-    pub fn next(&mut self, env: &Env) -> Result<Option<Answer>> {
+    pub fn next(&mut self, env: &Env) -> Result<Option<WireAnswer>> {
         while let Some(frame) = self.incoming.frames.pop_front() {
             self.going_away = going_away(&frame).or(self.going_away);
-            if let Some(answer) = Answer::of(frame)? {
+            if let Some(answer) = WireAnswer::of(frame)? {
                 env.adjust_external_memory(answer.memory()).map_err(|error| of_node(&error))?;
                 return Ok(Some(answer));
             }
@@ -75,8 +75,8 @@ fn going_away(frame: &[u8]) -> Option<GoingAway> {
     }
 }
 
-fn limits(bounds: Js) -> Result<Limits> {
-    let defaults = Limits::default();
+fn limits(bounds: Js) -> Result<FrameLimits> {
+    let defaults = FrameLimits::default();
     match bounds.kind()? {
         ValueType::Undefined | ValueType::Null => return Ok(defaults),
         ValueType::Object => {}
@@ -86,7 +86,7 @@ fn limits(bounds: Js) -> Result<Limits> {
         let Some(number) = bounds.property(name)? else { return Ok(default) };
         whole_number(number, &name.to_string_lossy(), 1.0, f64::from(u32::MAX)).map(|number| number as usize)
     };
-    Ok(Limits {
+    Ok(FrameLimits {
         frame_size_max: number(c"frameSizeMax", defaults.frame_size_max)?,
         depth_max: number(c"depthMax", defaults.depth_max)?,
         elements_max: number(c"elementsMax", defaults.elements_max as usize)? as u32,
@@ -100,7 +100,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn new(limits: Limits) -> Incoming {
+    fn new(limits: FrameLimits) -> Incoming {
         Incoming { buffer: FrameBuffer::new(limits), frames: VecDeque::new() }
     }
 
@@ -151,20 +151,20 @@ impl From<RemoteError<'_>> for ErrorOfEngine {
 
 /// An answer, or the error that ends a connection. It keeps the frame and decodes it on access.
 #[napi(custom_finalize)]
-pub struct Answer {
+pub struct WireAnswer {
     frame: Vec<u8>,
     id: Option<u32>,
     has_failed: bool,
 }
 
-impl ObjectFinalize for Answer {
+impl ObjectFinalize for WireAnswer {
     fn finalize(self, env: Env) -> napi::Result<()> {
         env.adjust_external_memory(-self.memory()).map(drop)
     }
 }
 
 #[napi]
-impl Answer {
+impl WireAnswer {
     /// The request that it answers; null for a `connection_error`.
     #[napi(getter, catch_unwind)]
     pub fn id(&self) -> Option<u32> {
@@ -249,7 +249,7 @@ impl Answer {
         self.hand_over(env, range)
     }
 
-    /// The bytes of an answer to `encrypt_file` or `decrypt_file`, as [`Answer::document`].
+    /// The bytes of an answer to `encrypt_file` or `decrypt_file`, as [`WireAnswer::document`].
     #[napi(catch_unwind)]
     pub fn data<'env>(&mut self, env: &'env Env) -> Result<BufferSlice<'env>> {
         let data = FileResult::decode(self.result()?).map_err(|error| of_content(&error))?.data;
@@ -286,9 +286,9 @@ impl Answer {
 
     /// The content of an answer to `authenticate`.
     #[napi(catch_unwind)]
-    pub fn api_key(&self) -> Result<ApiKey> {
+    pub fn api_key(&self) -> Result<WireApiKey> {
         let key = Authenticated::decode(self.result()?);
-        key.and_then(|key| ApiKey::of(&key)).map_err(|error| of_content(&error))
+        key.and_then(|key| WireApiKey::of(&key)).map_err(|error| of_content(&error))
     }
 
     /// The content of an answer to `info`: pairs of name and text.
@@ -315,16 +315,16 @@ impl Answer {
     }
 }
 
-impl Answer {
+impl WireAnswer {
     /// Returns `None` for unknown notifications, which are skipped.
-    fn of(frame: Vec<u8>) -> Result<Option<Answer>> {
+    fn of(frame: Vec<u8>) -> Result<Option<WireAnswer>> {
         let (id, has_failed) = match Message::parse(&frame).map_err(|error| of_message(&error))? {
             Message::Response { id, result } => (Some(id), result.is_err()),
             Message::Notification { method: CONNECTION_ERROR, .. } => (None, true),
             Message::Notification { .. } => return Ok(None),
             Message::Request { .. } => return Err(fault(Code::InvalidMessage, "an engine sends no requests")),
         };
-        Ok(Some(Answer { frame, id, has_failed }))
+        Ok(Some(WireAnswer { frame, id, has_failed }))
     }
 
     /// Gives the memory of the message to a Buffer of the bytes in `range`.
@@ -494,7 +494,7 @@ impl From<PublicKeys<'_>> for PublicKeysOfApp {
 
 /// An API key that is in force.
 #[napi(object)]
-pub struct ApiKey {
+pub struct WireApiKey {
     /// Its id, not secret.
     pub key_id: String,
     /// The app that it is for.
@@ -505,10 +505,10 @@ pub struct ApiKey {
     pub roles: Option<Vec<String>>,
 }
 
-impl ApiKey {
-    fn of(key: &Authenticated<'_>) -> std::result::Result<ApiKey, ContentError> {
+impl WireApiKey {
+    fn of(key: &Authenticated<'_>) -> std::result::Result<WireApiKey, ContentError> {
         let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
-        Ok(ApiKey {
+        Ok(WireApiKey {
             key_id: key.key_id.to_owned(),
             app: key.app.to_owned(),
             operations: owned(key.operations()?),
@@ -542,9 +542,10 @@ mod tests {
         let long = "x".repeat(100_000);
         let stream = [values_answer(1, &["a", "b"]), values_answer(2, &[&long]), values_answer(3, &[])].concat();
         for piece in [1, 7, READ_SIZE, stream.len()] {
-            let mut incoming = Incoming::new(Limits::default());
+            let mut incoming = Incoming::new(FrameLimits::default());
             stream.chunks(piece).for_each(|bytes| incoming.push(bytes).unwrap());
-            let answers: Vec<_> = incoming.frames.drain(..).map(|frame| Answer::of(frame).unwrap().unwrap()).collect();
+            let answers: Vec<_> =
+                incoming.frames.drain(..).map(|frame| WireAnswer::of(frame).unwrap().unwrap()).collect();
             let seen = answers.iter().map(|answer| (answer.id, answer.count().unwrap()));
             assert_eq!(seen.collect::<Vec<_>>(), [(Some(1), 2), (Some(2), 1), (Some(3), 0)], "pieces of {piece}");
             assert_eq!(incoming.buffer.partial_size(), 0);
@@ -553,7 +554,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_checked_before_further_bytes_are_stored() {
-        let mut incoming = Incoming::new(Limits { frame_size_max: 1000, ..Limits::default() });
+        let mut incoming = Incoming::new(FrameLimits { frame_size_max: 1000, ..FrameLimits::default() });
         let claim = values_answer(1, &[&"x".repeat(2000)]);
         let error = incoming.push(&claim).unwrap_err();
         assert!(matches!(error, FrameError::TooLarge { limit: 1000, .. }), "{error}");
@@ -567,9 +568,9 @@ mod tests {
         write::unsigned(2, &mut notification);
         write::string("news", &mut notification);
         write::array_header(0, &mut notification);
-        assert!(Answer::of(notification).unwrap().is_none());
+        assert!(WireAnswer::of(notification).unwrap().is_none());
         let mut request = Vec::new();
         leafseal_protocol::request::health(1, &mut request);
-        assert_eq!(Answer::of(request).err().map(|fault| fault.status), Some(Code::InvalidMessage));
+        assert_eq!(WireAnswer::of(request).err().map(|fault| fault.status), Some(Code::InvalidMessage));
     }
 }

@@ -4,18 +4,18 @@ use std::ffi::CString;
 use std::sync::LazyLock;
 
 use leafseal_protocol::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, Limits, OptionInfo, OptionKind,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, FrameLimits, OptionInfo, OptionKind,
     OptionValue, OwnedOptions, RewrapOptions, Scalar, Surface, ValuesResult, request,
 };
 use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, ValueType};
 use napi_derive::napi;
 
-use crate::decode::{Answer, whole_number};
-use crate::fault::{Code, Fault, Result, fault, invalid_params, of_content};
+use crate::decode::{WireAnswer, whole_number};
+use crate::fault::{Code, JsFault, Result, fault, invalid_params, of_content};
 use crate::js::Js;
 use crate::memory::buffer;
-use crate::values::{Taken, Texts};
+use crate::values::{TakenValues, Texts};
 
 /// Maximum bytes of a request's fixed parts with the longest options, reserved in advance.
 const FIXED_SIZE: usize = 256;
@@ -24,7 +24,7 @@ const FIXED_SIZE: usize = 256;
 #[napi(catch_unwind)]
 pub fn encode_encrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
-    let taken = Taken::of(values, options.size_max)?;
+    let taken = TakenValues::of(values, options.size_max)?;
     let encoded = encoded(&options, taken.scalars(), |values, out| {
         request::encrypt(id, &options.for_encrypt(), values, out);
     });
@@ -91,7 +91,7 @@ pub fn encode_texts<'env>(
     options.buffer(env, encoded)
 }
 
-fn no_utf8(index: usize) -> Fault {
+fn no_utf8(index: usize) -> JsFault {
     invalid_params(format!("content: field {index} is not UTF-8"))
 }
 
@@ -99,7 +99,7 @@ fn no_utf8(index: usize) -> Fault {
 #[napi(catch_unwind)]
 pub fn encode_decrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
-    let taken = Taken::of(values, options.size_max)?;
+    let taken = TakenValues::of(values, options.size_max)?;
     let encoded = encoded(&options, taken.scalars(), |values, out| {
         request::decrypt(id, &options.for_decrypt(), values, out);
     });
@@ -108,7 +108,12 @@ pub fn encode_decrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> 
 
 /// Encodes `decrypt` of the values of an answer without creating JavaScript values.
 #[napi(catch_unwind)]
-pub fn encode_decrypt_answer<'env>(env: &'env Env, id: Js, options: Js, answer: &Answer) -> Result<BufferSlice<'env>> {
+pub fn encode_decrypt_answer<'env>(
+    env: &'env Env,
+    id: Js,
+    options: Js,
+    answer: &WireAnswer,
+) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
     let ValuesResult { values, .. } = answer.list()?;
     let scalars = values.iter().collect::<std::result::Result<Vec<_>, _>>();
@@ -186,7 +191,7 @@ pub fn encode_inspect<'env>(env: &'env Env, id: Js, app: Js, envelopes: Js) -> R
         ValueType::Undefined | ValueType::Null => None,
         _ => Some(string(app, "app")?),
     };
-    let size_max = Limits::default().frame_size_max;
+    let size_max = FrameLimits::default().frame_size_max;
     let envelopes = Texts::of(envelopes, "values", size_max)?;
     let mut out = Vec::new();
     request::inspect(id, app.as_deref(), envelopes.all().into_iter(), &mut out);
@@ -234,18 +239,18 @@ pub fn encode_cancel<'env>(env: &'env Env, id: Js) -> Result<BufferSlice<'env>> 
 }
 
 /// An option as JavaScript has it.
-struct Known {
+struct KnownOption {
     option: OptionInfo,
     name: CString,
 }
 
 /// The options of all methods.
-static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| {
-    let mut known: Vec<Known> = Vec::new();
+static KNOWN: LazyLock<Vec<KnownOption>> = LazyLock::new(|| {
+    let mut known: Vec<KnownOption> = Vec::new();
     for option in EncryptOptions::OPTIONS.iter().chain(DecryptOptions::OPTIONS) {
         let is_offered = option.surfaces.contains(&Surface::Clients) || option.field == Field::DeadlineMs;
         if is_offered && known.iter().all(|other| other.option.field != option.field) {
-            known.push(Known { option: *option, name: camel_case(option.field.as_str()) });
+            known.push(KnownOption { option: *option, name: camel_case(option.field.as_str()) });
         }
     }
     known
@@ -262,7 +267,7 @@ fn camel_case(name: &str) -> CString {
     CString::new(camel).expect("the name of an option")
 }
 
-impl Known {
+impl KnownOption {
     fn read(&self, value: Js, given: &mut OwnedOptions) -> Result<()> {
         let (field, name) = (self.option.field, self.name.to_string_lossy());
         match self.option.kind {
@@ -310,7 +315,11 @@ impl Options {
                 known.read(value, &mut given)?;
             }
         }
-        Ok(Options { app, given, size_max: size_max.map_or(Limits::default().frame_size_max, |size| size as usize) })
+        Ok(Options {
+            app,
+            given,
+            size_max: size_max.map_or(FrameLimits::default().frame_size_max, |size| size as usize),
+        })
     }
 
     fn for_encrypt(&self) -> EncryptOptions<'_> {
@@ -348,7 +357,7 @@ fn limited<'env>(env: &'env Env, message: Vec<u8>, size_max: usize) -> Result<Bu
     buffer(env, message)
 }
 
-fn too_large(size: usize, size_max: usize) -> Fault {
+fn too_large(size: usize, size_max: usize) -> JsFault {
     fault(Code::TooLarge, format!("the request of {size} bytes exceeds the limit of {size_max}"))
 }
 

@@ -34,33 +34,33 @@ impl AsRef<str> for Code {
 }
 
 /// An error for JavaScript.
-pub(crate) type Fault = napi::Error<Code>;
+pub(crate) type JsFault = napi::Error<Code>;
 /// The result of the module's functions.
-pub(crate) type Result<T> = std::result::Result<T, Fault>;
+pub(crate) type Result<T> = std::result::Result<T, JsFault>;
 
-pub(crate) fn fault(code: Code, reason: impl Into<String>) -> Fault {
-    Fault::new(code, reason.into())
+pub(crate) fn fault(code: Code, reason: impl Into<String>) -> JsFault {
+    JsFault::new(code, reason.into())
 }
 
-pub(crate) fn invalid_params(reason: impl Into<String>) -> Fault {
+pub(crate) fn invalid_params(reason: impl Into<String>) -> JsFault {
     fault(Code::InvalidParams, reason)
 }
 
-pub(crate) fn of_frame(error: &FrameError) -> Fault {
+pub(crate) fn of_frame(error: &FrameError) -> JsFault {
     let code = if error.code() == ErrorCode::TooLarge { Code::TooLarge } else { Code::InvalidFrame };
     fault(code, error.to_string())
 }
 
-pub(crate) fn of_message(error: &MessageError) -> Fault {
+pub(crate) fn of_message(error: &MessageError) -> JsFault {
     fault(Code::InvalidMessage, error.to_string())
 }
 
-pub(crate) fn of_content(error: &ContentError) -> Fault {
+pub(crate) fn of_content(error: &ContentError) -> JsFault {
     fault(Code::InvalidAnswer, error.to_string())
 }
 
 /// Converts errors of Node itself, such as a pending exception or an allocation failure.
-pub(crate) fn of_node(error: &napi::Error) -> Fault {
+pub(crate) fn of_node(error: &napi::Error) -> JsFault {
     fault(Code::Internal, error.reason.clone())
 }
 

@@ -12,20 +12,20 @@ use crate::js::{Js, Maker};
 const SAFE_INTEGER_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// The values of a JavaScript array. One buffer holds the text of all strings.
-pub(crate) struct Taken {
+pub(crate) struct TakenValues {
     text: String,
-    items: Vec<Item>,
+    items: Vec<JsItem>,
 }
 
 /// A value; a string is a range of the text.
-enum Item {
+enum JsItem {
     Text(Range<usize>),
     Other(Scalar<'static>),
 }
 
-impl Taken {
+impl TakenValues {
     /// Reads the values of an array whose strings have at most `size_max` bytes in total.
-    pub(crate) fn of(array: Js, size_max: usize) -> Result<Taken> {
+    pub(crate) fn of(array: Js, size_max: usize) -> Result<TakenValues> {
         if array.kind()? != ValueType::Object || !array.is_array()? {
             return Err(invalid_params("values: expected an array"));
         }
@@ -40,13 +40,13 @@ impl Taken {
         })?;
         // Node writes only UTF-8; this is verified nevertheless.
         let text = String::from_utf8(text).map_err(|_| fault(Code::Internal, "Node wrote what is not UTF-8"))?;
-        Ok(Taken { text, items })
+        Ok(TakenValues { text, items })
     }
 
     pub(crate) fn scalars(&self) -> impl ExactSizeIterator<Item = Scalar<'_>> + Clone {
         self.items.iter().map(|item| match item {
-            Item::Text(range) => Scalar::from(&self.text[range.clone()]),
-            Item::Other(scalar) => *scalar,
+            JsItem::Text(range) => Scalar::from(&self.text[range.clone()]),
+            JsItem::Other(scalar) => *scalar,
         })
     }
 }
@@ -92,12 +92,12 @@ impl Texts {
     }
 }
 
-fn take(index: u32, value: Js, text: &mut Vec<u8>) -> Result<Item> {
+fn take(index: u32, value: Js, text: &mut Vec<u8>) -> Result<JsItem> {
     let scalar = match value.kind()? {
         ValueType::String => {
             let start = text.len();
             let size = value.append_text(text, || format!("values, index {index}"))?;
-            return Ok(Item::Text(start..start + size));
+            return Ok(JsItem::Text(start..start + size));
         }
         ValueType::Null => Some(Scalar::Nil),
         ValueType::Boolean => Some(Scalar::Bool(value.boolean()?)),
@@ -109,7 +109,7 @@ fn take(index: u32, value: Js, text: &mut Vec<u8>) -> Result<Item> {
         _ => None,
     };
     let expected = "expected a string, a finite number, a BigInt of 64 bits, a boolean or null";
-    scalar.map(Item::Other).ok_or_else(|| invalid_params(format!("values, index {index}: {expected}")))
+    scalar.map(JsItem::Other).ok_or_else(|| invalid_params(format!("values, index {index}: {expected}")))
 }
 
 /// Encodes exact integers as integers and other numbers as floats; `None` for NaN and infinities.

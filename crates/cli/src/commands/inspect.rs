@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use leafseal_client::{Curve as WireCurve, Inspection, TextKind};
-use leafseal_engine::{Caller, Engine, Inspected, Marking};
+use leafseal_engine::{Caller, Engine, EnvelopeMetadata, Marking};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::InspectArguments;
@@ -118,7 +118,7 @@ impl InspectBackend {
 }
 
 impl Facts {
-    fn of_engine(inspected: Inspected) -> Self {
+    fn of_engine(inspected: EnvelopeMetadata) -> Self {
         Self {
             version: inspected.version.text().to_owned(),
             curve: inspected.version.curve().short_name(),

@@ -9,7 +9,7 @@ use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::log;
 use crate::output::{print, print_json};
-use crate::signals::{self, Signals};
+use crate::signals::{self, StopSignals};
 use crate::transform::client_settings;
 
 /// `leafseal probe`.
@@ -40,7 +40,7 @@ pub(super) fn run(context: &RunContext, arguments: &ProbeArguments) -> CommandOu
 }
 
 async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> CommandOutcome {
-    let mut signals = Signals::listen()?;
+    let mut signals = StopSignals::listen()?;
     let mut probe = Probe::new(settings)?;
     if let Some(address) = arguments.metrics {
         let address = probe.serve_metrics(address).map_err(|error| {
@@ -61,7 +61,7 @@ async fn probe(settings: ProbeSettings, arguments: &ProbeArguments) -> CommandOu
 async fn rounds(
     probe: &mut Probe,
     ticks: &mut Interval,
-    signals: &mut Signals,
+    signals: &mut StopSignals,
     arguments: &ProbeArguments,
 ) -> CommandOutcome {
     for done in 1_u64.. {

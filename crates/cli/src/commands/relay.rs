@@ -20,7 +20,7 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::identity::EXPIRY_PERIOD;
 use crate::log;
 use crate::output::print_json;
-use crate::signals::{self, ReceivedSignal, Signals};
+use crate::signals::{self, ReceivedSignal, StopSignals};
 use crate::watched::WatchedFiles;
 
 /// The configuration's name in the folder.
@@ -42,7 +42,7 @@ pub(super) fn run(context: &RunContext, arguments: &RelayArguments) -> CommandOu
     let size_max = configuration.process.access_log_size_max;
     let access_log = Arc::new(LineWriter::start(&arguments.access_log, context.config().log.format, size_max)?);
     signals::runtime()?.block_on(async {
-        let (mut hangups, mut signals) = (signals::hangups()?, Signals::listen()?);
+        let (mut hangups, mut signals) = (signals::hangups()?, StopSignals::listen()?);
         let log = Arc::<LineWriter>::clone(&access_log) as Arc<dyn AccessLog>;
         let reload_check = configuration.process.reload_check;
         let mut watched = WatchedFiles::new(reload_check, watched_files(&configuration, context, &file));

@@ -6,7 +6,7 @@ use leafseal_engine::{Keying, OnFailure};
 use serde_json::{Value, json};
 
 use crate::arguments::{
-    ConnectArguments, DecryptArguments, EncryptArguments, Format, KeyingName, RewrapArguments, StreamArguments,
+    ConnectArguments, DecryptArguments, EncryptArguments, InputFormat, KeyingName, RewrapArguments, StreamArguments,
 };
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -85,9 +85,9 @@ pub(super) fn rewrap(context: &RunContext, arguments: RewrapArguments) -> Comman
 fn content(stream: &StreamArguments, file: bool) -> InputType {
     match stream.format {
         _ if file => InputType::File,
-        Format::Jsonl => InputType::Lines,
-        Format::Auto if InputFile::new(stream.input.as_deref()).is_named_json_lines() => InputType::Lines,
-        Format::Auto | Format::Json => InputType::Document,
+        InputFormat::Jsonl => InputType::Lines,
+        InputFormat::Auto if InputFile::new(stream.input.as_deref()).is_named_json_lines() => InputType::Lines,
+        InputFormat::Auto | InputFormat::Json => InputType::Document,
     }
 }
 

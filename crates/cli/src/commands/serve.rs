@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use leafseal_config::Setting;
 use leafseal_engine::Engine;
-use leafseal_server::{FailureLog, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
+use leafseal_server::{FailureLogger, Server, ServerSettings, SharedRelayInformation, ShutdownReport, StartError};
 use leafseal_service::EngineService;
 use serde_json::json;
 use tokio::time::interval;
@@ -21,7 +21,7 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::identity::{EXPIRY_PERIOD, IdentityFiles};
 use crate::log;
 use crate::output::print_json;
-use crate::signals::{self, ReceivedSignal, Signals};
+use crate::signals::{self, ReceivedSignal, StopSignals};
 use crate::watched::WatchedFiles;
 
 /// `leafseal serve`.
@@ -159,10 +159,10 @@ pub(super) fn until_stopped<R>(
 ) -> CommandOutcome {
     let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
-        .observed_by(Arc::new(FailureLog::new(settings.refusal_lines_max)));
+        .observed_by(Arc::new(FailureLogger::new(settings.refusal_lines_max)));
     let (mut signals, mut hangups) = {
         let _context = runtime.enter();
-        (Signals::listen()?, signals::hangups()?)
+        (StopSignals::listen()?, signals::hangups()?)
     };
     let server = Server::start(settings, Arc::new(service)).map_err(CommandFailure::from)?;
     let beside = ready(&server)?;

@@ -14,10 +14,10 @@ const OTHER_VARIABLES: [&str; 5] =
     ["LEAFSEAL_DIR", "LEAFSEAL_CONFIG", "LEAFSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
 
 /// A configuration and the origins of its values.
-pub(crate) type Loaded = leafseal_config::Loaded<CliConfiguration>;
+pub(crate) type LoadedConfiguration = leafseal_config::Loaded<CliConfiguration>;
 
 /// The sources of a configuration.
-pub(crate) struct Sources<'a> {
+pub(crate) struct CliSources<'a> {
     /// The file to read.
     pub file: &'a Path,
     /// Whether the file must exist.
@@ -38,7 +38,7 @@ pub(crate) enum Presence {
 }
 
 /// Loads the configuration from `sources`. Returns the file, if there is one, and the configuration.
-pub(crate) fn load(sources: &Sources<'_>) -> (Option<PathBuf>, Loaded) {
+pub(crate) fn load(sources: &CliSources<'_>) -> (Option<PathBuf>, LoadedConfiguration) {
     let read = read_file(sources.file, sources.presence);
     let name = sources.file.display().to_string();
     let text = read.as_ref().ok().and_then(Option::as_deref);
@@ -59,7 +59,7 @@ pub(crate) fn load(sources: &Sources<'_>) -> (Option<PathBuf>, Loaded) {
 }
 
 /// The problem that the keystore is in two places, whichever of the sources name them.
-fn ambiguous_store(loaded: &Loaded) -> Option<String> {
+fn ambiguous_store(loaded: &LoadedConfiguration) -> Option<String> {
     let both = loaded.is_set("keystore.path") && loaded.settings.store.url.is_set();
     both.then(|| {
         "keystore.path and keystore.url are both set: remove keystore.path to use the database, or set keystore.url to \"\" to use the \
@@ -88,11 +88,11 @@ mod tests {
 
     use super::*;
 
-    fn loaded(file: &str, environment: &[(&str, &str)], settings: &[&str]) -> Loaded {
+    fn loaded(file: &str, environment: &[(&str, &str)], settings: &[&str]) -> LoadedConfiguration {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("leafseal.toml");
         std::fs::write(&path, file).expect("written");
-        let (_, mut loaded) = load(&Sources {
+        let (_, mut loaded) = load(&CliSources {
             file: &path,
             presence: Presence::Required,
             environment: environment.iter().map(|&(name, value)| (name.into(), value.into())).collect(),

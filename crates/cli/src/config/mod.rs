@@ -24,7 +24,7 @@ use leafseal_net::{LogFormat, OperatorSettings};
 use leafseal_server::{Scheduling, ServerSettings};
 
 pub(crate) use files::{ApiFiles, ServerFiles};
-pub(crate) use load::{Loaded, Presence, Sources, load};
+pub(crate) use load::{CliSources, LoadedConfiguration, Presence, load};
 pub(crate) use schema::{engine_schema, relay_schema};
 pub(crate) use store::StorePlace;
 
@@ -41,7 +41,7 @@ settings! {
         /// Encryption, keys in memory, and how long a worker runs before it yields.
         pub engine: Settings = Settings::default(), is section("engine.");
         /// The process's memory.
-        pub memory: Memory = Memory::default(), is section("engine.");
+        pub memory: ProcessMemory = ProcessMemory::default(), is section("engine.");
         /// Where keys are stored, and the limits of the store.
         pub store: StorePlace = StorePlace::default(), is section("keystore.");
         /// Limits of the store.
@@ -65,7 +65,7 @@ settings! {
 settings! {
     /// How the process uses memory.
     #[derive(Debug, Clone)]
-    pub(crate) struct Memory {
+    pub(crate) struct ProcessMemory {
         /// Whether memory is overwritten with zeros before it is freed, so that no plaintext remains in it. Off by default because it costs
         /// time: docs/threat-model.md states how much.
         pub wipe_buffers: bool = false;

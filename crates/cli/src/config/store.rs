@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafseal_config::{Field, Kind, Value, ms, settings};
+use leafseal_config::{Field, Kind, SettingValue, ms, settings};
 use leafseal_engine::admin::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
 
 settings! {
@@ -109,11 +109,11 @@ impl StoreUrl {
 }
 
 impl Field for StoreUrl {
-    fn to_value(&self) -> Value {
-        Value::Text(self.text.clone())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.text.clone())
     }
 
-    fn from_value(value: Value) -> Self {
+    fn from_value(value: SettingValue) -> Self {
         Self::read(value.text())
     }
 }

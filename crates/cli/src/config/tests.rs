@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leafseal_config::{Kind, Raw, Setting, Value};
+use leafseal_config::{Kind, Raw, Setting, SettingValue};
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn defaults_are_within_limits_and_round_trip() {
         let mut config = CliConfiguration::default();
         let value = key.get(&config);
         let text = match &value {
-            Value::List(items) => items.join(" "),
+            SettingValue::List(items) => items.join(" "),
             _ => key.written(&config).trim_matches('"').to_owned(),
         };
         let read = key.kind().read(&Raw::Untyped(&text)).unwrap_or_else(|error| panic!("{}: {error}", key.name()));
@@ -43,19 +43,19 @@ fn each_key_has_its_own_place() {
         let mut config = CliConfiguration::default();
         let before = key.get(&config);
         let other = match key.kind() {
-            Kind::Flag => Value::Flag(before == Value::Flag(false)),
+            Kind::Flag => SettingValue::Flag(before == SettingValue::Flag(false)),
             &Kind::Count(min, max) | &Kind::Size(min, max) => {
-                Value::Number(if before == Value::Number(min) { max } else { min })
+                SettingValue::Number(if before == SettingValue::Number(min) { max } else { min })
             }
-            Kind::Time(..) => Value::Time(std::time::Duration::from_millis(12_345)),
+            Kind::Time(..) => SettingValue::Time(std::time::Duration::from_millis(12_345)),
             Kind::Choice(words) => {
-                let word = words.iter().find(|word| before != Value::Text((**word).to_owned()));
-                Value::Text((*word.expect("two words at least")).to_owned())
+                let word = words.iter().find(|word| before != SettingValue::Text((**word).to_owned()));
+                SettingValue::Text((*word.expect("two words at least")).to_owned())
             }
-            Kind::Path | Kind::OptionalPath | Kind::AnyText | Kind::Text(_) => Value::Text("elsewhere".into()),
-            Kind::List(_) => Value::List(vec!["10.0.0.0/8".into()]),
-            Kind::Address => Value::Address("[::1]:1".parse().unwrap()),
-            Kind::OptionalAddress => Value::OptionalAddress(None),
+            Kind::Path | Kind::OptionalPath | Kind::AnyText | Kind::Text(_) => SettingValue::Text("elsewhere".into()),
+            Kind::List(_) => SettingValue::List(vec!["10.0.0.0/8".into()]),
+            Kind::Address => SettingValue::Address("[::1]:1".parse().unwrap()),
+            Kind::OptionalAddress => SettingValue::OptionalAddress(None),
         };
         key.set(&mut config, other.clone());
         assert_eq!(key.get(&config), other, "{}", key.name());

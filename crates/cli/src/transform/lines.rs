@@ -22,7 +22,7 @@ struct ProcessedBlock {
     result: CommandOutcome<TransformReport>,
 }
 
-type Order = (LineBlock, Sender<ProcessedBlock>);
+type BlockOrder = (LineBlock, Sender<ProcessedBlock>);
 
 /// Transforms every line of `blocks` on `threads` threads and writes them in order; returns the combined report, with up to `failures_max`
 /// paths.
@@ -37,7 +37,7 @@ pub(crate) fn transform_lines(
     output: &mut OpenOutput,
 ) -> CommandOutcome<TransformReport> {
     let progress = TerminalProgress::bytes("lines", blocks.size());
-    let (orders, work) = channel::<Order>();
+    let (orders, work) = channel::<BlockOrder>();
     let work = Mutex::new(work);
     let blocks_max = threads * BLOCKS_PER_THREAD;
     thread::scope(|scope| {
@@ -72,7 +72,7 @@ pub(crate) fn transform_lines(
     })
 }
 
-fn work_on(backend: &dyn TransformBackend, work: &Mutex<Receiver<Order>>) {
+fn work_on(backend: &dyn TransformBackend, work: &Mutex<Receiver<BlockOrder>>) {
     loop {
         let order = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((block, sender)) = order else { return };

@@ -50,9 +50,9 @@ impl TransformReport {
     }
 }
 
-impl From<leafseal_engine::Report> for TransformReport {
-    fn from(report: leafseal_engine::Report) -> Self {
-        let leafseal_engine::Report { matched, resealed, skipped, failed, failures } = report;
+impl From<leafseal_engine::RequestReport> for TransformReport {
+    fn from(report: leafseal_engine::RequestReport) -> Self {
+        let leafseal_engine::RequestReport { matched, resealed, skipped, failed, failures } = report;
         let failures = failures.into_iter().map(|failure| failure.path).collect();
         Self { count: 0, matched, resealed, skipped, failed, failures }
     }

@@ -13,12 +13,12 @@ use crate::error::{ClientError, ErrorKind};
 use crate::places::{self, connect_any};
 use crate::settings::ClientSettings;
 #[cfg(feature = "simulation")]
-use crate::simulation::{self, Network};
+use crate::simulation::{self, SimulatedNetwork};
 use crate::tls::{self, ChainValidity};
 
 /// A new connection over TLS.
 pub(crate) struct Dialled {
-    pub(crate) stream: tls::Stream,
+    pub(crate) stream: tls::ClientStream,
     pub(super) record: SocketAddr,
     /// The records of its address.
     pub(super) records: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Dialled {
 pub(super) enum Dialler {
     Tls(SslConnector),
     #[cfg(feature = "simulation")]
-    Simulated(Box<dyn Network>),
+    Simulated(Box<dyn SimulatedNetwork>),
 }
 
 impl Dialler {
@@ -112,9 +112,9 @@ fn unreachable(address: &str, error: &io::Error) -> ClientError {
 #[cfg(feature = "simulation")]
 pub(super) async fn dial_simulated(
     settings: &ClientSettings,
-    network: &dyn Network,
+    network: &dyn SimulatedNetwork,
     address: &str,
-) -> Result<Box<dyn simulation::Stream>, ClientError> {
+) -> Result<Box<dyn simulation::SimulatedStream>, ClientError> {
     let connecting = async { network.connect(address).await.map_err(|error| simulated(address, &error)) };
     within_connect_timeout(settings, address, connecting).await
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::ClientError;
-use crate::places::Places;
+use crate::places::DialTargets;
 use crate::rules;
 
 /// What a dial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DialPurpose {
     Any,
     /// To reach an engine that is not avoided.
     Elsewhere,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Dialling {
     /// Alive while a dial runs.
-    running: Weak<Kind>,
+    running: Weak<DialPurpose>,
     /// Initially random: otherwise all clients would connect to the same engine first.
     next_address: usize,
     /// Dials in a row of which every address failed.
@@ -57,7 +57,7 @@ impl Dialling {
 
     /// Whether a connection to an engine that is not avoided may be sought.
     pub(super) fn may_seek(&self, is_some_fresh: bool, now: Instant) -> bool {
-        if self.running.upgrade().is_some_and(|kind| *kind == Kind::Elsewhere) {
+        if self.running.upgrade().is_some_and(|kind| *kind == DialPurpose::Elsewhere) {
             return true;
         }
         let has_passed = |time: Option<Instant>| time.is_none_or(|time| now >= time);
@@ -68,10 +68,10 @@ impl Dialling {
     /// waits first. `backoff` returns the pause after that many earlier ones.
     pub(super) fn start(
         &mut self,
-        kind: Kind,
+        kind: DialPurpose,
         now: Instant,
         backoff: impl FnOnce(u32) -> Duration,
-    ) -> Option<(Arc<Kind>, Duration)> {
+    ) -> Option<(Arc<DialPurpose>, Duration)> {
         if self.running.strong_count() > 0 || self.error(now).is_some() {
             return None;
         }
@@ -98,17 +98,17 @@ impl Dialling {
     }
 
     /// The addresses of a dial that begins: `count` in all, those that are not avoided first.
-    pub(super) fn plan(&mut self, places: &Places, kind: Kind, count: usize, now: Instant) -> Plan {
+    pub(super) fn plan(&mut self, places: &DialTargets, kind: DialPurpose, count: usize, now: Instant) -> DialPlan {
         let next = self.next_address;
         let mut order: Vec<usize> = (0..count).map(|step| next.wrapping_add(step) % count).collect();
         order.sort_by_key(|address| places.is_address_avoided(*address));
         let fresh = order.iter().filter(|address| !places.is_address_avoided(**address)).count();
         match (fresh, kind) {
             (0, _) => self.renewed_until = Some(now + rules::AVOIDED),
-            (_, Kind::Elsewhere) => order.truncate(fresh),
-            (_, Kind::Any) => {}
+            (_, DialPurpose::Elsewhere) => order.truncate(fresh),
+            (_, DialPurpose::Any) => {}
         }
-        Plan { order, fresh }
+        DialPlan { order, fresh }
     }
 
     /// A dial connects to this address.
@@ -145,7 +145,7 @@ impl Dialling {
 }
 
 /// The addresses of a dial.
-pub(super) struct Plan {
+pub(super) struct DialPlan {
     pub(super) order: Vec<usize>,
     /// How many of them, at the beginning, are not avoided.
     pub(super) fresh: usize,

@@ -11,40 +11,40 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::dialler::Dialler;
-use super::dialling::{Dialling, Kind};
+use super::dialling::{DialPurpose, Dialling};
 use crate::connection::Connection;
 use crate::error::ClientError;
-use crate::places::{Place, Places};
-use crate::rule::Event;
+use crate::places::{DialTarget, DialTargets};
+use crate::rule::AttemptEvent;
 use crate::rules;
 use crate::settings::ClientSettings;
-use crate::shared::{Owner, Shared};
-use crate::signals::Signals;
+use crate::shared::{ConnectionShared, Owner};
+use crate::signals::PoolSignals;
 
-pub(crate) struct Inner {
+pub(crate) struct PoolInner {
     pub(crate) settings: ClientSettings,
     pub(super) dialler: Dialler,
-    pub(super) pool: Mutex<Pool>,
-    pub(super) signals: Arc<Signals>,
+    pub(super) pool: Mutex<ConnectionPool>,
+    pub(super) signals: Arc<PoolSignals>,
 }
 
 #[derive(Default)]
-pub(super) struct Pool {
+pub(super) struct ConnectionPool {
     /// Usable connections, oldest first.
     pub(super) connections: Vec<Arc<Connection>>,
-    pub(super) places: Places,
+    pub(super) places: DialTargets,
     pub(super) dialling: Dialling,
     /// In the order in which they began to wait. Bounded by the calls of this client.
-    waiting: VecDeque<Waiter>,
+    waiting: VecDeque<PoolWaiter>,
     /// How many of them do not wait any more.
     gone: usize,
 }
 
-struct Waiter {
+struct PoolWaiter {
     refused_by: Option<RefusedBy>,
     /// Where the call runs: a dial for it runs there, too.
     runtime: Handle,
-    turn: oneshot::Sender<Result<Turn, ClientError>>,
+    turn: oneshot::Sender<Result<SendTurn, ClientError>>,
 }
 
 /// The connection on which a call has failed.
@@ -52,15 +52,15 @@ struct Waiter {
 pub(super) struct RefusedBy(Weak<Connection>);
 
 /// The right to send one request on a connection.
-pub(super) struct Turn {
+pub(super) struct SendTurn {
     pub(super) connection: Arc<Connection>,
     pub(super) slot: OwnedSemaphorePermit,
     /// How many refusals were known when it was given.
     pub(super) refusals: u64,
 }
 
-enum Begun {
-    Turn(Turn),
+enum PoolAttempt {
+    Turn(SendTurn),
     Failed(ClientError),
     Waits,
 }
@@ -75,8 +75,8 @@ impl RefusedBy {
     }
 }
 
-impl Inner {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Pool> {
+impl PoolInner {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ConnectionPool> {
         self.pool.lock().expect("nothing panics while this is locked")
     }
 
@@ -84,33 +84,38 @@ impl Inner {
     ///
     /// # Errors
     /// If no address could be reached.
-    pub(super) async fn turn(self: &Arc<Self>, refused_by: Option<&RefusedBy>) -> Result<Turn, ClientError> {
+    pub(super) async fn turn(self: &Arc<Self>, refused_by: Option<&RefusedBy>) -> Result<SendTurn, ClientError> {
         let receiver = {
             let mut pool = self.lock();
             match self.begin(&mut pool, refused_by, None) {
-                Begun::Turn(turn) => return Ok(turn),
-                Begun::Failed(error) => return Err(error),
-                Begun::Waits => {}
+                PoolAttempt::Turn(turn) => return Ok(turn),
+                PoolAttempt::Failed(error) => return Err(error),
+                PoolAttempt::Waits => {}
             }
             let (turn, receiver) = oneshot::channel();
-            pool.waiting.push_back(Waiter { refused_by: refused_by.cloned(), runtime: Handle::current(), turn });
+            pool.waiting.push_back(PoolWaiter { refused_by: refused_by.cloned(), runtime: Handle::current(), turn });
             self.signals.has_waiting.store(true, Ordering::Relaxed);
             fence(Ordering::SeqCst);
             self.pump_locked(&mut pool);
             receiver
         };
-        let mut waiting = Waiting { inner: self, receiver, has_ended: false };
+        let mut waiting = PoolWait { inner: self, receiver, has_ended: false };
         let turn = (&mut waiting.receiver).await;
         waiting.has_ended = true;
         turn.expect("a waiting call is answered before its sender is dropped")
     }
 
-    fn begin(self: &Arc<Self>, pool: &mut Pool, refused_by: Option<&RefusedBy>, runtime: Option<&Handle>) -> Begun {
+    fn begin(
+        self: &Arc<Self>,
+        pool: &mut ConnectionPool,
+        refused_by: Option<&RefusedBy>,
+        runtime: Option<&Handle>,
+    ) -> PoolAttempt {
         let now = Instant::now();
         if pool.places.forget_expired(now) {
             self.signals.has_refusals.store(pool.places.has_refusals(), Ordering::Relaxed);
         }
-        let Pool { connections, places, .. } = &*pool;
+        let ConnectionPool { connections, places, .. } = &*pool;
         let max = self.settings.requests_in_flight_max;
         let usable = connections.iter().filter(|connection| connection.shared.is_usable());
         let best = usable.min_by_key(|connection| {
@@ -120,34 +125,34 @@ impl Inner {
         });
         let Some(best) = best.cloned() else {
             if let Some(error) = pool.dialling.error(now) {
-                return Begun::Failed(error.clone());
+                return PoolAttempt::Failed(error.clone());
             }
-            self.start_dial(pool, Kind::Any, runtime, now);
-            return Begun::Waits;
+            self.start_dial(pool, DialPurpose::Any, runtime, now);
+            return PoolAttempt::Waits;
         };
         if places.is_avoided(best.place) && pool.may_leave(self.settings.addresses.len(), now) {
-            self.start_dial(pool, Kind::Elsewhere, runtime, now);
-            return Begun::Waits;
+            self.start_dial(pool, DialPurpose::Elsewhere, runtime, now);
+            return PoolAttempt::Waits;
         }
         if best.shared.load() > 0 && pool.connections.len() < self.settings.connections_max {
-            self.start_dial(pool, Kind::Any, runtime, now);
+            self.start_dial(pool, DialPurpose::Any, runtime, now);
         }
         match best.shared.take_slot() {
-            Some(slot) => Begun::Turn(Turn { slot, refusals: pool.places.refusals(), connection: best }),
-            None => Begun::Waits,
+            Some(slot) => PoolAttempt::Turn(SendTurn { slot, refusals: pool.places.refusals(), connection: best }),
+            None => PoolAttempt::Waits,
         }
     }
 
     /// Begins the calls that wait, in order. Whether one may begin depends on the pool alone, so the first that may not ends this.
-    pub(super) fn pump_locked(self: &Arc<Self>, pool: &mut Pool) {
+    pub(super) fn pump_locked(self: &Arc<Self>, pool: &mut ConnectionPool) {
         while let Some(waiter) = pool.waiting.front() {
             let (refused_by, runtime) = (waiter.refused_by.clone(), waiter.runtime.clone());
             let turn = match waiter.turn.is_closed() {
                 true => None,
                 false => match self.begin(pool, refused_by.as_ref(), Some(&runtime)) {
-                    Begun::Turn(turn) => Some(Ok(turn)),
-                    Begun::Failed(error) => Some(Err(error)),
-                    Begun::Waits => break,
+                    PoolAttempt::Turn(turn) => Some(Ok(turn)),
+                    PoolAttempt::Failed(error) => Some(Err(error)),
+                    PoolAttempt::Waits => break,
                 },
             };
             let waiter = pool.waiting.pop_front().expect("it was there a moment ago");
@@ -169,7 +174,7 @@ impl Inner {
     pub(super) fn is_ready(&self) -> bool {
         let mut pool = self.lock();
         pool.places.forget_expired(Instant::now());
-        let Pool { connections, places, .. } = &*pool;
+        let ConnectionPool { connections, places, .. } = &*pool;
         connections.iter().any(|connection| connection.shared.is_usable() && !places.is_avoided(connection.place))
     }
 
@@ -181,19 +186,19 @@ impl Inner {
     }
 }
 
-impl Owner for Inner {
+impl Owner for PoolInner {
     fn released(self: Arc<Self>) {
         self.pump();
     }
 
-    fn left(self: Arc<Self>, left: &Shared, has_answered: bool) {
+    fn left(self: Arc<Self>, left: &ConnectionShared, has_answered: bool) {
         let mut pool = self.lock();
         pool.dialling.last_left = Some(has_answered);
         pool.connections.retain(|connection| !std::ptr::eq(Arc::as_ptr(&connection.shared), left));
         self.pump_locked(&mut pool);
     }
 
-    fn avoid_after(&self, place: Place, event: Event, code: &str) {
+    fn avoid_after(&self, place: DialTarget, event: AttemptEvent, code: &str) {
         let rule = rules::AVOID.iter().find(|rule| rule.event == event && rule.code == code);
         if let Some(rule) = rule {
             self.lock().places.avoid(place, rule.until_success, Instant::now());
@@ -201,16 +206,16 @@ impl Owner for Inner {
         }
     }
 
-    fn succeeded(&self, place: Place, refusals: u64) {
+    fn succeeded(&self, place: DialTarget, refusals: u64) {
         let mut pool = self.lock();
         pool.places.forgive_refusals(place, refusals);
         self.signals.has_refusals.store(pool.places.has_refusals(), Ordering::Relaxed);
     }
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(super) fn new(next_address: usize) -> Self {
-        Pool { dialling: Dialling::new(next_address), ..Pool::default() }
+        ConnectionPool { dialling: Dialling::new(next_address), ..ConnectionPool::default() }
     }
 
     fn may_leave(&self, addresses: usize, now: Instant) -> bool {
@@ -221,7 +226,7 @@ impl Pool {
     /// Drops connections to avoided engines that `opened` replaces: all older ones to the same place, and one more if there are more
     /// than `max`. Their calls in flight continue.
     pub(super) fn replace_avoided(&mut self, opened: &Arc<Connection>, max: usize) {
-        let Pool { connections, places, .. } = self;
+        let ConnectionPool { connections, places, .. } = self;
         if places.is_avoided(opened.place) {
             connections.retain(|other| {
                 let stays = other.place != opened.place || Arc::ptr_eq(other, opened);
@@ -242,13 +247,13 @@ impl Pool {
 }
 
 /// A call that waits. If it is dropped, its turn is for the next one.
-struct Waiting<'i> {
-    inner: &'i Arc<Inner>,
-    receiver: oneshot::Receiver<Result<Turn, ClientError>>,
+struct PoolWait<'i> {
+    inner: &'i Arc<PoolInner>,
+    receiver: oneshot::Receiver<Result<SendTurn, ClientError>>,
     has_ended: bool,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for PoolWait<'_> {
     fn drop(&mut self) {
         if self.has_ended {
             return;

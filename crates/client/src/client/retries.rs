@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::pool::Inner;
+use super::pool::PoolInner;
 use crate::decisions::decide;
 use crate::error::ClientError;
-use crate::rule::Action;
+use crate::rule::AttemptAction;
 
 /// The retries of one call.
 pub(crate) struct Retries<'i> {
-    inner: &'i Inner,
+    inner: &'i PoolInner,
     began: Instant,
     deadline: Option<Duration>,
     done: u32,
@@ -22,7 +22,7 @@ pub(crate) struct Retries<'i> {
 
 impl<'i> Retries<'i> {
     /// Creates the state of a call; `deadline_ms` is the request's deadline.
-    pub(crate) fn new(inner: &'i Inner, deadline_ms: Option<u32>) -> Self {
+    pub(crate) fn new(inner: &'i PoolInner, deadline_ms: Option<u32>) -> Self {
         let deadline = deadline_ms.map(|milliseconds| Duration::from_millis(milliseconds.into()));
         Retries { inner, began: Instant::now(), deadline, done: 0 }
     }
@@ -50,13 +50,13 @@ impl<'i> Retries<'i> {
     ) -> Result<(), ClientError> {
         let settings = &self.inner.settings;
         let action = decide(&error, is_left, || self.inner.may_leave());
-        if action == Action::Fail || self.done >= settings.retries_max {
+        if action == AttemptAction::Fail || self.done >= settings.retries_max {
             return Err(error);
         }
         let pause = self.pause(action, &error);
         let limit = self.deadline.map_or(settings.request_timeout, |deadline| deadline.min(settings.request_timeout));
         let is_late = self.began.elapsed() + pause >= limit;
-        if is_late || (action == Action::RetryCharged && !self.inner.signals.budget.spend()) {
+        if is_late || (action == AttemptAction::RetryCharged && !self.inner.signals.budget.spend()) {
             return Err(error);
         }
         retried(&error);
@@ -67,12 +67,12 @@ impl<'i> Retries<'i> {
         Ok(())
     }
 
-    fn pause(&self, action: Action, error: &ClientError) -> Duration {
+    fn pause(&self, action: AttemptAction, error: &ClientError) -> Duration {
         let backoff = || self.inner.pause(self.done);
         match action {
-            Action::RetryElsewhere if self.done == 0 => Duration::ZERO,
+            AttemptAction::RetryElsewhere if self.done == 0 => Duration::ZERO,
             // Before the next dial the call would only get the same error.
-            Action::RetryLater => backoff().max(self.inner.lock().dialling.pause(Instant::now())),
+            AttemptAction::RetryLater => backoff().max(self.inner.lock().dialling.pause(Instant::now())),
             _ => backoff().max(error.retry_after.unwrap_or_default()),
         }
     }

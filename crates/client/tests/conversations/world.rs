@@ -5,11 +5,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use leafseal_client::simulation::{Connecting, Network, Stream};
+use leafseal_client::simulation::{Connecting, SimulatedNetwork, SimulatedStream};
 use leafseal_client::{
-    Client, ClientError, ClientSettings, ClientTls, EncryptOptions, ErrorCode, ErrorKind, Limits, Scalar,
+    Client, ClientError, ClientSettings, ClientTls, EncryptOptions, ErrorCode, ErrorKind, FrameLimits, Scalar,
 };
-use leafseal_conversations::{Attempt, Call, Conversation, Timed};
+use leafseal_conversations::{Attempt, Conversation, ScriptedCall, Timed};
 use leafseal_protocol::{CANCEL, ErrorObject, FrameBuffer, GoingAway, Health, Message, Method, answer, decode_cancel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -56,7 +56,7 @@ fn settings(conversation: &Conversation) -> ClientSettings {
     settings
 }
 
-async fn make_call(client: Client, world: Arc<World>, number: usize, call: Call) {
+async fn make_call(client: Client, world: Arc<World>, number: usize, call: ScriptedCall) {
     sleep_until(world.at(call.at)).await;
     let app = format!("call-{number}");
     let deadline_ms = call.deadline_ms.map(|deadline| u32::try_from(deadline).unwrap());
@@ -112,7 +112,7 @@ impl World {
     }
 }
 
-impl Network for Engines {
+impl SimulatedNetwork for Engines {
     fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a> {
         let world = Arc::clone(&self.0);
         Box::pin(async move {
@@ -136,7 +136,7 @@ impl Network for Engines {
             world.write(format!("opened {name}"));
             let (near, far) = tokio::io::duplex(BUFFER_SIZE);
             tokio::spawn(Engine::new(world, name, attempt, far).run());
-            Ok(Box::new(near) as Box<dyn Stream>)
+            Ok(Box::new(near) as Box<dyn SimulatedStream>)
         })
     }
 
@@ -171,7 +171,7 @@ impl Engine {
             ((Instant::now() + Duration::from_millis(event.after), index), Due::Event(event))
         });
         let due = events.collect();
-        let frames = FrameBuffer::new(Limits::default());
+        let frames = FrameBuffer::new(FrameLimits::default());
         Engine { world, name, attempt, stream, frames, due, calls: BTreeMap::new(), requests: 0 }
     }
 

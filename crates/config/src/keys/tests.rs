@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::*;
-use crate::{Item, Value, ms, secs, settings};
+use crate::{ListItem, SettingValue, ms, secs, settings};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
@@ -13,7 +13,7 @@ enum Order {
     Arrival,
 }
 
-const HOSTS: Item = Item { about: "hosts", is_valid: |text| text != "bad" };
+const HOSTS: ListItem = ListItem { about: "hosts", is_valid: |text| text != "bad" };
 
 settings! {
     /// The keys of a listener.
@@ -204,7 +204,7 @@ fn a_value_set_is_the_value_of_its_field_alone() {
     let keys = Keys::<File>::default();
     let mut file = File::default();
     let jobs = keys.find("listener.part_is_on").expect("a key");
-    jobs.set(&mut file, Value::Flag(false));
+    jobs.set(&mut file, SettingValue::Flag(false));
     let defaults = File::default();
     for setting in keys.iter() {
         let is_same = setting.get(&file) == setting.get(&defaults);

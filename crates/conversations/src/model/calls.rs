@@ -1,23 +1,23 @@
 //! The life of a call: attempts, retries, its end.
 
-use super::{Event, Model};
-use crate::rules::Action;
+use super::{Model, ModelEvent};
+use crate::rules::CallAction;
 use crate::script;
 
 /// A call.
-pub(super) struct Call {
+pub(super) struct ModelCall {
     is_health: bool,
     began: u64,
     deadline: Option<u64>,
     retries: u32,
     /// The connection on which the last request ended without success.
     pub(super) refused_by: Option<usize>,
-    pub(super) stage: Stage,
+    pub(super) stage: ModelStage,
 }
 
 /// Where a call is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ModelStage {
     /// Not made yet, or in the pause before a retry.
     Idle,
     /// Waits for a connection, or a free slot on one.
@@ -27,39 +27,39 @@ pub(super) enum Stage {
     Ended,
 }
 
-impl Call {
-    pub(super) fn new(call: &script::Call) -> Self {
-        Call {
+impl ModelCall {
+    pub(super) fn new(call: &script::ScriptedCall) -> Self {
+        ModelCall {
             is_health: call.method == "health",
             began: call.at,
             deadline: call.deadline_ms,
             retries: 0,
             refused_by: None,
-            stage: Stage::Idle,
+            stage: ModelStage::Idle,
         }
     }
 }
 
 impl Model<'_> {
     pub(super) fn call_begins(&mut self, call: usize) {
-        self.push(self.now + self.rules.request_timeout_ms, Event::Expire(call));
-        if self.calls[call].stage == Stage::Idle {
+        self.push(self.now + self.rules.request_timeout_ms, ModelEvent::Expire(call));
+        if self.calls[call].stage == ModelStage::Idle {
             self.begin(call);
         }
     }
 
     pub(super) fn retry(&mut self, call: usize) {
-        if self.calls[call].stage == Stage::Idle {
+        if self.calls[call].stage == ModelStage::Idle {
             self.begin(call);
         }
     }
 
     pub(super) fn send(&mut self, call: usize, connection: usize) {
-        let Call { began, deadline, retries, .. } = self.calls[call];
+        let ModelCall { began, deadline, retries, .. } = self.calls[call];
         let request = self.connections[connection].sent;
         self.connections[connection].sent += 1;
         self.connections[connection].requests.insert(request, Some(call));
-        self.calls[call].stage = Stage::Sent(connection, request, self.now);
+        self.calls[call].stage = ModelStage::Sent(connection, request, self.now);
         let left = match (deadline, retries) {
             (None, _) => String::new(),
             (Some(deadline), 0) => format!(" within {deadline}"),
@@ -80,14 +80,14 @@ impl Model<'_> {
     /// An attempt has ended with an error; `event` and `code` as in the rules.
     pub(super) fn attempt_ends(&mut self, call: usize, event: &str, code: &str, retry_after: Option<u64>) {
         let is_refused_by = match self.calls[call].stage {
-            Stage::Sent(connection, ..) => Some(connection),
-            Stage::Ended => return,
-            Stage::Idle | Stage::Waiting => None,
+            ModelStage::Sent(connection, ..) => Some(connection),
+            ModelStage::Ended => return,
+            ModelStage::Idle | ModelStage::Waiting => None,
         };
         if let Some(connection) = is_refused_by {
             self.calls[call].refused_by = Some(connection);
         }
-        self.calls[call].stage = Stage::Idle;
+        self.calls[call].stage = ModelStage::Idle;
         let is_left = is_refused_by.is_some_and(|connection| !self.connections[connection].is_usable);
         let elsewhere = (is_left && event == "answer") || (code == "unavailable" && self.may_leave());
         let line = self.rules.outcomes.iter().position(|line| {
@@ -99,17 +99,17 @@ impl Model<'_> {
         let line = line.expect("the rules have a line for every event");
         self.used.push(line);
         let action = self.rules.outcomes[line].action;
-        let Call { began, deadline, retries, .. } = self.calls[call];
+        let ModelCall { began, deadline, retries, .. } = self.calls[call];
         let backoff = self.backoff(retries);
         let pause = match action {
-            Action::Fail => None,
-            Action::RetryElsewhere if retries == 0 => Some(0),
-            Action::RetryElsewhere | Action::RetryCharged => Some(backoff.max(retry_after.unwrap_or(0))),
-            Action::RetryLater => Some(backoff.max(self.dialling.failed_until.saturating_sub(self.now))),
+            CallAction::Fail => None,
+            CallAction::RetryElsewhere if retries == 0 => Some(0),
+            CallAction::RetryElsewhere | CallAction::RetryCharged => Some(backoff.max(retry_after.unwrap_or(0))),
+            CallAction::RetryLater => Some(backoff.max(self.dialling.failed_until.saturating_sub(self.now))),
         };
         let limit = deadline.unwrap_or(u64::MAX).min(self.rules.request_timeout_ms);
         let in_time = |pause: &u64| retries < self.rules.retries_max && self.now + pause < began + limit;
-        let is_charged = action == Action::RetryCharged;
+        let is_charged = action == CallAction::RetryCharged;
         let cost = self.rules.budget.retry_cost;
         let Some(pause) = pause.filter(in_time).filter(|_| !is_charged || self.credit >= cost) else {
             let result = if code.is_empty() { event } else { code };
@@ -119,7 +119,7 @@ impl Model<'_> {
             self.credit -= cost;
         }
         self.calls[call].retries += 1;
-        self.push(self.now + pause, Event::Retry(call));
+        self.push(self.now + pause, ModelEvent::Retry(call));
     }
 
     /// An `ok` answer to a request that was sent at this time.
@@ -133,20 +133,20 @@ impl Model<'_> {
     }
 
     fn call_ended(&mut self, call: usize, result: &str) {
-        self.calls[call].stage = Stage::Ended;
+        self.calls[call].stage = ModelStage::Ended;
         self.write(format!("result {} {result}", call + 1));
     }
 
     /// The caller cancels the call, or its time is over.
     pub(super) fn call_ends_early(&mut self, call: usize, result: &str) {
         match self.calls[call].stage {
-            Stage::Ended => return,
-            Stage::Idle => {}
-            Stage::Waiting => self.stop_waiting(call),
-            Stage::Sent(connection, request, _) => {
+            ModelStage::Ended => return,
+            ModelStage::Idle => {}
+            ModelStage::Waiting => self.stop_waiting(call),
+            ModelStage::Sent(connection, request, _) => {
                 self.connections[connection].requests.insert(request, None);
                 self.write(format!("cancel {} on {}", self.subject(call), self.name(connection)));
-                self.push(self.now + self.rules.abandoned_timeout_ms, Event::Overdue(connection, request));
+                self.push(self.now + self.rules.abandoned_timeout_ms, ModelEvent::Overdue(connection, request));
                 self.close_if_idle(connection);
             }
         }

@@ -1,11 +1,11 @@
 //! Connections that are being opened: at most one at a time, whichever call caused it.
 
-use super::pool::Connection;
-use super::{Event, Kind, Model};
+use super::pool::ModelConnection;
+use super::{DialKind, Model, ModelEvent};
 use crate::script::Timed;
 
 /// What remains of earlier dials.
-pub(super) struct Dialling {
+pub(super) struct ModelDialling {
     pub(super) next_address: usize,
     pub(super) dial_failures: u32,
     pub(super) failed_until: u64,
@@ -20,9 +20,9 @@ pub(super) struct Dialling {
     attempts: Vec<usize>,
 }
 
-impl Dialling {
+impl ModelDialling {
     pub(super) fn new(addresses: usize) -> Self {
-        Dialling {
+        ModelDialling {
             next_address: 0,
             dial_failures: 0,
             failed_until: 0,
@@ -39,7 +39,7 @@ impl Dialling {
 
 /// A dial that runs.
 pub(super) struct Dial {
-    pub(super) kind: Kind,
+    pub(super) kind: DialKind,
     /// The addresses that it tries; empty during the pause before.
     order: Vec<usize>,
     /// Those that were not avoided when it began to try.
@@ -49,7 +49,7 @@ pub(super) struct Dial {
 }
 
 impl Model<'_> {
-    pub(super) fn start_dial(&mut self, kind: Kind) {
+    pub(super) fn start_dial(&mut self, kind: DialKind) {
         if self.dial.is_some() || self.now < self.dialling.failed_until {
             return;
         }
@@ -67,7 +67,7 @@ impl Model<'_> {
         }
         match pause {
             0 => self.dial(),
-            _ => self.push(self.now + pause, Event::Dial),
+            _ => self.push(self.now + pause, ModelEvent::Dial),
         }
     }
 
@@ -80,7 +80,7 @@ impl Model<'_> {
         let dial = self.dial.as_mut().expect("a dial runs");
         if fresh.is_empty() {
             self.dialling.renewed_until = self.now + self.rules.avoided_ms;
-        } else if dial.kind == Kind::Elsewhere {
+        } else if dial.kind == DialKind::Elsewhere {
             order.clone_from(&fresh);
         }
         (dial.order, dial.fresh) = (order, fresh);
@@ -102,7 +102,7 @@ impl Model<'_> {
             Some(timed) => (timed.after, timed.what),
             None => (limit, "connect_failed".to_owned()),
         };
-        self.push(self.now + after, Event::Dialled(outcome));
+        self.push(self.now + after, ModelEvent::Dialled(outcome));
     }
 
     /// An attempt has ended.
@@ -151,7 +151,7 @@ impl Model<'_> {
 
     fn opened(&mut self, address: usize) {
         let opened = self.connections.len();
-        self.connections.push(Connection {
+        self.connections.push(ModelConnection {
             address,
             number: self.dialling.attempts[address],
             is_usable: true,

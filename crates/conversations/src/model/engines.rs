@@ -1,7 +1,7 @@
 //! The engines of a conversation, and what reaches the client from them.
 
-use super::calls::Stage;
-use super::{Event, Model};
+use super::calls::ModelStage;
+use super::{Model, ModelEvent};
 use crate::script::{Attempt, Timed};
 
 impl Model<'_> {
@@ -13,13 +13,13 @@ impl Model<'_> {
     pub(super) fn engine_opens(&mut self, connection: usize) {
         for event in &self.attempt(connection).events.clone() {
             let event = Timed::parse(event).expect("an event has a time");
-            self.push(self.now + event.after, Event::Engine(connection, event));
+            self.push(self.now + event.after, ModelEvent::Engine(connection, event));
         }
     }
 
     pub(super) fn engine_reads(&mut self, connection: usize, request: usize) {
         if let Some(answer) = self.attempt(connection).answer(request) {
-            self.push(self.now + answer.after, Event::Answer(connection, request, answer));
+            self.push(self.now + answer.after, ModelEvent::Answer(connection, request, answer));
         }
     }
 
@@ -30,7 +30,7 @@ impl Model<'_> {
         let call = self.connections[connection].requests.remove(&request).expect("answered once");
         self.connections[connection].has_answered = true;
         if let Some(call) = call {
-            let Stage::Sent(_, _, sent) = self.calls[call].stage else { unreachable!("its request is in flight") };
+            let ModelStage::Sent(_, _, sent) = self.calls[call].stage else { unreachable!("its request is in flight") };
             if answer.what == "ok" {
                 self.call_succeeds(call, connection, sent);
             } else {
@@ -64,7 +64,7 @@ impl Model<'_> {
         self.connections[connection].has_ended = true;
         self.connections[connection].is_usable = false;
         for call in std::mem::take(&mut self.connections[connection].requests).into_values().flatten() {
-            self.push(self.now, Event::Failed(call, event.to_owned(), code.to_owned()));
+            self.push(self.now, ModelEvent::Failed(call, event.to_owned(), code.to_owned()));
         }
         self.pump_soon();
     }

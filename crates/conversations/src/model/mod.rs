@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use crate::rules::Rules;
 use crate::script::{Conversation, Timed};
-use calls::Call;
-use dialling::{Dial, Dialling};
-use pool::{Avoided, Connection};
+use calls::ModelCall;
+use dialling::{Dial, ModelDialling};
+use pool::{ModelAvoidance, ModelConnection};
 
 /// The order of events at the same millisecond.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl Ties {
 
 /// What a dial is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DialKind {
     Any,
     /// To reach an engine that is not avoided.
     Elsewhere,
@@ -44,7 +44,7 @@ enum Kind {
 
 /// What is due at a time.
 #[derive(Clone, Debug)]
-enum Event {
+enum ModelEvent {
     Begin(usize),
     Retry(usize),
     Cancel(usize),
@@ -71,14 +71,14 @@ pub struct Model<'c> {
     ties: Ties,
     now: u64,
     sequence: u64,
-    events: BTreeMap<(u64, u64), Event>,
+    events: BTreeMap<(u64, u64), ModelEvent>,
     transcript: Vec<(u64, String)>,
-    calls: Vec<Call>,
+    calls: Vec<ModelCall>,
     /// The calls that wait, in order.
     waiting: Vec<usize>,
-    connections: Vec<Connection>,
-    avoided: BTreeMap<usize, Avoided>,
-    dialling: Dialling,
+    connections: Vec<ModelConnection>,
+    avoided: BTreeMap<usize, ModelAvoidance>,
+    dialling: ModelDialling,
     dial: Option<Dial>,
     credit: u32,
     /// Indexes of lines of the decision table.
@@ -134,17 +134,17 @@ impl<'c> Model<'c> {
             waiting: Vec::new(),
             connections: Vec::new(),
             avoided: BTreeMap::new(),
-            dialling: Dialling::new(conversation.addresses.len()),
+            dialling: ModelDialling::new(conversation.addresses.len()),
             dial: None,
             credit,
             used: Vec::new(),
             arrivals: Vec::new(),
         };
         for (index, call) in conversation.calls.iter().enumerate() {
-            model.calls.push(Call::new(call));
-            model.push(call.at, Event::Begin(index));
+            model.calls.push(ModelCall::new(call));
+            model.push(call.at, ModelEvent::Begin(index));
             if let Some(at) = call.cancel_at {
-                model.push(at, Event::Cancel(index));
+                model.push(at, ModelEvent::Cancel(index));
             }
         }
         while let Some(((now, _), event)) = model.events.pop_first() {
@@ -155,23 +155,23 @@ impl<'c> Model<'c> {
         model
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: ModelEvent) {
         match event {
-            Event::Begin(call) => self.call_begins(call),
-            Event::Retry(call) => self.retry(call),
-            Event::Cancel(call) => self.call_ends_early(call, "cancelled"),
-            Event::Expire(call) => self.call_ends_early(call, "timeout"),
-            Event::Failed(call, event, code) => self.attempt_ends(call, &event, &code, None),
-            Event::Dial => self.dial(),
-            Event::Dialled(outcome) => self.dialled(&outcome),
-            Event::Answer(connection, request, answer) => self.answered(connection, request, &answer),
-            Event::Engine(connection, event) => self.engine_does(connection, &event),
-            Event::Overdue(connection, request) => self.overdue(connection, request),
-            Event::Pump => self.pump(),
+            ModelEvent::Begin(call) => self.call_begins(call),
+            ModelEvent::Retry(call) => self.retry(call),
+            ModelEvent::Cancel(call) => self.call_ends_early(call, "cancelled"),
+            ModelEvent::Expire(call) => self.call_ends_early(call, "timeout"),
+            ModelEvent::Failed(call, event, code) => self.attempt_ends(call, &event, &code, None),
+            ModelEvent::Dial => self.dial(),
+            ModelEvent::Dialled(outcome) => self.dialled(&outcome),
+            ModelEvent::Answer(connection, request, answer) => self.answered(connection, request, &answer),
+            ModelEvent::Engine(connection, event) => self.engine_does(connection, &event),
+            ModelEvent::Overdue(connection, request) => self.overdue(connection, request),
+            ModelEvent::Pump => self.pump(),
         }
     }
 
-    fn push(&mut self, at: u64, event: Event) {
+    fn push(&mut self, at: u64, event: ModelEvent) {
         self.sequence += 1;
         self.events.insert((at, self.ties.key(self.sequence)), event);
     }

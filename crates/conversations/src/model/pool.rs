@@ -1,10 +1,10 @@
 //! The connections that calls may begin on, the places that are avoided, and the calls that wait.
 
-use super::calls::Stage;
-use super::{Event, Kind, Model};
+use super::calls::ModelStage;
+use super::{DialKind, Model, ModelEvent};
 
 /// A connection that was opened, for ever.
-pub(super) struct Connection {
+pub(super) struct ModelConnection {
     pub(super) address: usize,
     /// The number of its attempt at the address, from 1.
     pub(super) number: usize,
@@ -20,7 +20,7 @@ pub(super) struct Connection {
 
 /// Why, and for how long, a place is used only if there is no other.
 #[derive(Clone, Copy)]
-pub(super) struct Avoided {
+pub(super) struct ModelAvoidance {
     pub(super) until: u64,
     since: u64,
     until_success: bool,
@@ -37,7 +37,7 @@ impl Model<'_> {
         let Some(until_success) = rule.map(|rule| rule.until_success) else { return };
         let lasts = self.is_avoided(address) && !self.avoided[&address].until_success;
         let until = self.now + self.rules.avoided_ms;
-        let avoided = Avoided { until, since: self.now, until_success: until_success && !lasts };
+        let avoided = ModelAvoidance { until, since: self.now, until_success: until_success && !lasts };
         self.avoided.insert(address, avoided);
     }
 
@@ -50,7 +50,7 @@ impl Model<'_> {
 
     /// Whether a new connection may reach an engine that is not avoided.
     pub(super) fn may_leave(&self) -> bool {
-        if self.dial.as_ref().is_some_and(|dial| dial.kind == Kind::Elsewhere) {
+        if self.dial.as_ref().is_some_and(|dial| dial.kind == DialKind::Elsewhere) {
             return true;
         }
         let is_some_fresh = (0..self.conversation.addresses.len()).any(|address| !self.is_avoided(address));
@@ -68,7 +68,7 @@ impl Model<'_> {
     pub(super) fn begin(&mut self, call: usize) {
         let max = self.rules.requests_in_flight_max;
         let best = self.usable().min_by_key(|index| {
-            let Connection { address, requests, .. } = &self.connections[*index];
+            let ModelConnection { address, requests, .. } = &self.connections[*index];
             let is_refused = self.calls[call].refused_by == Some(*index);
             (self.is_avoided(*address), requests.len() >= max, is_refused, requests.len(), *index)
         });
@@ -79,19 +79,19 @@ impl Model<'_> {
                 return self.attempt_ends(call, &error, "", None);
             }
             self.wait(call);
-            return self.start_dial(Kind::Any);
+            return self.start_dial(DialKind::Any);
         };
         if self.is_avoided(self.connections[best].address) && self.may_leave() {
             self.wait(call);
-            return self.start_dial(Kind::Elsewhere);
+            return self.start_dial(DialKind::Elsewhere);
         }
         let in_flight = self.connections[best].requests.len();
         if in_flight > 0 && self.usable().count() < self.rules.connections_max {
-            self.start_dial(Kind::Any);
+            self.start_dial(DialKind::Any);
         }
         match in_flight < max {
             true => {
-                let has_waited = self.calls[call].stage == Stage::Waiting;
+                let has_waited = self.calls[call].stage == ModelStage::Waiting;
                 self.arrivals.push((self.now, best, has_waited));
                 self.stop_waiting(call);
                 self.send(call, best);
@@ -103,7 +103,7 @@ impl Model<'_> {
     fn wait(&mut self, call: usize) {
         if !self.waiting.contains(&call) {
             self.waiting.push(call);
-            self.calls[call].stage = Stage::Waiting;
+            self.calls[call].stage = ModelStage::Waiting;
         }
     }
 
@@ -120,7 +120,7 @@ impl Model<'_> {
 
     /// They do so now, but what else has the same cause may come before them.
     pub(super) fn pump_soon(&mut self) {
-        self.push(self.now, Event::Pump);
+        self.push(self.now, ModelEvent::Pump);
     }
 
     /// No call begins on this connection from now on; it closes when none waits for an answer on it.
@@ -132,7 +132,7 @@ impl Model<'_> {
 
     /// Closes a connection that is not usable and on which no call waits.
     pub(super) fn close_if_idle(&mut self, connection: usize) {
-        let Connection { is_usable, requests, has_ended, .. } = &self.connections[connection];
+        let ModelConnection { is_usable, requests, has_ended, .. } = &self.connections[connection];
         if !is_usable && !has_ended && requests.values().all(Option::is_none) {
             self.close(connection);
         }
@@ -146,7 +146,7 @@ impl Model<'_> {
 
     /// How transcripts name a connection.
     pub(super) fn name(&self, connection: usize) -> String {
-        let Connection { address, number, .. } = &self.connections[connection];
+        let ModelConnection { address, number, .. } = &self.connections[connection];
         format!("{}#{number}", self.conversation.addresses[*address].name)
     }
 }

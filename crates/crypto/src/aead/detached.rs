@@ -5,7 +5,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::{ALONE_SIZE_MAX, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
 use crate::DecryptFailed;
 use crate::ffi::aead::Context;
-use crate::ffi::stream_cipher::Text;
+use crate::ffi::stream_cipher::CipherText;
 
 impl AeadKey {
     /// Encrypts `plaintext` to `ciphertext` and fills `tag` with the leading bytes of the message's tag.
@@ -14,7 +14,7 @@ impl AeadKey {
     /// When the texts differ in length, or the algorithm does not take tags of that length
     /// ([`super::AeadAlgorithm::takes_tag_size`]).
     pub fn seal_detached(&self, nonce: &Nonce, aad: &[u8], plaintext: &[u8], ciphertext: &mut [u8], tag: &mut [u8]) {
-        self.seal_text(nonce, aad, Text::Separate(plaintext, ciphertext), tag);
+        self.seal_text(nonce, aad, CipherText::Separate(plaintext, ciphertext), tag);
     }
 
     /// As [`AeadKey::seal_detached`], in place.
@@ -22,7 +22,7 @@ impl AeadKey {
     /// # Panics
     /// When the algorithm does not take tags of that length.
     pub fn seal_in_place(&self, nonce: &Nonce, aad: &[u8], text: &mut [u8], tag: &mut [u8]) {
-        self.seal_text(nonce, aad, Text::InPlace(text), tag);
+        self.seal_text(nonce, aad, CipherText::InPlace(text), tag);
     }
 
     /// Decrypts `ciphertext` to `plaintext`. On failure the plaintext is zeros.
@@ -40,7 +40,7 @@ impl AeadKey {
         plaintext: &mut [u8],
         tag: &[u8],
     ) -> Result<(), DecryptFailed> {
-        let opened = self.open_text(nonce, aad, Text::Separate(ciphertext, plaintext), tag);
+        let opened = self.open_text(nonce, aad, CipherText::Separate(ciphertext, plaintext), tag);
         if !opened {
             plaintext.zeroize();
         }
@@ -52,14 +52,14 @@ impl AeadKey {
     /// # Errors
     /// As [`AeadKey::open_detached`].
     pub fn open_in_place(&self, nonce: &Nonce, aad: &[u8], text: &mut [u8], tag: &[u8]) -> Result<(), DecryptFailed> {
-        let opened = self.open_text(nonce, aad, Text::InPlace(text), tag);
+        let opened = self.open_text(nonce, aad, CipherText::InPlace(text), tag);
         if !opened {
             text.zeroize();
         }
         opened.then_some(()).ok_or(DecryptFailed)
     }
 
-    fn seal_text(&self, nonce: &Nonce, aad: &[u8], text: Text<'_>, tag: &mut [u8]) {
+    fn seal_text(&self, nonce: &Nonce, aad: &[u8], text: CipherText<'_>, tag: &mut [u8]) {
         assert!(self.algorithm.takes_tag_size(tag.len()), "a length of tag that the algorithm takes");
         if let Some(lanes) = self.lanes.as_ref().filter(|_| text.input().len() <= ALONE_SIZE_MAX) {
             let mut sealed = [0; ALONE_SIZE_MAX + TAG_SIZE];
@@ -74,7 +74,7 @@ impl AeadKey {
         }
     }
 
-    fn open_text(&self, nonce: &Nonce, aad: &[u8], text: Text<'_>, tag: &[u8]) -> bool {
+    fn open_text(&self, nonce: &Nonce, aad: &[u8], text: CipherText<'_>, tag: &[u8]) -> bool {
         if !self.algorithm.takes_tag_size(tag.len()) {
             return false;
         }

@@ -11,7 +11,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{AeadAlgorithm, AeadKey, Nonce, TAG_SIZE};
 use crate::DecryptFailed;
-use crate::ffi::stream_cipher::{AesKey, Text};
+use crate::ffi::stream_cipher::{AesKey, CipherText};
 use crate::secret::equal_constant_time;
 
 /// Bytes of a block. Parts begin at multiples of it.
@@ -68,15 +68,15 @@ impl AeadKey {
     /// # Panics
     /// When the texts differ in length.
     pub fn seal_part(&self, parts: &Parts, block: u64, plaintext: &[u8], ciphertext: &mut [u8]) -> PartHash {
-        self.seal_part_text(parts, block, Text::Separate(plaintext, ciphertext))
+        self.seal_part_text(parts, block, CipherText::Separate(plaintext, ciphertext))
     }
 
     /// As [`AeadKey::seal_part`], in place.
     pub fn seal_part_in_place(&self, parts: &Parts, block: u64, text: &mut [u8]) -> PartHash {
-        self.seal_part_text(parts, block, Text::InPlace(text))
+        self.seal_part_text(parts, block, CipherText::InPlace(text))
     }
 
-    fn seal_part_text(&self, parts: &Parts, block: u64, text: Text<'_>) -> PartHash {
+    fn seal_part_text(&self, parts: &Parts, block: u64, text: CipherText<'_>) -> PartHash {
         let size = text.input().len() as u64;
         let start = parts.start(block);
         let tag = self.context().seal(&parts.nonce_for(start), &[], text);
@@ -90,21 +90,21 @@ impl AeadKey {
     /// When the texts differ in length.
     pub fn open_part(&self, parts: &Parts, block: u64, ciphertext: &[u8], plaintext: &mut [u8]) -> PartHash {
         let hash = self.hash_part(parts, ciphertext);
-        self.context().seal(&parts.nonce_for(parts.start(block)), &[], Text::Separate(ciphertext, plaintext));
+        self.context().seal(&parts.nonce_for(parts.start(block)), &[], CipherText::Separate(ciphertext, plaintext));
         hash
     }
 
     /// As [`AeadKey::open_part`], in place.
     pub fn open_part_in_place(&self, parts: &Parts, block: u64, text: &mut [u8]) -> PartHash {
         let hash = self.hash_part(parts, text);
-        self.context().seal(&parts.nonce_for(parts.start(block)), &[], Text::InPlace(text));
+        self.context().seal(&parts.nonce_for(parts.start(block)), &[], CipherText::InPlace(text));
         hash
     }
 
     /// The hash of bytes, which are passed as associated data of an empty message.
     fn hash_part(&self, parts: &Parts, bytes: &[u8]) -> PartHash {
         let (start, size) = (parts.start(0), bytes.len() as u64);
-        let tag = self.context().seal(&parts.nonce_for(start), bytes, Text::InPlace(&mut []));
+        let tag = self.context().seal(&parts.nonce_for(start), bytes, CipherText::InPlace(&mut []));
         parts.hash_in(tag, start, u128::from(8 * size) << 64, size)
     }
 

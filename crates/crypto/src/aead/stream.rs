@@ -4,17 +4,17 @@
 use crate::DecryptFailed;
 use crate::aead::chacha_stream::ChaChaStream;
 use crate::aead::{AeadAlgorithm, AeadKey, InvalidNonceLength, NONCE_SIZE, Nonce, TAG_SIZE};
-use crate::ffi::gcm_stream::{Direction, GcmStream};
-use crate::ffi::stream_cipher::Text;
+use crate::ffi::gcm_stream::{CipherDirection, GcmStream};
+use crate::ffi::stream_cipher::CipherText;
 use crate::secret::equal_constant_time;
 
 /// A message that is being sealed.
-pub struct SealStream(Stream);
+pub struct SealStream(AeadStream);
 
 /// A message that is being opened.
-pub struct OpenStream(Stream);
+pub struct OpenStream(AeadStream);
 
-enum Stream {
+enum AeadStream {
     Gcm(GcmStream),
     ChaCha(Box<ChaChaStream>),
 }
@@ -22,12 +22,12 @@ enum Stream {
 impl AeadKey {
     /// Begins to seal a message.
     pub fn seal_stream(&self, nonce: &Nonce, aad: &[u8]) -> SealStream {
-        SealStream(self.stream(nonce, aad, Direction::Seal))
+        SealStream(self.stream(nonce, aad, CipherDirection::Seal))
     }
 
     /// Begins to open a message.
     pub fn open_stream(&self, nonce: &Nonce, aad: &[u8]) -> OpenStream {
-        OpenStream(self.stream(nonce, aad, Direction::Open))
+        OpenStream(self.stream(nonce, aad, CipherDirection::Open))
     }
 
     /// As [`AeadKey::seal_stream`] with a nonce of any length but zero, as in [`AeadKey::hazmat_seal_any_nonce`].
@@ -35,7 +35,7 @@ impl AeadKey {
     /// # Errors
     /// [`InvalidNonceLength`] for an empty nonce, and for ChaCha20-Poly1305 for every length but 12 bytes.
     pub fn hazmat_seal_stream_any_nonce(&self, nonce: &[u8], aad: &[u8]) -> Result<SealStream, InvalidNonceLength> {
-        self.stream_any_nonce(nonce, aad, Direction::Seal).map(SealStream)
+        self.stream_any_nonce(nonce, aad, CipherDirection::Seal).map(SealStream)
     }
 
     /// As [`AeadKey::open_stream`] with a nonce of any length but zero.
@@ -43,30 +43,35 @@ impl AeadKey {
     /// # Errors
     /// As [`AeadKey::hazmat_seal_stream_any_nonce`].
     pub fn hazmat_open_stream_any_nonce(&self, nonce: &[u8], aad: &[u8]) -> Result<OpenStream, InvalidNonceLength> {
-        self.stream_any_nonce(nonce, aad, Direction::Open).map(OpenStream)
+        self.stream_any_nonce(nonce, aad, CipherDirection::Open).map(OpenStream)
     }
 
-    fn stream_any_nonce(&self, nonce: &[u8], aad: &[u8], direction: Direction) -> Result<Stream, InvalidNonceLength> {
+    fn stream_any_nonce(
+        &self,
+        nonce: &[u8],
+        aad: &[u8],
+        direction: CipherDirection,
+    ) -> Result<AeadStream, InvalidNonceLength> {
         match (<[u8; NONCE_SIZE]>::try_from(nonce), self.algorithm) {
             (Ok(nonce), _) => Ok(self.stream(&Nonce(nonce), aad, direction)),
             (Err(_), AeadAlgorithm::ChaCha20Poly1305) => Err(InvalidNonceLength),
             (Err(_), _) if nonce.is_empty() => Err(InvalidNonceLength),
-            (Err(_), gcm) => Ok(Stream::Gcm(GcmStream::new(gcm, self.bytes(), nonce, aad, direction))),
+            (Err(_), gcm) => Ok(AeadStream::Gcm(GcmStream::new(gcm, self.bytes(), nonce, aad, direction))),
         }
     }
 
-    fn stream(&self, nonce: &Nonce, aad: &[u8], direction: Direction) -> Stream {
+    fn stream(&self, nonce: &Nonce, aad: &[u8], direction: CipherDirection) -> AeadStream {
         match self.algorithm {
             AeadAlgorithm::ChaCha20Poly1305 => {
-                Stream::ChaCha(Box::new(ChaChaStream::new(self.chacha, self.bytes(), nonce, aad, direction)))
+                AeadStream::ChaCha(Box::new(ChaChaStream::new(self.chacha, self.bytes(), nonce, aad, direction)))
             }
-            gcm => Stream::Gcm(GcmStream::new(gcm, self.bytes(), &nonce.0, aad, direction)),
+            gcm => AeadStream::Gcm(GcmStream::new(gcm, self.bytes(), &nonce.0, aad, direction)),
         }
     }
 }
 
-impl Stream {
-    fn update(&mut self, text: Text<'_>) {
+impl AeadStream {
+    fn update(&mut self, text: CipherText<'_>) {
         match self {
             Self::Gcm(stream) => stream.update(text),
             Self::ChaCha(stream) => stream.update(text),
@@ -80,19 +85,19 @@ impl SealStream {
     /// # Panics
     /// When `out` has another length.
     pub fn update(&mut self, plaintext: &[u8], out: &mut [u8]) {
-        self.0.update(Text::Separate(plaintext, out));
+        self.0.update(CipherText::Separate(plaintext, out));
     }
 
     /// As [`SealStream::update`], in place.
     pub fn update_in_place(&mut self, text: &mut [u8]) {
-        self.0.update(Text::InPlace(text));
+        self.0.update(CipherText::InPlace(text));
     }
 
     /// Ends the message with its tag.
     pub fn finish(self) -> [u8; TAG_SIZE] {
         match self.0 {
-            Stream::Gcm(stream) => stream.tag(),
-            Stream::ChaCha(stream) => stream.tag(),
+            AeadStream::Gcm(stream) => stream.tag(),
+            AeadStream::ChaCha(stream) => stream.tag(),
         }
     }
 }
@@ -104,12 +109,12 @@ impl OpenStream {
     /// # Panics
     /// When `out` has another length.
     pub fn update(&mut self, ciphertext: &[u8], out: &mut [u8]) {
-        self.0.update(Text::Separate(ciphertext, out));
+        self.0.update(CipherText::Separate(ciphertext, out));
     }
 
     /// As [`OpenStream::update`], in place.
     pub fn update_in_place(&mut self, text: &mut [u8]) {
-        self.0.update(Text::InPlace(text));
+        self.0.update(CipherText::InPlace(text));
     }
 
     /// Ends the message. Returns whether the text is authentic. The tag may be cut to a length that the algorithm takes
@@ -119,8 +124,8 @@ impl OpenStream {
     /// [`DecryptFailed`] for a wrong tag, key, nonce, associated data or ciphertext.
     pub fn finish(self, tag: &[u8]) -> Result<(), DecryptFailed> {
         let is_right = match self.0 {
-            Stream::Gcm(stream) => AeadAlgorithm::Aes256Gcm.takes_tag_size(tag.len()) && stream.verify(tag),
-            Stream::ChaCha(stream) => {
+            AeadStream::Gcm(stream) => AeadAlgorithm::Aes256Gcm.takes_tag_size(tag.len()) && stream.verify(tag),
+            AeadStream::ChaCha(stream) => {
                 AeadAlgorithm::ChaCha20Poly1305.takes_tag_size(tag.len())
                     && equal_constant_time(&stream.tag()[..tag.len()], tag)
             }

@@ -7,7 +7,7 @@ use boring_sys as bssl;
 
 use leafseal_lanes::gcm::TAG_SIZE;
 
-use super::stream_cipher::Text;
+use super::stream_cipher::CipherText;
 use crate::types::aead::AeadAlgorithm;
 
 /// An owned `EVP_AEAD_CTX`.
@@ -37,7 +37,7 @@ impl Context {
     }
 
     /// Returns the whole tag. The context was made for whole tags.
-    pub(crate) fn seal(&self, nonce: &[u8], aad: &[u8], text: Text<'_>) -> [u8; TAG_SIZE] {
+    pub(crate) fn seal(&self, nonce: &[u8], aad: &[u8], text: CipherText<'_>) -> [u8; TAG_SIZE] {
         let (plaintext, ciphertext, size) = text.pointers();
         let (mut tag, mut tag_size) = ([0; TAG_SIZE], 0);
         // SAFETY: every pointer comes with the length of its slice; input and output have the same length and are equal, which aead.h
@@ -67,7 +67,7 @@ impl Context {
     }
 
     /// Whether the tag was right; it has the length that the context was made for, or is not. The output is unspecified on failure.
-    pub(crate) fn open(&self, nonce: &[u8], aad: &[u8], text: Text<'_>, tag: &[u8]) -> bool {
+    pub(crate) fn open(&self, nonce: &[u8], aad: &[u8], text: CipherText<'_>, tag: &[u8]) -> bool {
         let (ciphertext, plaintext, size) = text.pointers();
         // SAFETY: as in `seal`.
         let opened = unsafe {

@@ -7,7 +7,7 @@ use boring_sys as bssl;
 
 use super::wiped::Wiped;
 
-/// A hash function of BoringSSL. `digest` receives the number of bytes that [`State::finish`] documents.
+/// A hash function of BoringSSL. `digest` receives the number of bytes that [`BoringDigest::finish`] documents.
 pub(crate) trait Function {
     /// BoringSSL's context: plain integers and bytes.
     type Context: Copy;
@@ -45,15 +45,15 @@ functions! {
 }
 
 /// A hash computation in progress. Wiped on drop.
-pub(crate) struct State<F: Function>(Wiped<F::Context>);
+pub(crate) struct BoringDigest<F: Function>(Wiped<F::Context>);
 
-impl<F: Function> Clone for State<F> {
+impl<F: Function> Clone for BoringDigest<F> {
     fn clone(&self) -> Self {
         Self(Wiped::new(*self.0))
     }
 }
 
-impl<F: Function> State<F> {
+impl<F: Function> BoringDigest<F> {
     pub(crate) fn new() -> Self {
         let mut context = MaybeUninit::uninit();
         // SAFETY: Init writes the whole context.
@@ -80,7 +80,7 @@ impl<F: Function> State<F> {
     }
 }
 
-impl State<Sha256> {
+impl BoringDigest<Sha256> {
     /// The words of the hash value, after whole blocks.
     pub(crate) fn words(&self) -> [u32; 8] {
         let context: &bssl::SHA256_CTX = &self.0;
@@ -99,8 +99,8 @@ impl State<Sha256> {
 }
 
 /// SHA-512/224 (FIPS 180-4, 5.3.6.1), which BoringSSL lacks: SHA-512 from another initial value, cut to 28 bytes.
-pub(crate) fn sha512_part_224() -> State<Sha512> {
-    let mut state = State::<Sha512>::new();
+pub(crate) fn sha512_part_224() -> BoringDigest<Sha512> {
+    let mut state = BoringDigest::<Sha512>::new();
     let context: &mut bssl::SHA512_CTX = &mut state.0;
     context.h = [
         0x8c3d_37c8_1954_4da2,

@@ -4,21 +4,21 @@ use std::ptr::{NonNull, null_mut};
 
 use boring_sys as bssl;
 
-use super::number::Number;
+use super::number::WipedNumber;
 use crate::types::curve::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 
 /// Longest signature in bytes, as DER: two numbers of 33 bytes with their heads, and one around both.
 pub(crate) const SIGNATURE_SIZE_MAX: usize = 72;
 
 /// An owned `EC_KEY` on P-256.
-pub(crate) struct Key(NonNull<bssl::EC_KEY>);
+pub(crate) struct BoringEcKey(NonNull<bssl::EC_KEY>);
 
 // SAFETY: the key is not bound to the thread that made it.
-unsafe impl Send for Key {}
+unsafe impl Send for BoringEcKey {}
 // SAFETY: signing reads the key only.
-unsafe impl Sync for Key {}
+unsafe impl Sync for BoringEcKey {}
 
-impl Key {
+impl BoringEcKey {
     fn empty() -> Self {
         // SAFETY: makes an empty key of the curve.
         let key = unsafe { bssl::EC_KEY_new_by_curve_name(bssl::NID_X9_62_prime256v1) };
@@ -28,7 +28,7 @@ impl Key {
     /// The scalar is valid.
     pub(crate) fn new(scalar: &[u8; SCALAR_SIZE]) -> Self {
         let key = Self::empty();
-        let number = Number::new(scalar);
+        let number = WipedNumber::new(scalar);
         // SAFETY: key and number are valid during the call, which copies the number.
         let is_set = unsafe { bssl::EC_KEY_set_private_key(key.0.as_ptr(), number.as_ptr()) };
         assert_eq!(is_set, 1, "a scalar between 1 and the order");
@@ -49,7 +49,7 @@ impl Key {
     }
 }
 
-impl Drop for Key {
+impl Drop for BoringEcKey {
     fn drop(&mut self) {
         // SAFETY: owned, freed once; the library wipes what it frees (mem.h).
         unsafe { bssl::EC_KEY_free(self.0.as_ptr()) }
@@ -57,12 +57,12 @@ impl Drop for Key {
 }
 
 /// An owned public `EC_KEY`.
-pub(crate) struct PublicKey(Key);
+pub(crate) struct PublicKey(BoringEcKey);
 
 impl PublicKey {
     /// The point is valid.
     pub(crate) fn new(uncompressed: &[u8; UNCOMPRESSED_SIZE]) -> Self {
-        let key = Key::empty();
+        let key = BoringEcKey::empty();
         // SAFETY: the key has a curve; the bytes are readable for their length. No context is needed.
         let is_set =
             unsafe { bssl::EC_KEY_oct2key(key.0.as_ptr(), uncompressed.as_ptr(), uncompressed.len(), null_mut()) };

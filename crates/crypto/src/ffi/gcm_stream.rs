@@ -5,12 +5,12 @@ use std::ptr::{NonNull, null, null_mut};
 use boring_sys as bssl;
 use leafseal_lanes::gcm::{NONCE_SIZE, TAG_SIZE};
 
-use super::stream_cipher::Text;
+use super::stream_cipher::CipherText;
 use crate::types::aead::AeadAlgorithm;
 
 /// Whether a message is sealed or opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum CipherDirection {
     Seal,
     Open,
 }
@@ -26,7 +26,13 @@ impl GcmStream {
     ///
     /// # Panics
     /// For an algorithm that is not GCM, and for an empty nonce.
-    pub(crate) fn new(algorithm: AeadAlgorithm, key: &[u8], nonce: &[u8], aad: &[u8], direction: Direction) -> Self {
+    pub(crate) fn new(
+        algorithm: AeadAlgorithm,
+        key: &[u8],
+        nonce: &[u8],
+        aad: &[u8],
+        direction: CipherDirection,
+    ) -> Self {
         assert_eq!(key.len(), algorithm.key_size());
         let nonce_size = i32::try_from(nonce.len()).expect("a nonce shorter than 2 GiB");
         assert_ne!(nonce_size, 0, "a nonce that is not empty");
@@ -42,7 +48,7 @@ impl GcmStream {
                 AeadAlgorithm::Aes256Gcm => bssl::EVP_aes_256_gcm(),
                 AeadAlgorithm::ChaCha20Poly1305 => panic!("ChaCha20-Poly1305 has its own stream"),
             };
-            let seals = i32::from(direction == Direction::Seal);
+            let seals = i32::from(direction == CipherDirection::Seal);
             let context = stream.0.as_ptr();
             let set_size = bssl::EVP_CTRL_AEAD_SET_IVLEN;
             bssl::EVP_CipherInit_ex(context, cipher, null_mut(), null(), null(), seals) == 1
@@ -56,7 +62,7 @@ impl GcmStream {
     }
 
     /// The next piece of the message.
-    pub(crate) fn update(&mut self, text: Text<'_>) {
+    pub(crate) fn update(&mut self, text: CipherText<'_>) {
         let (input, output, size) = text.pointers();
         let mut written = 0;
         // SAFETY: both pointers come with their length and are equal or apart; GCM holds nothing back, so that as much is written as

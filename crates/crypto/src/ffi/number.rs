@@ -5,9 +5,9 @@ use std::ptr::{NonNull, null_mut};
 use boring_sys as bssl;
 
 /// A big number that is wiped when it goes.
-pub(super) struct Number(NonNull<bssl::BIGNUM>);
+pub(super) struct WipedNumber(NonNull<bssl::BIGNUM>);
 
-impl Number {
+impl WipedNumber {
     pub(super) fn new(bytes: &[u8]) -> Self {
         // SAFETY: `bytes` is readable for its length; a null result argument allocates a new number.
         let number = unsafe { bssl::BN_bin2bn(bytes.as_ptr(), bytes.len(), null_mut()) };
@@ -19,7 +19,7 @@ impl Number {
     }
 }
 
-impl Drop for Number {
+impl Drop for WipedNumber {
     fn drop(&mut self) {
         // SAFETY: owned, freed once.
         unsafe { bssl::BN_clear_free(self.0.as_ptr()) }

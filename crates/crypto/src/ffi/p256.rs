@@ -4,7 +4,7 @@ use std::ptr::{NonNull, null, null_mut};
 
 use boring_sys as bssl;
 
-use super::number::Number;
+use super::number::WipedNumber;
 use crate::secret::Secret;
 use crate::types::curve::{SCALAR_SIZE, UNCOMPRESSED_SIZE};
 
@@ -14,9 +14,9 @@ fn group() -> *const bssl::EC_GROUP {
 }
 
 /// A point of the group; freeing wipes it, as it may be a shared secret.
-struct Point(NonNull<bssl::EC_POINT>);
+struct P256Point(NonNull<bssl::EC_POINT>);
 
-impl Point {
+impl P256Point {
     fn new() -> Self {
         // SAFETY: the group is static.
         let point = unsafe { bssl::EC_POINT_new(group()) };
@@ -60,7 +60,7 @@ impl Point {
     }
 }
 
-impl Drop for Point {
+impl Drop for P256Point {
     fn drop(&mut self) {
         // SAFETY: owned, freed once; OPENSSL_free wipes what it frees.
         unsafe { bssl::EC_POINT_free(self.0.as_ptr()) }
@@ -68,12 +68,12 @@ impl Drop for Point {
 }
 
 pub(crate) fn decode_point(bytes: &[u8]) -> Option<[u8; UNCOMPRESSED_SIZE]> {
-    Some(Point::decode(bytes)?.encode())
+    Some(P256Point::decode(bytes)?.encode())
 }
 
 /// Whether 1 ≤ scalar < order. Both comparisons run in constant time for numbers of one width.
 pub(crate) fn scalar_is_valid(scalar: &[u8; SCALAR_SIZE]) -> bool {
-    let number = Number::new(scalar);
+    let number = WipedNumber::new(scalar);
     // SAFETY: both numbers live through the calls.
     unsafe {
         bssl::BN_is_zero(number.as_ptr()) == 0 && bssl::BN_ucmp(number.as_ptr(), bssl::EC_GROUP_get0_order(group())) < 0
@@ -82,8 +82,8 @@ pub(crate) fn scalar_is_valid(scalar: &[u8; SCALAR_SIZE]) -> bool {
 
 /// Scalar times generator; the scalar is valid.
 pub(crate) fn public_key(scalar: &[u8; SCALAR_SIZE]) -> [u8; UNCOMPRESSED_SIZE] {
-    let number = Number::new(scalar);
-    let point = Point::new();
+    let number = WipedNumber::new(scalar);
+    let point = P256Point::new();
     // SAFETY: all objects belong to the group and live through the call; a null point means only the generator.
     let multiplied =
         unsafe { bssl::EC_POINT_mul(group(), point.0.as_ptr(), number.as_ptr(), null(), null(), null_mut()) };
@@ -93,9 +93,9 @@ pub(crate) fn public_key(scalar: &[u8; SCALAR_SIZE]) -> [u8; UNCOMPRESSED_SIZE] 
 
 /// X coordinate of scalar times peer; the scalar is valid and the peer was validated when it was parsed.
 pub(crate) fn agree(scalar: &[u8; SCALAR_SIZE], peer: &[u8; UNCOMPRESSED_SIZE]) -> Secret<SCALAR_SIZE> {
-    let number = Number::new(scalar);
-    let peer = Point::decode(peer).expect("validated when it was parsed");
-    let shared = Point::new();
+    let number = WipedNumber::new(scalar);
+    let peer = P256Point::decode(peer).expect("validated when it was parsed");
+    let shared = P256Point::new();
     // SAFETY: all objects belong to the group and live through the call; a null scalar for the generator leaves it out.
     let multiplied =
         unsafe { bssl::EC_POINT_mul(group(), shared.0.as_ptr(), null(), peer.0.as_ptr(), number.as_ptr(), null_mut()) };

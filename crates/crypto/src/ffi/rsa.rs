@@ -5,27 +5,27 @@ use std::ptr::NonNull;
 
 use boring_sys as bssl;
 
-use super::number::Number;
+use super::number::WipedNumber;
 use crate::types::hash::HashFunction;
 use crate::types::rsa::{RsaComponents, RsaScheme};
 
 /// An owned `RSA`, private or public.
-pub(crate) struct Key(NonNull<bssl::RSA>);
+pub(crate) struct BoringRsa(NonNull<bssl::RSA>);
 
 // SAFETY: the key is not bound to the thread that made it.
-unsafe impl Send for Key {}
+unsafe impl Send for BoringRsa {}
 // SAFETY: signing takes its own locks for what it caches in the key; rsa.h allows concurrent operations on one key.
-unsafe impl Sync for Key {}
+unsafe impl Sync for BoringRsa {}
 
-impl Key {
+impl BoringRsa {
     /// `None` for numbers that the library refuses, such as those of inconsistent keys.
     pub(crate) fn new(components: &RsaComponents<'_>) -> Option<Self> {
         let RsaComponents { modulus, public_exponent, private_exponent, .. } = *components;
         let RsaComponents { prime_1, prime_2, exponent_1, exponent_2, coefficient, .. } = *components;
-        let public = [modulus, public_exponent, private_exponent].map(Number::new);
-        let private = [prime_1, prime_2, exponent_1, exponent_2, coefficient].map(Number::new);
-        let [n, e, d] = public.each_ref().map(Number::as_ptr);
-        let [p, q, dmp1, dmq1, iqmp] = private.each_ref().map(Number::as_ptr);
+        let public = [modulus, public_exponent, private_exponent].map(WipedNumber::new);
+        let private = [prime_1, prime_2, exponent_1, exponent_2, coefficient].map(WipedNumber::new);
+        let [n, e, d] = public.each_ref().map(WipedNumber::as_ptr);
+        let [p, q, dmp1, dmq1, iqmp] = private.each_ref().map(WipedNumber::as_ptr);
         // SAFETY: all numbers are valid during the call, which copies them.
         let key = unsafe { bssl::RSA_new_private_key(n, e, d, p, q, dmp1, dmq1, iqmp) };
         if key.is_null() {
@@ -36,7 +36,7 @@ impl Key {
 
     /// `None` for numbers that the library refuses.
     pub(crate) fn new_public(modulus: &[u8], public_exponent: &[u8]) -> Option<Self> {
-        let [n, e] = [modulus, public_exponent].map(Number::new);
+        let [n, e] = [modulus, public_exponent].map(WipedNumber::new);
         // SAFETY: both numbers are valid during the call, which copies them.
         let key = unsafe { bssl::RSA_new_public_key(n.as_ptr(), e.as_ptr()) };
         if key.is_null() {
@@ -123,7 +123,7 @@ impl Key {
     }
 }
 
-impl Drop for Key {
+impl Drop for BoringRsa {
     fn drop(&mut self) {
         // SAFETY: owned, freed once; the library wipes what it frees (mem.h).
         unsafe { bssl::RSA_free(self.0.as_ptr()) }

@@ -10,72 +10,72 @@ use super::wiped::Wiped;
 pub(crate) const BLOCK_SIZE: usize = 16;
 
 /// Output of a cipher: apart from its input, or in its place.
-pub(crate) enum Text<'a> {
+pub(crate) enum CipherText<'a> {
     /// Input and output of the same length.
     Separate(&'a [u8], &'a mut [u8]),
     /// Replaced by the output.
     InPlace(&'a mut [u8]),
 }
 
-impl Text<'_> {
+impl CipherText<'_> {
     /// The input, the output and their common length. Both pointers are equal, or the ranges do not overlap.
     pub(crate) fn pointers(self) -> (*const u8, *mut u8, usize) {
         match self {
-            Text::Separate(input, output) => {
+            CipherText::Separate(input, output) => {
                 assert_eq!(input.len(), output.len());
                 (input.as_ptr(), output.as_mut_ptr(), input.len())
             }
-            Text::InPlace(bytes) => (bytes.as_ptr(), bytes.as_mut_ptr(), bytes.len()),
+            CipherText::InPlace(bytes) => (bytes.as_ptr(), bytes.as_mut_ptr(), bytes.len()),
         }
     }
 }
 
-impl<'a> Text<'a> {
+impl<'a> CipherText<'a> {
     /// The input.
     pub(crate) fn input(&self) -> &[u8] {
         match self {
-            Text::Separate(input, _) => input,
-            Text::InPlace(bytes) => bytes,
+            CipherText::Separate(input, _) => input,
+            CipherText::InPlace(bytes) => bytes,
         }
     }
 
     /// The output, once the input has been read.
     pub(crate) fn output(self) -> &'a mut [u8] {
         match self {
-            Text::Separate(_, output) => output,
-            Text::InPlace(bytes) => bytes,
+            CipherText::Separate(_, output) => output,
+            CipherText::InPlace(bytes) => bytes,
         }
     }
 
     /// The same text for a shorter time.
-    pub(crate) fn reborrow(&mut self) -> Text<'_> {
+    pub(crate) fn reborrow(&mut self) -> CipherText<'_> {
         match self {
-            Text::Separate(input, output) => Text::Separate(input, output),
-            Text::InPlace(bytes) => Text::InPlace(bytes),
+            CipherText::Separate(input, output) => CipherText::Separate(input, output),
+            CipherText::InPlace(bytes) => CipherText::InPlace(bytes),
         }
     }
 
     /// Every byte by one of the mask, which is at least as long.
     pub(crate) fn xor(self, mask: &[u8]) {
-        if let Text::Separate(input, output) = self {
+        if let CipherText::Separate(input, output) = self {
             output.copy_from_slice(input);
-            return Text::InPlace(output).xor(mask);
+            return CipherText::InPlace(output).xor(mask);
         }
         self.output().iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
     }
 
     /// The first `size` bytes, and the others if there are any.
-    pub(crate) fn split_at(self, size: u64) -> (Text<'a>, Option<Text<'a>>) {
+    pub(crate) fn split_at(self, size: u64) -> (CipherText<'a>, Option<CipherText<'a>>) {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         match self {
-            Text::Separate(input, output) if size < input.len() => {
+            CipherText::Separate(input, output) if size < input.len() => {
                 let (input, input_rest) = input.split_at(size);
                 let (output, output_rest) = output.split_at_mut(size);
-                (Text::Separate(input, output), Some(Text::Separate(input_rest, output_rest)))
+                (CipherText::Separate(input, output), Some(CipherText::Separate(input_rest, output_rest)))
             }
-            Text::InPlace(bytes) if size < bytes.len() => {
+            CipherText::InPlace(bytes) if size < bytes.len() => {
                 let (bytes, rest) = bytes.split_at_mut(size);
-                (Text::InPlace(bytes), Some(Text::InPlace(rest)))
+                (CipherText::InPlace(bytes), Some(CipherText::InPlace(rest)))
             }
             whole => (whole, None),
         }
@@ -112,7 +112,7 @@ impl AesKey {
         counter: &mut [u8; BLOCK_SIZE],
         rest: &mut [u8; BLOCK_SIZE],
         used: &mut u32,
-        text: Text<'_>,
+        text: CipherText<'_>,
     ) {
         assert!(*used < BLOCK_SIZE as u32);
         let (input, output, size) = text.pointers();
@@ -125,20 +125,20 @@ impl AesKey {
 }
 
 /// ChaCha20 (RFC 8439, 2.4) from block `counter`, which must not pass 2^32 - 1 within the text.
-pub(crate) fn chacha20(key: &[u8; 32], nonce: &[u8; 12], counter: u32, text: Text<'_>) {
+pub(crate) fn chacha20(key: &[u8; 32], nonce: &[u8; 12], counter: u32, text: CipherText<'_>) {
     let (input, output, size) = text.pointers();
     // SAFETY: both ranges have that size and are equal or apart; key and nonce have their lengths.
     unsafe { bssl::CRYPTO_chacha_20(output, input, size, key.as_ptr(), nonce.as_ptr(), counter) };
 }
 
 /// Poly1305 (RFC 8439, 2.5) in pieces. Wiped on drop.
-pub(crate) struct Poly1305(Box<Wiped<Aligned>>);
+pub(crate) struct BoringPoly1305(Box<Wiped<Aligned>>);
 
 /// BoringSSL aligns within the state; an alignment of its own keeps it valid when it is moved.
 #[repr(C, align(64))]
 struct Aligned(bssl::poly1305_state);
 
-impl Poly1305 {
+impl BoringPoly1305 {
     pub(crate) fn new(key: &[u8; 32]) -> Self {
         let mut state = Box::new(Wiped::new(Aligned([0; 512])));
         // SAFETY: the state is exclusively borrowed and the key has its length.

@@ -2,7 +2,7 @@
 //! Scalars are of every kind that [`products`](super::products) has; among the points are some that are none, in any lane.
 
 use leafseal_crypto::{Curve, EcContext, PublicKey};
-use leafseal_lanes::ec::{Agreement, COMPRESSED_SIZE, Kernel, Scalar, agree};
+use leafseal_lanes::ec::{Agreement, COMPRESSED_SIZE, CurveScalar, Kernel, agree};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -63,7 +63,7 @@ impl Group {
         let context = EcContext::new(&mut StdRng::seed_from_u64(1));
         let by_libraries = |point: &[u8; COMPRESSED_SIZE]| self.by_libraries(&context, point);
         let expected = self.points.iter().map(by_libraries).collect::<Result<Vec<_>, _>>()?;
-        let scalar = Scalar::new(super::products::in_lanes(self.curve), &self.scalar).expect("in range");
+        let scalar = CurveScalar::new(super::products::in_lanes(self.curve), &self.scalar).expect("in range");
         for kernel in kernels.iter().filter(|kernel| kernel.has_lanes()) {
             let mut out = vec![None; self.points.len()];
             agree(*kernel, &scalar, &self.points, &mut out);

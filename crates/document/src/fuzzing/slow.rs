@@ -39,7 +39,7 @@ impl SlowValue {
     }
 }
 
-struct Reader<'a> {
+struct SlowReader<'a> {
     text: &'a [u8],
     position: usize,
     depth_max: usize,
@@ -50,13 +50,13 @@ struct Reader<'a> {
 pub fn read(text: &[u8], depth_max: usize) -> Option<SlowValue> {
     std::str::from_utf8(text).ok()?;
     let position = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-    let mut reader = Reader { text, position, depth_max };
+    let mut reader = SlowReader { text, position, depth_max };
     let value = reader.value(0)?;
     reader.space();
     (reader.position == text.len()).then_some(value)
 }
 
-impl Reader<'_> {
+impl SlowReader<'_> {
     fn next(&mut self) -> Option<u8> {
         self.position += 1;
         self.text.get(self.position - 1).copied()

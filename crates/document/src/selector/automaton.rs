@@ -195,16 +195,16 @@ impl StateStep {
 
 /// A set of states, and its transitions once they were needed.
 #[derive(Debug)]
-struct Set {
+struct StateSet {
     states: Arc<[AutomatonState]>,
     /// Scalars of the document with this set, if it selects.
     scalars: u64,
     row: Option<Box<TransitionRow>>,
 }
 
-impl Set {
+impl StateSet {
     fn new(states: Arc<[AutomatonState]>) -> Self {
-        Set { states, scalars: 0, row: None }
+        StateSet { states, scalars: 0, row: None }
     }
 }
 
@@ -217,7 +217,7 @@ pub(crate) struct Automaton {
     /// The ends of queries that select are below this one.
     selecting: AutomatonState,
     detail: Detail,
-    sets: Vec<Set>,
+    sets: Vec<StateSet>,
     ids: HashMap<Arc<[AutomatonState]>, SetId>,
     start: SetId,
     /// Scalars by the query that selects them, excluding those counted by set.
@@ -234,7 +234,7 @@ pub(crate) struct Automaton {
 impl Automaton {
     pub(crate) fn new(program: Arc<CompiledQueries>, detail: Detail) -> Self {
         let mut automaton = Automaton {
-            sets: vec![Set::new(Arc::new([]))],
+            sets: vec![StateSet::new(Arc::new([]))],
             ids: HashMap::new(),
             start: SetId::NOTHING,
             counted: Vec::new(),
@@ -424,7 +424,7 @@ impl Automaton {
         let states: Arc<[AutomatonState]> = self.scratch.as_slice().into();
         let is_selected = states.first().is_some_and(|&state| state < self.selecting);
         let id = SetId::new(self.sets.len(), is_selected, wants_scalars && ends == states.len());
-        self.sets.push(Set::new(Arc::clone(&states)));
+        self.sets.push(StateSet::new(Arc::clone(&states)));
         self.ids.insert(states, id);
         id
     }
@@ -508,7 +508,7 @@ impl Automaton {
         if let Some(coverage) = &mut self.coverage {
             coverage.forget();
         }
-        let old = std::mem::replace(&mut self.sets, vec![Set::new(Arc::new([]))]);
+        let old = std::mem::replace(&mut self.sets, vec![StateSet::new(Arc::new([]))]);
         self.ids.clear();
         self.joined.clear();
         for id in in_use.filter(|id| **id != SetId::NOTHING) {

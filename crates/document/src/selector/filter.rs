@@ -6,7 +6,7 @@
 use super::ast::{
     Comparable, Comparison, Expression, Extent, FilterQuery, Literal, Operator, PatternTest, QueryOrigin,
 };
-use super::parser::{Parsed, Parser, SelectorFault};
+use super::parser::{Parser, SelectorFault, SelectorResult};
 use crate::error::SelectorErrorKind;
 use crate::scan;
 
@@ -28,12 +28,12 @@ enum WrittenOperator {
 
 impl Parser<'_> {
     /// `filter-selector`, after its `?`.
-    pub(super) fn filter(&mut self) -> Parsed<Expression> {
+    pub(super) fn filter(&mut self) -> SelectorResult<Expression> {
         self.space();
         self.or_expression()
     }
 
-    fn or_expression(&mut self) -> Parsed<Expression> {
+    fn or_expression(&mut self) -> SelectorResult<Expression> {
         self.descend()?;
         let first = self.and_expression()?;
         let mut terms = vec![first];
@@ -44,7 +44,7 @@ impl Parser<'_> {
         Ok(if terms.len() == 1 { terms.remove(0) } else { Expression::Or(terms) })
     }
 
-    fn and_expression(&mut self) -> Parsed<Expression> {
+    fn and_expression(&mut self) -> SelectorResult<Expression> {
         let first = self.basic_expression()?;
         let mut terms = vec![first];
         while self.eat_operator("&&") {
@@ -66,7 +66,7 @@ impl Parser<'_> {
     }
 
     /// `paren-expr`, `comparison-expr` or `test-expr`.
-    fn basic_expression(&mut self) -> Parsed<Expression> {
+    fn basic_expression(&mut self) -> SelectorResult<Expression> {
         if self.eat(b'!') {
             self.space();
             let inner = match self.peek() {
@@ -97,7 +97,7 @@ impl Parser<'_> {
         })))
     }
 
-    fn parenthesized(&mut self) -> Parsed<Expression> {
+    fn parenthesized(&mut self) -> SelectorResult<Expression> {
         self.position += 1;
         self.space();
         let inner = self.or_expression()?;
@@ -108,14 +108,14 @@ impl Parser<'_> {
         Ok(inner)
     }
 
-    fn test_expression(&mut self) -> Parsed<Expression> {
+    fn test_expression(&mut self) -> SelectorResult<Expression> {
         let start = self.position;
         let operand = self.operand()?;
         self.test(operand, start)
     }
 
     /// The operand as a test.
-    fn test(&self, operand: Operand, start: usize) -> Parsed<Expression> {
+    fn test(&self, operand: Operand, start: usize) -> SelectorResult<Expression> {
         match operand {
             Operand::Query(query) => Ok(Expression::Exists(query)),
             Operand::Logical(expression) => Ok(expression),
@@ -125,7 +125,7 @@ impl Parser<'_> {
     }
 
     /// The operand as a side of a comparison, or as an argument that must have a value.
-    fn comparable(&self, operand: Operand, start: usize) -> Parsed<Comparable> {
+    fn comparable(&self, operand: Operand, start: usize) -> SelectorResult<Comparable> {
         match operand {
             Operand::Value(comparable) => Ok(comparable),
             Operand::Query(query) if query.query.is_singular() => Ok(Comparable::Query(query)),
@@ -149,7 +149,7 @@ impl Parser<'_> {
     }
 
     /// A literal, a query or a function call.
-    fn operand(&mut self) -> Parsed<Operand> {
+    fn operand(&mut self) -> SelectorResult<Operand> {
         match self.peek() {
             Some(b'\'' | b'"') => Ok(Operand::Value(Comparable::Literal(Literal::String(self.string()?)))),
             Some(b'-' | b'0'..=b'9') => Ok(Operand::Value(Comparable::Literal(self.number()?))),
@@ -164,13 +164,13 @@ impl Parser<'_> {
         }
     }
 
-    fn filter_query(&mut self, origin: QueryOrigin) -> Parsed<FilterQuery> {
+    fn filter_query(&mut self, origin: QueryOrigin) -> SelectorResult<FilterQuery> {
         self.position += 1;
         Ok(FilterQuery { origin, query: self.segments()? })
     }
 
     /// `number`: the grammar is JSON's own.
-    fn number(&mut self) -> Parsed<Literal> {
+    fn number(&mut self) -> SelectorResult<Literal> {
         match scan::number(self.text.as_bytes(), self.position) {
             Ok(end) => {
                 let text = self.text[self.position..end].to_owned();
@@ -182,7 +182,7 @@ impl Parser<'_> {
     }
 
     /// `true`, `false`, `null` or a function call.
-    fn word(&mut self) -> Parsed<Operand> {
+    fn word(&mut self) -> SelectorResult<Operand> {
         let start = self.position;
         let is_name = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_';
         let word = &self.rest()[..self.rest().bytes().take_while(is_name).count()];
@@ -203,7 +203,7 @@ impl Parser<'_> {
     }
 
     /// `function-expr`, at its opening parenthesis.
-    fn call(&mut self, name: &str, start: usize) -> Parsed<Operand> {
+    fn call(&mut self, name: &str, start: usize) -> SelectorResult<Operand> {
         let arguments_max = match name {
             "length" | "count" | "value" => 1,
             "match" | "search" => 2,
@@ -239,7 +239,7 @@ impl Parser<'_> {
     }
 
     /// The arguments of a call with their positions, including both parentheses.
-    fn arguments(&mut self) -> Parsed<Vec<(Operand, usize)>> {
+    fn arguments(&mut self) -> SelectorResult<Vec<(Operand, usize)>> {
         self.position += 1;
         self.space();
         let mut arguments = Vec::new();
@@ -260,18 +260,18 @@ impl Parser<'_> {
         }
     }
 
-    fn nodes(&self, (operand, start): (Operand, usize)) -> Parsed<FilterQuery> {
+    fn nodes(&self, (operand, start): (Operand, usize)) -> SelectorResult<FilterQuery> {
         match operand {
             Operand::Query(query) => Ok(query),
             _ => self.ill_typed(start, "the function takes a query"),
         }
     }
 
-    fn ill_typed<T>(&self, position: usize, what: &'static str) -> Parsed<T> {
+    fn ill_typed<T>(&self, position: usize, what: &'static str) -> SelectorResult<T> {
         Err(SelectorFault { position, kind: SelectorErrorKind::Type(what) })
     }
 
-    fn count_pattern(&mut self, position: usize) -> Parsed<()> {
+    fn count_pattern(&mut self, position: usize) -> SelectorResult<()> {
         if self.parsed.patterns >= self.limits.patterns_max {
             return Err(SelectorFault { position, kind: SelectorErrorKind::TooManyPatterns(self.limits.patterns_max) });
         }
@@ -280,7 +280,7 @@ impl Parser<'_> {
     }
 
     /// Limits the nesting, and with it the recursion of parsing and dropping.
-    fn descend(&mut self) -> Parsed<()> {
+    fn descend(&mut self) -> SelectorResult<()> {
         self.depth += 1;
         if self.depth > self.limits.filter_depth_max {
             return self.fault(SelectorErrorKind::TooDeep(self.limits.filter_depth_max));

@@ -73,7 +73,7 @@ enum RegexpError {
     TooLarge,
 }
 
-type Parsed<T> = Result<T, RegexpError>;
+type RegexpResult<T> = Result<T, RegexpError>;
 
 /// One of [`CATEGORIES`], or all characters that are not in it.
 #[derive(Clone, Copy)]
@@ -108,7 +108,7 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     /// `i-regexp = branch *( "|" branch )`, up to the end or a closing parenthesis.
-    fn branches(&mut self) -> Parsed<Hir> {
+    fn branches(&mut self) -> RegexpResult<Hir> {
         let (mut branches, mut pieces) = (Vec::new(), Vec::new());
         loop {
             match self.rest.chars().next() {
@@ -129,7 +129,7 @@ impl Parser<'_> {
     }
 
     /// `piece = atom [ quantifier ]`.
-    fn piece(&mut self) -> Parsed<Hir> {
+    fn piece(&mut self) -> RegexpResult<Hir> {
         let atom = match self.take()? {
             '.' => {
                 let mut ends = ClassUnicode::new(['\n', '\r'].map(|end| ClassUnicodeRange::new(end, end)));
@@ -153,7 +153,7 @@ impl Parser<'_> {
         self.quantified(atom)
     }
 
-    fn group(&mut self) -> Parsed<Hir> {
+    fn group(&mut self) -> RegexpResult<Hir> {
         self.depth += 1;
         if self.depth > GROUP_DEPTH_MAX {
             return Err(RegexpError::Grammar);
@@ -164,7 +164,7 @@ impl Parser<'_> {
     }
 
     /// `[ quantifier ]`: `*`, `+`, `?`, `{n}`, `{n,}` or `{n,m}`.
-    fn quantified(&mut self, atom: Hir) -> Parsed<Hir> {
+    fn quantified(&mut self, atom: Hir) -> RegexpResult<Hir> {
         let (min, max) = match self.rest.chars().next() {
             Some('*') => (0, None),
             Some('+') => (1, None),
@@ -182,7 +182,7 @@ impl Parser<'_> {
     }
 
     /// `SingleCharEsc` or `charClassEsc`, after the backslash.
-    fn escape(&mut self) -> Parsed<RegexpEscape> {
+    fn escape(&mut self) -> RegexpResult<RegexpEscape> {
         let character = match self.take()? {
             'n' => '\n',
             'r' => '\r',
@@ -202,7 +202,7 @@ impl Parser<'_> {
 
     /// `charClassExpr`, after its `[`: an optional `^`, then at least one character, range or category; `-` is literal only at
     /// either end.
-    fn class(&mut self) -> Parsed<Hir> {
+    fn class(&mut self) -> RegexpResult<Hir> {
         let is_negated = self.rest.starts_with('^');
         if is_negated {
             self.take()?;
@@ -236,7 +236,7 @@ impl Parser<'_> {
     }
 
     /// `CCchar [ "-" CCchar ]`, after its first character.
-    fn class_range(&mut self, first: char) -> Parsed<ClassUnicodeRange> {
+    fn class_range(&mut self, first: char) -> RegexpResult<ClassUnicodeRange> {
         let first = self.class_character(first)?;
         let is_range = self.rest.starts_with('-') && !self.rest[1..].starts_with(']');
         if !is_range {
@@ -248,7 +248,7 @@ impl Parser<'_> {
         if first <= last { Ok(ClassUnicodeRange::new(first, last)) } else { Err(RegexpError::Grammar) }
     }
 
-    fn class_character(&mut self, character: char) -> Parsed<char> {
+    fn class_character(&mut self, character: char) -> RegexpResult<char> {
         match character {
             '\\' => match self.escape()? {
                 RegexpEscape::Character(character) => Ok(character),
@@ -259,12 +259,12 @@ impl Parser<'_> {
         }
     }
 
-    fn count_ranges(&mut self, count: usize) -> Parsed<()> {
+    fn count_ranges(&mut self, count: usize) -> RegexpResult<()> {
         self.ranges_left = self.ranges_left.checked_sub(count).ok_or(RegexpError::TooLarge)?;
         Ok(())
     }
 
-    fn take(&mut self) -> Parsed<char> {
+    fn take(&mut self) -> RegexpResult<char> {
         let mut characters = self.rest.chars();
         let character = characters.next().ok_or(RegexpError::Grammar)?;
         self.rest = characters.as_str();

@@ -18,7 +18,7 @@ pub(crate) struct SelectorFault {
     pub(crate) kind: SelectorErrorKind,
 }
 
-pub(crate) type Parsed<T> = Result<T, SelectorFault>;
+pub(crate) type SelectorResult<T> = Result<T, SelectorFault>;
 
 /// A position in a selector's text, and the use of the limits.
 pub(crate) struct Parser<'a> {
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `jsonpath-query`: the whole text.
-    pub(crate) fn selector(&mut self) -> Parsed<JsonPathQuery> {
+    pub(crate) fn selector(&mut self) -> SelectorResult<JsonPathQuery> {
         if self.text.len() > self.limits.selector_length_max {
             return Err(SelectorFault {
                 position: 0,
@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `*(S segment)`; white space after the last segment is not consumed.
-    pub(super) fn segments(&mut self) -> Parsed<JsonPathQuery> {
+    pub(super) fn segments(&mut self) -> SelectorResult<JsonPathQuery> {
         let mut query = JsonPathQuery::default();
         loop {
             let before = self.position;
@@ -81,7 +81,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn count_segment(&mut self) -> Parsed<()> {
+    fn count_segment(&mut self) -> SelectorResult<()> {
         if self.parsed.segments >= self.limits.segments_max {
             return self.fault(SelectorErrorKind::TooManySegments(self.limits.segments_max));
         }
@@ -89,7 +89,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn segment(&mut self) -> Parsed<PathSegment> {
+    fn segment(&mut self) -> SelectorResult<PathSegment> {
         let dots = self.rest().bytes().take(2).take_while(|&byte| byte == b'.').count();
         self.position += dots;
         let reach = if dots == 2 { Reach::Descendants } else { Reach::Children };
@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `member-name-shorthand`.
-    fn shorthand_name(&mut self, dots: usize) -> Parsed<String> {
+    fn shorthand_name(&mut self, dots: usize) -> SelectorResult<String> {
         let is_first = |c: char| c.is_ascii_alphabetic() || c == '_' || !c.is_ascii();
         let length = match self.rest().chars().next() {
             Some(first) if is_first(first) => {
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `bracketed-selection`.
-    fn bracketed(&mut self) -> Parsed<Vec<Selector>> {
+    fn bracketed(&mut self) -> SelectorResult<Vec<Selector>> {
         self.position += 1;
         let mut selectors = Vec::new();
         loop {
@@ -138,7 +138,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn bracket_selector(&mut self) -> Parsed<Selector> {
+    fn bracket_selector(&mut self) -> SelectorResult<Selector> {
         match self.peek() {
             Some(b'\'' | b'"') => Ok(Selector::Name(self.string()?)),
             Some(b'*') => {
@@ -157,7 +157,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `index-selector` or `slice-selector`, distinguished by the first colon.
-    fn index_or_slice(&mut self) -> Parsed<Selector> {
+    fn index_or_slice(&mut self) -> SelectorResult<Selector> {
         let start = self.optional_integer()?;
         let after_start = self.position;
         self.space();
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `int`, if one begins here: no leading zeros, no −0, within the range of I-JSON.
-    fn optional_integer(&mut self) -> Parsed<Option<i64>> {
+    fn optional_integer(&mut self) -> SelectorResult<Option<i64>> {
         if !matches!(self.peek(), Some(b'-' | b'0'..=b'9')) {
             return Ok(None);
         }
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `string-literal`, with either kind of quotation mark.
-    pub(super) fn string(&mut self) -> Parsed<String> {
+    pub(super) fn string(&mut self) -> SelectorResult<String> {
         let quote = self.text.as_bytes()[self.position];
         self.position += 1;
         let mut value = String::new();
@@ -228,7 +228,7 @@ impl<'a> Parser<'a> {
     }
 
     /// One escape sequence, at its backslash. Only the string's own kind of quotation mark can be escaped.
-    fn escape(&mut self, quote: u8) -> Parsed<char> {
+    fn escape(&mut self, quote: u8) -> SelectorResult<char> {
         let start = self.position;
         self.position += 2;
         Ok(match self.text.as_bytes().get(start + 1) {
@@ -249,7 +249,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `hexchar`, after its `\u`: one unit, or a high and a low surrogate.
-    fn unicode_escape(&mut self, start: usize) -> Parsed<char> {
+    fn unicode_escape(&mut self, start: usize) -> SelectorResult<char> {
         let high = self.hex_unit(start)?;
         let mut units = vec![high];
         if matches!(high, 0xd800..=0xdbff) && self.rest().starts_with("\\u") {
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn hex_unit(&mut self, start: usize) -> Parsed<u16> {
+    fn hex_unit(&mut self, start: usize) -> SelectorResult<u16> {
         let Some(unit) = self.text.as_bytes().get(self.position..).and_then(hex_unit) else {
             self.position = start;
             return self.expected("four hexadecimal digits after \\u");
@@ -296,11 +296,11 @@ impl<'a> Parser<'a> {
         found
     }
 
-    pub(super) fn fault<T>(&self, kind: SelectorErrorKind) -> Parsed<T> {
+    pub(super) fn fault<T>(&self, kind: SelectorErrorKind) -> SelectorResult<T> {
         Err(SelectorFault { position: self.position, kind })
     }
 
-    pub(super) fn expected<T>(&self, what: &'static str) -> Parsed<T> {
+    pub(super) fn expected<T>(&self, what: &'static str) -> SelectorResult<T> {
         self.fault(SelectorErrorKind::Expected(what))
     }
 }

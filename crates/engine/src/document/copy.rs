@@ -6,7 +6,7 @@ use super::NULL;
 use crate::report::OnFailure;
 
 /// A document being copied to the output.
-pub struct Copy<'a> {
+pub struct DocumentCopy<'a> {
     pub(super) document: &'a [u8],
     pub(super) copied: usize,
     pub(super) count: u64,
@@ -15,7 +15,7 @@ pub struct Copy<'a> {
     pub(super) failed: Vec<usize>,
 }
 
-impl Copy<'_> {
+impl DocumentCopy<'_> {
     /// Copies up to `found`; the caller then writes the replacement.
     pub(super) fn replace(&mut self, found: &Match) -> &mut Vec<u8> {
         self.count += 1;

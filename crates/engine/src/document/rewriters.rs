@@ -22,7 +22,7 @@ impl Rewriter for Encryptor {
         self.permit.step_bytes_max()
     }
 
-    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+    fn rewrite(&mut self, offered: &[Match], copy: &mut DocumentCopy<'_>) -> Result<usize, Error> {
         let document = copy.document;
         let texts = texts_of(document, &offered[..offered.len().min(self.step_values_max())])?;
         let settled = match self.skips_sealed() {
@@ -71,7 +71,7 @@ impl Rewriter for Encryptor {
         Encryptor::fork(self)
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> RequestReport {
         Encryptor::report(self)
     }
 }
@@ -94,7 +94,7 @@ impl Rewriter for Decryptor {
         self.permit.step_bytes_max()
     }
 
-    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+    fn rewrite(&mut self, offered: &[Match], copy: &mut DocumentCopy<'_>) -> Result<usize, Error> {
         let on_failure = self.on_failure();
         let texts = match texts_of(copy.document, &offered[..offered.len().min(self.step_values_max())]) {
             // A string that is not Unicode is not an envelope, however it begins.
@@ -132,7 +132,7 @@ impl Rewriter for Decryptor {
         Ok(Decryptor::fork(self))
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> RequestReport {
         Decryptor::report(self)
     }
 
@@ -163,7 +163,7 @@ impl Rewriter for Rewrapper {
         self.permit.step_bytes_max()
     }
 
-    fn rewrite(&mut self, offered: &[Match], copy: &mut Copy<'_>) -> Result<usize, Error> {
+    fn rewrite(&mut self, offered: &[Match], copy: &mut DocumentCopy<'_>) -> Result<usize, Error> {
         let on_failure = self.on_failure();
         let texts = match texts_of(copy.document, &offered[..offered.len().min(self.part_values_max())]) {
             // A string that is not Unicode is not an envelope, however it begins.
@@ -175,14 +175,14 @@ impl Rewriter for Rewrapper {
         };
         let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
         let result = self.rewrap(&bytes, |index, rewrapped| match rewrapped {
-            Rewrapped::New(envelope) => {
+            RewrappedText::New(envelope) => {
                 let out = copy.replace(&offered[index]);
                 out.push(b'"');
                 out.extend_from_slice(envelope);
                 out.push(b'"');
             }
-            Rewrapped::Unchanged => {}
-            Rewrapped::Failed => copy.fail(index, &offered[index], on_failure),
+            RewrappedText::Unchanged => {}
+            RewrappedText::Failed => copy.fail(index, &offered[index], on_failure),
         });
         result.map_err(|error| placed(error, offered))
     }
@@ -199,7 +199,7 @@ impl Rewriter for Rewrapper {
         Ok(Rewrapper::fork(self))
     }
 
-    fn report(&self) -> Report {
+    fn report(&self) -> RequestReport {
         Rewrapper::report(self)
     }
 

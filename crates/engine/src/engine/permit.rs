@@ -119,14 +119,14 @@ pub(crate) struct Permit {
     operations: &'static [Operation],
     epoch: u64,
     pub(crate) knowledge: Knowledge,
-    reported: Arc<Reported>,
+    reported: Arc<ReportedRefusals>,
     /// Whether values are opened only to see whether they open.
     is_probe: bool,
 }
 
 /// What the copies of a permit have reported besides the first decision: each refusal once, however many values and workers meet it.
 #[derive(Default)]
-struct Reported {
+struct ReportedRefusals {
     end: AtomicBool,
     role: AtomicBool,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leafseal_engine::admin::{ApiKeyId, ClientName, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{
-    Caller, DecryptOptions, EncryptOptions, Engine, EntryPoint, Error, ErrorCode, OnFailure, Planned, Progress,
+    Caller, DecryptOptions, EncryptOptions, Engine, EntryPoint, Error, ErrorCode, OnFailure, PlannedPart, Progress,
     RequestOrigin, RewrapOptions, Settings,
 };
 use leafseal_testkit::{CaseRequest, DecisionCase, DecisionFixture, RecordedDecisions, decision_cases};
@@ -198,9 +198,9 @@ fn a_refused_role_is_observed_once_for_a_request() {
     let mut work = engine.decrypt_document(&caller, &leaving, None, secrets.len()).expect("begins");
     loop {
         match work.next_part(secrets.as_bytes()).expect("planned") {
-            Planned::All => break,
-            Planned::Walked => {}
-            Planned::Part(mut part) => {
+            PlannedPart::All => break,
+            PlannedPart::Walked => {}
+            PlannedPart::Part(mut part) => {
                 while part.step(secrets.as_bytes(), &mut Vec::new()).expect("left") == Progress::More {}
             }
         }

@@ -12,9 +12,9 @@ use leafseal_crypto::recipient::TABLE_PIECES;
 use leafseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
 use leafseal_engine::admin::{ClientName, Operation, RoleName, Roles};
 use leafseal_engine::{
-    CacheCounters, Caller, Counters, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions,
-    Engine, Error, ErrorCode, Keying, OnFailure, Planned, Progress, RewrapOptions, Rewriter, SealedInput, Selection,
-    Settings, ValueType, system_random,
+    CacheCounters, Caller, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions, Engine,
+    EngineCounters, Error, ErrorCode, Keying, OnFailure, PlannedPart, Progress, RewrapOptions, Rewriter, SealedInput,
+    Selection, Settings, ValueType, system_random,
 };
 use leafseal_envelope::Envelope;
 use proptest::prelude::*;
@@ -74,9 +74,9 @@ fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(S
     work.step(document.as_bytes(), &mut head)?;
     loop {
         match work.next_part(document.as_bytes()) {
-            Ok(Planned::Part(part)) => parts.push(part),
-            Ok(Planned::Walked) => {}
-            Ok(Planned::All) => break,
+            Ok(PlannedPart::Part(part)) => parts.push(part),
+            Ok(PlannedPart::Walked) => {}
+            Ok(PlannedPart::All) => break,
             Err(error) => {
                 fault = Some(error);
                 break;

@@ -6,25 +6,25 @@ use std::collections::BTreeSet;
 use crate::common::{TestEngine, app, grant, test_engine, test_engine_with};
 use leafseal_engine::admin::{Operation, RoleName, Roles};
 use leafseal_engine::{
-    Caller, Curve, DecryptOptions, DocumentWork, EncryptOptions, Engine, Error, ErrorCode, Keying, OnFailure, Planned,
-    Progress, Report, Rewriter, Selection, Settings,
+    Caller, Curve, DecryptOptions, DocumentWork, EncryptOptions, Engine, Error, ErrorCode, Keying, OnFailure,
+    PlannedPart, Progress, RequestReport, Rewriter, Selection, Settings,
 };
 
 /// Output, count and report of a document processed by one worker.
-fn alone<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64, Report), Error> {
+fn alone<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64, RequestReport), Error> {
     let mut out = Vec::new();
     while work.step(document.as_bytes(), &mut out)? == Progress::More {}
     Ok((String::from_utf8(out).expect("UTF-8"), work.count(), work.report()))
 }
 
 /// The same with parts that are processed in reverse order.
-fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64, Report), Error> {
+fn in_parts<R: Rewriter>(mut work: DocumentWork<R>, document: &str) -> Result<(String, u64, RequestReport), Error> {
     let (mut parts, mut outputs, mut count) = (Vec::new(), Vec::new(), 0);
     loop {
         match work.next_part(document.as_bytes())? {
-            Planned::Part(part) => parts.push(part),
-            Planned::Walked => {}
-            Planned::All => break,
+            PlannedPart::Part(part) => parts.push(part),
+            PlannedPart::Walked => {}
+            PlannedPart::All => break,
         }
     }
     for mut part in parts.into_iter().rev() {
@@ -51,7 +51,7 @@ fn encrypted(
     caller: &Caller,
     options: &EncryptOptions<'_>,
     document: &str,
-) -> Result<(String, u64, Report), Error> {
+) -> Result<(String, u64, RequestReport), Error> {
     let begin = || engine.encrypt_document(caller, options, None, document.len());
     let whole = alone(begin()?, document)?;
     let parts = in_parts(begin()?, document)?;
@@ -65,7 +65,7 @@ fn opened(
     options: &DecryptOptions<'_>,
     select: &[&str],
     document: &str,
-) -> Result<(String, u64, Report), Error> {
+) -> Result<(String, u64, RequestReport), Error> {
     let selection = selection(engine, select);
     let begin = || engine.decrypt_document(caller, options, selection.as_ref(), document.len());
     let whole = alone(begin()?, document)?;

@@ -22,7 +22,7 @@ pub fn check_requests(bytes: &[u8]) -> usize {
         let (passed, ended) = scan(bytes, piece);
         assert_eq!((passed, ended.ok()), (whole.0, whole.1.ok()), "in pieces of {piece}");
     }
-    let mut library = Library { bytes: &bytes[..whole.0], at: 0, requests: 0 };
+    let mut library = LibraryReader { bytes: &bytes[..whole.0], at: 0, requests: 0 };
     let state = library.read();
     if let (Some(state), Ok(scanned)) = (state, whole.1) {
         assert_eq!((state, library.at), (scanned, whole.0), "framing");
@@ -51,13 +51,13 @@ fn scan(bytes: &[u8], piece: usize) -> Ended {
 }
 
 /// Reads a stream with the parser of the HTTP library and the length rules of RFC 9112, section 6.3.
-struct Library<'b> {
+struct LibraryReader<'b> {
     bytes: &'b [u8],
     at: usize,
     requests: usize,
 }
 
-impl<'b> Library<'b> {
+impl<'b> LibraryReader<'b> {
     fn rest(&self) -> &'b [u8] {
         &self.bytes[self.at..]
     }

@@ -28,7 +28,7 @@ const POISON: &[u8] = b"\0\r\n\r\n";
 
 /// Whether a request for another protocol was granted: set by the handler, awaited by the reader.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Decision(Arc<Mutex<Decided>>);
+pub(crate) struct UpgradeDecision(Arc<Mutex<Decided>>);
 
 #[derive(Debug, Default)]
 struct Decided {
@@ -36,7 +36,7 @@ struct Decided {
     waiting: Option<Waker>,
 }
 
-impl Decision {
+impl UpgradeDecision {
     fn lock(&self) -> MutexGuard<'_, Decided> {
         self.0.lock().expect("nothing panics while this is locked")
     }
@@ -66,7 +66,7 @@ impl Decision {
 pub(crate) struct Strict<S> {
     stream: S,
     scanner: FramingScanner,
-    decision: Decision,
+    decision: UpgradeDecision,
     /// Bytes read but not passed on; the first `passed` of them may be.
     buffer: BytesMut,
     passed: usize,
@@ -76,7 +76,7 @@ pub(crate) struct Strict<S> {
 }
 
 impl<S> Strict<S> {
-    pub(crate) fn new(stream: S, decision: Decision, head_size_max: usize) -> Self {
+    pub(crate) fn new(stream: S, decision: UpgradeDecision, head_size_max: usize) -> Self {
         Strict {
             stream,
             scanner: FramingScanner::new(),

@@ -27,7 +27,7 @@ use turns::FairLock;
 
 use crate::StoreError;
 use crate::model::StoreFault;
-use crate::sql::copy::StoreContent as Rows;
+use crate::sql::copy::StoreContent;
 use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, Generation, Keystore, StoreLimits};
@@ -106,7 +106,7 @@ impl PostgresKeystore {
     /// Makes a store in a database with the rows of another.
     pub(crate) fn create_copy(
         settings: &PostgresSettings,
-        content: &Rows,
+        content: &StoreContent,
         limits: &StoreLimits,
     ) -> Result<(), StoreError> {
         let database = Postgres::connect(settings, limits)?;

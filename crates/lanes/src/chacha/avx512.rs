@@ -22,7 +22,7 @@ use std::arch::x86_64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::BLOCK_SIZE;
-use super::state::{COUNTER, DOUBLE_ROUNDS, State, WORDS};
+use super::state::{COUNTER, ChachaState, DOUBLE_ROUNDS, WORDS};
 use crate::cpu::{Ifma, entry};
 use crate::wipe::wipe;
 
@@ -45,7 +45,7 @@ entry! {
     /// # Safety
     /// - `input` must be readable and `output` writable for `size` bytes.
     /// - They must be equal or not overlap.
-    pub(super) unsafe fn apply(cpu: Ifma, state: State, input: *const u8, output: *mut u8, size: usize) {
+    pub(super) unsafe fn apply(cpu: Ifma, state: ChachaState, input: *const u8, output: *mut u8, size: usize) {
         // SAFETY: the same obligations.
         unsafe { apply_groups(cpu, state, input, output, size) }
     }
@@ -57,7 +57,7 @@ entry! {
 /// - As for [`apply`].
 #[inline]
 #[compiled_for(Ifma)]
-unsafe fn apply_groups(cpu: Ifma, state: State, input: *const u8, output: *mut u8, size: usize) {
+unsafe fn apply_groups(cpu: Ifma, state: ChachaState, input: *const u8, output: *mut u8, size: usize) {
     let whole = size / GROUP_SIZE * GROUP_SIZE;
     let mut initial = initial(cpu, &state);
     for start in (0..whole).step_by(GROUP_SIZE) {
@@ -118,7 +118,7 @@ unsafe fn apply_block(block: __m512i, input: *const u8, output: *mut u8) {
 
 /// Sixteen states, whose counters are in order.
 #[inline(always)]
-fn initial(_: Ifma, state: &State) -> [__m512i; WORDS] {
+fn initial(_: Ifma, state: &ChachaState) -> [__m512i; WORDS] {
     let mut initial = [with_token!(_mm512_setzero_si512()); WORDS];
     for (words, word) in initial.iter_mut().zip(state.0) {
         *words = with_token!(_mm512_set1_epi32(word.cast_signed()));

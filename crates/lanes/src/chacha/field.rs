@@ -18,15 +18,15 @@ pub(super) const ABOVE: u64 = 1 << (128 - 2 * LIMB_BITS);
 
 /// A number below about 2^131. Wiped on drop.
 #[derive(Clone)]
-pub(super) struct Number(pub(super) [u64; LIMBS]);
+pub(super) struct Poly1305Number(pub(super) [u64; LIMBS]);
 
-impl Drop for Number {
+impl Drop for Poly1305Number {
     fn drop(&mut self) {
         overwrite(&mut self.0, 0);
     }
 }
 
-impl Number {
+impl Poly1305Number {
     pub(super) const fn zero() -> Self {
         Self([0; LIMBS])
     }
@@ -76,10 +76,10 @@ fn column([a0, a1, a2]: [u64; LIMBS], [b0, b1, b2]: [u64; LIMBS]) -> u128 {
 
 /// Carries between limbs, and from the highest to the lowest.
 #[inline]
-pub(super) fn reduce([d0, d1, d2]: [u128; LIMBS]) -> Number {
+pub(super) fn reduce([d0, d1, d2]: [u128; LIMBS]) -> Poly1305Number {
     let d1 = d1.wrapping_add(d0 >> LIMB_BITS);
     let d2 = d2.wrapping_add(d1 >> LIMB_BITS);
     let low = u128::from(d0 as u64 & LIMB_MASK).wrapping_add((d2 >> TOP_BITS).wrapping_mul(5));
     let middle = (d1 as u64 & LIMB_MASK).wrapping_add((low >> LIMB_BITS) as u64);
-    Number([low as u64 & LIMB_MASK, middle, d2 as u64 & TOP_MASK])
+    Poly1305Number([low as u64 & LIMB_MASK, middle, d2 as u64 & TOP_MASK])
 }

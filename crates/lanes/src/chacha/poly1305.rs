@@ -1,6 +1,6 @@
 //! Poly1305 (RFC 8439, 2.5) in pieces of any length.
 
-use super::field::{ABOVE, Number};
+use super::field::{ABOVE, Poly1305Number};
 use super::wide::{self, Powers, STEP_SIZE};
 use super::{KEY_SIZE, Kernel};
 #[cfg(target_arch = "x86_64")]
@@ -23,9 +23,9 @@ const CLAMP: u128 = 0x0fff_fffc_0fff_fffc_0fff_fffc_0fff_ffff;
 /// A message being authenticated. A key must not serve twice. Constant time in key and message. Wiped on drop.
 pub struct Poly1305 {
     kernel: Kernel,
-    r: Number,
+    r: Poly1305Number,
     s: [u8; TAG_SIZE],
-    sum: Number,
+    sum: Poly1305Number,
     /// Computed when they are needed.
     powers: Option<Powers>,
     /// The start of a block.
@@ -52,8 +52,8 @@ impl Poly1305 {
         let (r, s) = key.split_at(BLOCK_SIZE);
         let (r, s): (&[u8; BLOCK_SIZE], &[u8; TAG_SIZE]) =
             (r.try_into().expect("half of a key"), s.try_into().expect("half of a key"));
-        let r = Number::new(&(u128::from_le_bytes(*r) & CLAMP).to_le_bytes(), 0);
-        Self { kernel, r, s: *s, sum: Number::zero(), powers: None, rest: [0; BLOCK_SIZE], rest_size: 0 }
+        let r = Poly1305Number::new(&(u128::from_le_bytes(*r) & CLAMP).to_le_bytes(), 0);
+        Self { kernel, r, s: *s, sum: Poly1305Number::zero(), powers: None, rest: [0; BLOCK_SIZE], rest_size: 0 }
     }
 
     /// The next piece.
@@ -96,7 +96,7 @@ impl Poly1305 {
     }
 
     fn block(&mut self, block: &[u8; BLOCK_SIZE], above: u64) {
-        self.sum.add(&Number::new(block, above));
+        self.sum.add(&Poly1305Number::new(block, above));
         self.sum = self.sum.multiply(&self.r);
     }
 
@@ -113,7 +113,7 @@ impl Poly1305 {
 
 #[cfg(target_arch = "x86_64")]
 entry! {
-    fn update_with_ifma(cpu: Ifma, powers: &Powers, sum: &Number, bytes: &[u8]) -> Number {
+    fn update_with_ifma(cpu: Ifma, powers: &Powers, sum: &Poly1305Number, bytes: &[u8]) -> Poly1305Number {
         wide::update::<Avx512<_>>(cpu, powers, sum, bytes)
     }
 }

@@ -1,7 +1,7 @@
 //! ChaCha20 by its definition (RFC 8439, 2.3): the reference for tests of the wide form.
 
 use super::BLOCK_SIZE;
-use super::state::{COUNTER, DOUBLE_ROUNDS, State, WORDS};
+use super::state::{COUNTER, ChachaState, DOUBLE_ROUNDS, WORDS};
 use crate::wipe::overwrite;
 
 /// Combines `size` bytes with the key stream.
@@ -9,7 +9,7 @@ use crate::wipe::overwrite;
 /// # Safety
 /// - `input` must be readable and `output` writable for `size` bytes.
 /// - They must be equal or not overlap.
-pub(super) unsafe fn apply(mut state: State, input: *const u8, output: *mut u8, size: usize) {
+pub(super) unsafe fn apply(mut state: ChachaState, input: *const u8, output: *mut u8, size: usize) {
     for start in (0..size).step_by(BLOCK_SIZE) {
         let mut stream = block(&state.0);
         for (i, mask) in stream.iter().enumerate().take(size - start) {

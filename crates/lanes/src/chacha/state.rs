@@ -14,17 +14,17 @@ pub(super) const DOUBLE_ROUNDS: usize = 10;
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
 /// The words of a block before the rounds. Wiped on drop.
-pub(super) struct State(pub(super) [u32; WORDS]);
+pub(super) struct ChachaState(pub(super) [u32; WORDS]);
 
-impl Drop for State {
+impl Drop for ChachaState {
     fn drop(&mut self) {
         overwrite(&mut self.0, 0);
     }
 }
 
 /// The state of a block (RFC 8439, 2.3).
-pub(super) fn state(key: &[u8; KEY_SIZE], nonce: &[u8; NONCE_SIZE], counter: u32) -> State {
-    let mut state = State([0; WORDS]);
+pub(super) fn state(key: &[u8; KEY_SIZE], nonce: &[u8; NONCE_SIZE], counter: u32) -> ChachaState {
+    let mut state = ChachaState([0; WORDS]);
     state.0[..4].copy_from_slice(&CONSTANTS);
     let counter = [counter.to_le_bytes()];
     let words = key.as_chunks().0.iter().chain(&counter).chain(nonce.as_chunks().0);

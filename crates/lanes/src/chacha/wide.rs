@@ -17,7 +17,7 @@
 //! multiplied by 20 beforehand. A product takes 18 multiplications and some 20 carries, and 11 instructions split eight blocks into limbs:
 //! 25 cycles for 128 bytes, or 0.2 per byte, where two such instructions start in a cycle.
 
-use super::field::{ABOVE, BEYOND, LIMB_BITS, LIMB_MASK, LIMBS, Number, TOP_BITS, TOP_MASK, reduce};
+use super::field::{ABOVE, BEYOND, LIMB_BITS, LIMB_MASK, LIMBS, Poly1305Number, TOP_BITS, TOP_MASK, reduce};
 use crate::u64x8::{LANES, U64x8};
 use crate::wipe::overwrite;
 
@@ -46,8 +46,8 @@ impl Drop for Powers {
 }
 
 impl Powers {
-    pub(super) fn new(r: &Number) -> Self {
-        let mut powers: [Number; BLOCKS] = [const { Number::zero() }; BLOCKS];
+    pub(super) fn new(r: &Poly1305Number) -> Self {
+        let mut powers: [Poly1305Number; BLOCKS] = [const { Poly1305Number::zero() }; BLOCKS];
         powers[0] = r.clone();
         // Products of halves depend on fewer others than products with r.
         for exponent in 2..=BLOCKS {
@@ -85,7 +85,7 @@ impl<V: U64x8> Factor<V> {
 ///
 /// Written with loops, here and below: closures over arrays would not be inlined into a function with CPU features.
 #[inline(always)]
-pub(super) fn update<V: U64x8>(cpu: V::Cpu, powers: &Powers, sum: &Number, bytes: &[u8]) -> Number {
+pub(super) fn update<V: U64x8>(cpu: V::Cpu, powers: &Powers, sum: &Poly1305Number, bytes: &[u8]) -> Poly1305Number {
     let mut steps = bytes.as_chunks::<STEP_SIZE>().0.iter();
     let [mut front, mut back] = blocks::<V>(cpu, steps.next().expect("a step at least"));
     let (mut before, mut step_limbs) = ([V::splat(cpu, 0); LIMBS], [V::splat(cpu, 0); LIMBS]);

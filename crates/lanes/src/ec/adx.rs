@@ -20,8 +20,8 @@ use std::arch::x86_64::*;
 
 use leafseal_lanes_macros::compiled_for;
 
-use super::entry::Entry;
-use super::path::Path;
+use super::entry::TableEntry;
+use super::path::InstructionPath;
 use super::words::Words;
 use super::{p256, secp256k1};
 use crate::cpu::{Adx, entry};
@@ -364,7 +364,7 @@ macro_rules! secp256k1_fold {
     };
 }
 
-impl Path for Adx {
+impl InstructionPath for Adx {
     #[inline(always)]
     fn p256_multiply(self, a: &Words, b: &Words) -> Words {
         let mut product = [0; 4];
@@ -465,14 +465,14 @@ impl Path for Adx {
     }
 
     #[inline(always)]
-    fn pick(self, entries: &[Entry], index: u64) -> Entry {
+    fn pick(self, entries: &[TableEntry], index: u64) -> TableEntry {
         pick(self, entries, index)
     }
 }
 
 entry! {
     #[inline(always)]
-    fn pick(_cpu: Adx, entries: &[Entry], index: u64) -> Entry {
+    fn pick(_cpu: Adx, entries: &[TableEntry], index: u64) -> TableEntry {
         select(entries, index)
     }
 }
@@ -480,7 +480,7 @@ entry! {
 /// The entry at a secret index: every entry is read, and masked by whether its place is the index.
 #[inline]
 #[compiled_for(Adx)]
-fn select(entries: &[Entry], index: u64) -> Entry {
+fn select(entries: &[TableEntry], index: u64) -> TableEntry {
     let index = _mm256_set1_epi64x(index.cast_signed());
     let mut place = _mm256_setzero_si256();
     let mut halves = [_mm256_setzero_si256(); 2];
@@ -493,7 +493,7 @@ fn select(entries: &[Entry], index: u64) -> Entry {
         }
         place = _mm256_add_epi64(place, _mm256_set1_epi64x(1));
     }
-    let mut entry = Entry::ZERO;
+    let mut entry = TableEntry::ZERO;
     for (i, half) in halves.into_iter().enumerate() {
         // SAFETY: an entry is two registers long and aligned to them.
         unsafe { _mm256_store_si256(entry.0.as_mut_ptr().cast::<__m256i>().add(i), half) };

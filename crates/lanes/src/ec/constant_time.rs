@@ -4,29 +4,29 @@ use super::p256::P256;
 use super::scalar::Odd;
 use super::secp256k1::Secp256k1;
 use super::words::from_bytes;
-use super::{Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, multiply};
+use super::{CurveScalar, FixedBase, Kernel, LaneCurve, ProductPoint, SCALAR_SIZE, multiply};
 use crate::cpu::Adx;
 use crate::valgrind::{assert_watched, complaints, hide, reveal};
 
 /// Recodes secret scalars and multiplies with them, one and several at a time.
-fn complaints_of(kernel: Kernel, curve: Curve) -> u64 {
+fn complaints_of(kernel: Kernel, curve: LaneCurve) -> u64 {
     let base = FixedBase::generator(kernel, curve);
     let secrets = [[0x5b; SCALAR_SIZE], [0x17; SCALAR_SIZE], [0x2c; SCALAR_SIZE]];
-    let expected = secrets.map(|secret| Scalar::new(curve, &secret).expect("in range"));
-    let mut expected_products: [Point; 6] = Default::default();
+    let expected = secrets.map(|secret| CurveScalar::new(curve, &secret).expect("in range"));
+    let mut expected_products: [ProductPoint; 6] = Default::default();
     multiply(&[&base, &base], &expected, &mut expected_products);
-    let mut products: [Point; 6] = Default::default();
+    let mut products: [ProductPoint; 6] = Default::default();
     let count = complaints(|| {
         let scalars = secrets.map(|mut secret| {
             hide(&mut secret);
             let (odd, mut is_valid) = match curve {
-                Curve::P256 => Odd::recode::<P256>(&secret),
-                Curve::Secp256k1 => Odd::recode::<Secp256k1>(&secret),
+                LaneCurve::P256 => Odd::recode::<P256>(&secret),
+                LaneCurve::Secp256k1 => Odd::recode::<Secp256k1>(&secret),
             };
             // Whether a scalar is valid may be known.
             reveal(&mut is_valid);
             assert!(is_valid);
-            Scalar { curve, odd }
+            CurveScalar { curve, odd }
         });
         multiply(&[&base, &base], &scalars, &mut products);
         multiply(&[&base], &scalars[..1], &mut products[..1]);
@@ -38,7 +38,7 @@ fn complaints_of(kernel: Kernel, curve: Curve) -> u64 {
 
 #[test]
 fn time_of_portable_does_not_depend_on_scalars() {
-    for curve in [Curve::P256, Curve::Secp256k1] {
+    for curve in [LaneCurve::P256, LaneCurve::Secp256k1] {
         assert_eq!(complaints_of(Kernel::Portable, curve), 0, "{curve:?}");
     }
 }
@@ -46,7 +46,7 @@ fn time_of_portable_does_not_depend_on_scalars() {
 /// The source of the products in eight lanes; Valgrind lacks the instructions of its kernels.
 #[test]
 fn time_of_the_model_does_not_depend_on_scalars() {
-    for curve in [Curve::P256, Curve::Secp256k1] {
+    for curve in [LaneCurve::P256, LaneCurve::Secp256k1] {
         assert_eq!(complaints_of(Kernel::Model, curve), 0, "{curve:?}");
     }
 }
@@ -57,7 +57,7 @@ fn time_of_adx_does_not_depend_on_scalars() {
     // one that the CPU may lack.
     let kernel = Kernel::Adx(unsafe { Adx::assume() });
     assert_watched();
-    for curve in [Curve::P256, Curve::Secp256k1] {
+    for curve in [LaneCurve::P256, LaneCurve::Secp256k1] {
         assert_eq!(complaints_of(kernel, curve), 0, "{curve:?}");
     }
 }

@@ -3,15 +3,15 @@
 //!
 //! Constant time in the key and the nonces.
 
-use super::curve::Curve as _;
-use super::element::Element;
+use super::curve::PrimeCurve as _;
+use super::element::FieldElement;
 use super::order;
 use super::p256::P256;
-use super::path::Path;
+use super::path::InstructionPath;
 use super::point::Affine;
 use super::portable::Portable;
 use super::words::{Words, from_bytes, select, subtract, write_bytes};
-use super::{Curve, FixedBase, GROUP_POINTS_MAX, Point, SCALAR_SIZE, Scalar, multiply};
+use super::{CurveScalar, FixedBase, GROUP_POINTS_MAX, LaneCurve, ProductPoint, SCALAR_SIZE, multiply};
 use crate::wipe::overwrite;
 
 /// A signature: r and s, big-endian.
@@ -48,7 +48,7 @@ struct Inverses {
 }
 
 impl Inverses {
-    fn new(nonces: &[Scalar]) -> Self {
+    fn new(nonces: &[CurveScalar]) -> Self {
         let mut inverses = Self { numbers: [[0; 4]; GROUP_POINTS_MAX], products: [[0; 4]; GROUP_POINTS_MAX] };
         for (number, nonce) in inverses.numbers.iter_mut().zip(nonces) {
             let negative = subtract(P256::ORDER, *nonce.odd.words()).0;
@@ -69,7 +69,7 @@ impl Drop for Inverses {
 impl SigningKey {
     /// Accepts a big-endian scalar; `None` for zero and for values not below the order. Constant time except for that result.
     pub fn new(bytes: &[u8; SCALAR_SIZE]) -> Option<Self> {
-        Scalar::new(Curve::P256, bytes)?;
+        CurveScalar::new(LaneCurve::P256, bytes)?;
         Some(Self { private: order::into_montgomery(&from_bytes(bytes)) })
     }
 
@@ -83,7 +83,7 @@ impl SigningKey {
     pub fn sign(
         &self,
         generator: &FixedBase,
-        nonces: &[Scalar],
+        nonces: &[CurveScalar],
         digests: &[[u8; SCALAR_SIZE]],
     ) -> Vec<Option<Signature>> {
         assert_eq!(nonces.len(), digests.len(), "a nonce for each digest");
@@ -94,14 +94,14 @@ impl SigningKey {
     fn sign_group(
         &self,
         generator: &FixedBase,
-        nonces: &[Scalar],
+        nonces: &[CurveScalar],
         digests: &[[u8; SCALAR_SIZE]],
     ) -> Vec<Option<Signature>> {
-        let mut points: [Point; GROUP_POINTS_MAX] = Default::default();
+        let mut points: [ProductPoint; GROUP_POINTS_MAX] = Default::default();
         let points = &mut points[..nonces.len()];
         multiply(&[generator], nonces, points);
         let inverses = Inverses::new(nonces);
-        let signature = |((point, inverse), digest): ((&Point, &Words), &[u8; SCALAR_SIZE])| {
+        let signature = |((point, inverse), digest): ((&ProductPoint, &Words), &[u8; SCALAR_SIZE])| {
             self.signature(Portable, point, inverse, digest)
         };
         points.iter().zip(&inverses.numbers).zip(digests).map(signature).collect()
@@ -110,13 +110,13 @@ impl SigningKey {
     /// The point must be on the curve. It is public, as is whether r or s is zero.
     fn signature(
         &self,
-        path: impl Path,
-        point: &Point,
+        path: impl InstructionPath,
+        point: &ProductPoint,
         inverse: &Words,
         digest: &[u8; SCALAR_SIZE],
     ) -> Option<Signature> {
         let (x, y) = (from_bytes(&point.x), from_bytes(&point.y));
-        Affine::<Element<P256, _>>::from_numbers(path, &x, &y)?;
+        Affine::<FieldElement<P256, _>>::from_numbers(path, &x, &y)?;
         let r = order::reduced(&x);
         let s = self.s(&r, inverse, digest);
         if r == [0; 4] || s == [0; 4] {
@@ -152,7 +152,7 @@ mod constant_time {
         let count = complaints(|| {
             let scalars = nonces.map(|mut nonce| {
                 hide(&mut nonce);
-                Scalar { curve: Curve::P256, odd: Odd::recode::<P256>(&nonce).0 }
+                CurveScalar { curve: LaneCurve::P256, odd: Odd::recode::<P256>(&nonce).0 }
             });
             let key = SigningKey { private: order::into_montgomery(&from_bytes(&private)) };
             let inverses = Inverses::new(&scalars);
@@ -186,8 +186,8 @@ mod tests {
         bytes
     }
 
-    fn nonce(bytes: &[u8; SCALAR_SIZE]) -> Scalar {
-        Scalar::new(Curve::P256, bytes).expect("below the order")
+    fn nonce(bytes: &[u8; SCALAR_SIZE]) -> CurveScalar {
+        CurveScalar::new(LaneCurve::P256, bytes).expect("below the order")
     }
 
     fn verifies(private: &[u8; SCALAR_SIZE], digest: &[u8; SCALAR_SIZE], signature: &Signature) -> bool {
@@ -217,7 +217,7 @@ mod tests {
         .map(|answer| answer.map(|digits| bytes(&from_hex(digits))));
         let key = SigningKey::new(&bytes(&key)).expect("below the order");
         for kernel in kernels() {
-            let generator = FixedBase::generator(kernel, Curve::P256);
+            let generator = FixedBase::generator(kernel, LaneCurve::P256);
             let nonces = answers.map(|[_, k, ..]| nonce(&k));
             let signatures = key.sign(&generator, &nonces, &answers.map(|[digest, ..]| digest));
             let expected = answers.map(|[.., r, s]| Some(Signature { r, s }));
@@ -232,7 +232,7 @@ mod tests {
         let minus_one = bytes(&subtract(P256::ORDER, [1, 0, 0, 0]).0);
         let one = bytes(&[1, 0, 0, 0]);
         for kernel in kernels() {
-            let generator = FixedBase::generator(kernel, Curve::P256);
+            let generator = FixedBase::generator(kernel, LaneCurve::P256);
             for count in [0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33] {
                 let mut number = |i: usize| match i % 5 {
                     0 => one,
@@ -261,13 +261,14 @@ mod tests {
     /// A product that is not on the curve, as a fault would leave it, gives no signature; nor does s = 0.
     #[test]
     fn faults_and_zeros_give_no_signature() {
-        let generator = FixedBase::generator(Kernel::Portable, Curve::P256);
+        let generator = FixedBase::generator(Kernel::Portable, LaneCurve::P256);
         let key = SigningKey::new(&bytes(&[7, 0, 0, 0])).expect("below the order");
-        let mut points = [Point::default()];
+        let mut points = [ProductPoint::default()];
         multiply(&[&generator], &[nonce(&bytes(&[9, 0, 0, 0]))], &mut points);
         let inverses = Inverses::new(&[nonce(&bytes(&[9, 0, 0, 0]))]);
-        let sign =
-            |point: &Point, digest: &[u8; SCALAR_SIZE]| key.signature(Portable, point, &inverses.numbers[0], digest);
+        let sign = |point: &ProductPoint, digest: &[u8; SCALAR_SIZE]| {
+            key.signature(Portable, point, &inverses.numbers[0], digest)
+        };
         assert!(sign(&points[0], &[1; SCALAR_SIZE]).is_some());
         for bit in 0..512 {
             let mut point = points[0].clone();

@@ -4,12 +4,12 @@
 use std::marker::PhantomData;
 use std::ops::{Add, Mul, Sub};
 
-use super::curve::Curve;
-use super::path::Path;
+use super::curve::PrimeCurve;
+use super::path::InstructionPath;
 use super::words::{Words, select};
 
 /// The operations that formulas need.
-pub(super) trait Field: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
+pub(super) trait ElementField: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> {
     fn square(self) -> Self;
 
     #[inline(always)]
@@ -20,14 +20,14 @@ pub(super) trait Field: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Out
 
 /// An element of the field of `C`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Element<C, P> {
+pub(super) struct FieldElement<C, P> {
     words: Words,
     path: P,
     curve: PhantomData<C>,
 }
 
-impl<C: Curve, P: Path> Element<C, P> {
-    /// From the form that [`Element::words`] gives.
+impl<C: PrimeCurve, P: InstructionPath> FieldElement<C, P> {
+    /// From the form that [`FieldElement::words`] gives.
     #[inline(always)]
     pub(super) fn new(path: P, words: Words) -> Self {
         Self { words, path, curve: PhantomData }
@@ -68,14 +68,14 @@ impl<C: Curve, P: Path> Element<C, P> {
     }
 }
 
-impl<C: Curve, P: Path> Field for Element<C, P> {
+impl<C: PrimeCurve, P: InstructionPath> ElementField for FieldElement<C, P> {
     #[inline(always)]
     fn square(self) -> Self {
         Self::new(self.path, C::square(self.path, &self.words))
     }
 }
 
-impl<C: Curve, P: Path> Add for Element<C, P> {
+impl<C: PrimeCurve, P: InstructionPath> Add for FieldElement<C, P> {
     type Output = Self;
 
     #[inline(always)]
@@ -84,7 +84,7 @@ impl<C: Curve, P: Path> Add for Element<C, P> {
     }
 }
 
-impl<C: Curve, P: Path> Sub for Element<C, P> {
+impl<C: PrimeCurve, P: InstructionPath> Sub for FieldElement<C, P> {
     type Output = Self;
 
     #[inline(always)]
@@ -93,7 +93,7 @@ impl<C: Curve, P: Path> Sub for Element<C, P> {
     }
 }
 
-impl<C: Curve, P: Path> Mul for Element<C, P> {
+impl<C: PrimeCurve, P: InstructionPath> Mul for FieldElement<C, P> {
     type Output = Self;
 
     #[inline(always)]
@@ -107,14 +107,14 @@ impl<C: Curve, P: Path> Mul for Element<C, P> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SideBySide<F, const N: usize>(pub(super) [F; N]);
 
-impl<F: Field, const N: usize> Field for SideBySide<F, N> {
+impl<F: ElementField, const N: usize> ElementField for SideBySide<F, N> {
     #[inline(always)]
     fn square(self) -> Self {
         Self(self.0.map(F::square))
     }
 }
 
-impl<F: Field, const N: usize> Add for SideBySide<F, N> {
+impl<F: ElementField, const N: usize> Add for SideBySide<F, N> {
     type Output = Self;
 
     #[inline(always)]
@@ -123,7 +123,7 @@ impl<F: Field, const N: usize> Add for SideBySide<F, N> {
     }
 }
 
-impl<F: Field, const N: usize> Sub for SideBySide<F, N> {
+impl<F: ElementField, const N: usize> Sub for SideBySide<F, N> {
     type Output = Self;
 
     #[inline(always)]
@@ -132,7 +132,7 @@ impl<F: Field, const N: usize> Sub for SideBySide<F, N> {
     }
 }
 
-impl<F: Field, const N: usize> Mul for SideBySide<F, N> {
+impl<F: ElementField, const N: usize> Mul for SideBySide<F, N> {
     type Output = Self;
 
     #[inline(always)]
@@ -143,7 +143,10 @@ impl<F: Field, const N: usize> Mul for SideBySide<F, N> {
 
 /// Inverts all, none of which may be zero, for one inversion and three products each (Montgomery's trick). `products` is as long.
 #[inline(always)]
-pub(super) fn invert_all<C: Curve, P: Path>(elements: &mut [Element<C, P>], products: &mut [Element<C, P>]) {
+pub(super) fn invert_all<C: PrimeCurve, P: InstructionPath>(
+    elements: &mut [FieldElement<C, P>],
+    products: &mut [FieldElement<C, P>],
+) {
     let Some((first, rest)) = elements.split_first() else { return };
     products[0] = *first;
     for (i, element) in rest.iter().enumerate() {

@@ -184,7 +184,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    use super::super::curve::Curve;
+    use super::super::curve::PrimeCurve;
     use super::super::p256::P256;
     use super::super::secp256k1::Secp256k1;
     use super::super::words::subtract;

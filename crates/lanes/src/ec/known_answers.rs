@@ -2,10 +2,10 @@
 //! standard has one: the same exponent and another public key, computed from the textbook's formulas with Python's integers.
 
 use super::words::{Words, from_hex, write_bytes};
-use super::{Curve, FixedBase, Kernel, Point, SCALAR_SIZE, Scalar, multiply};
+use super::{CurveScalar, FixedBase, Kernel, LaneCurve, ProductPoint, SCALAR_SIZE, multiply};
 
-struct Answers {
-    curve: Curve,
+struct ProductAnswers {
+    curve: LaneCurve,
     /// Another point than the generator.
     point: [Words; 2],
     /// The scalar's products with the generator and with that point.
@@ -16,9 +16,9 @@ struct Answers {
 
 const SCALAR: Words = from_hex("c88f01f510d9ac3f70a292daa2316de544e9aab8afe84049c62a9c57862d1433");
 
-const ANSWERS: [Answers; 2] = [
-    Answers {
-        curve: Curve::P256,
+const ANSWERS: [ProductAnswers; 2] = [
+    ProductAnswers {
+        curve: LaneCurve::P256,
         point: [
             from_hex("d12dfb5289c8d4f81208b70270398c342296970a0bccb74c736fc7554494bf63"),
             from_hex("56fbf3ca366cc23e8157854c13c58d6aac23f046ada30f8353e74f33039872ab"),
@@ -35,8 +35,8 @@ const ANSWERS: [Answers; 2] = [
         ],
         minus_one: from_hex("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632550"),
     },
-    Answers {
-        curve: Curve::Secp256k1,
+    ProductAnswers {
+        curve: LaneCurve::Secp256k1,
         point: [
             from_hex("588d202afcc1ee4ab5254c7847ec25b9a135bbda0f2bc69ee1a714749fd77dc9"),
             from_hex("f88ff2a00d7e752d44cbe16e1ebcf0890b76ec7c78886109dee76ccfc8445424"),
@@ -60,26 +60,26 @@ pub(super) fn are_given(kernel: Kernel) -> bool {
     ANSWERS.iter().all(|answers| gives(kernel, answers))
 }
 
-fn gives(kernel: Kernel, answers: &Answers) -> bool {
-    let Point { ref x, ref y } = point(&answers.point);
+fn gives(kernel: Kernel, answers: &ProductAnswers) -> bool {
+    let ProductPoint { ref x, ref y } = point(&answers.point);
     let Ok(base) = FixedBase::new(kernel, answers.curve, x, y) else { return false };
     let generator = FixedBase::generator(kernel, answers.curve);
     let scalars = [SCALAR, answers.minus_one].map(|words| scalar(answers.curve, &words));
-    let mut out: [Point; 4] = Default::default();
+    let mut out: [ProductPoint; 4] = Default::default();
     multiply(&[&generator, &base], &scalars, &mut out);
     let [first, second, _, negative] = &out;
     let are_products = [first, second].into_iter().eq(&answers.products.map(|product| point(&product)));
     are_products && negative.x == *x && negative.y != *y
 }
 
-fn scalar(curve: Curve, words: &Words) -> Scalar {
+fn scalar(curve: LaneCurve, words: &Words) -> CurveScalar {
     let mut bytes = [0; SCALAR_SIZE];
     write_bytes(words, &mut bytes);
-    Scalar::new(curve, &bytes).expect("below the order")
+    CurveScalar::new(curve, &bytes).expect("below the order")
 }
 
-fn point([x, y]: &[Words; 2]) -> Point {
-    let mut point = Point::default();
+fn point([x, y]: &[Words; 2]) -> ProductPoint {
+    let mut point = ProductPoint::default();
     write_bytes(x, &mut point.x);
     write_bytes(y, &mut point.y);
     point

@@ -47,11 +47,11 @@ use crate::u64x8::LANES;
 #[cfg(any(test, feature = "model"))]
 use crate::u64x8::{Model, ModelCpu};
 use crate::wipe::wipe;
-use curve::Curve as _;
-use element::Element;
-use entry::Entry;
+use curve::PrimeCurve as _;
+use element::FieldElement;
+use entry::TableEntry;
 use p256::P256;
-use path::Path;
+use path::InstructionPath;
 use point::Affine;
 use portable::Portable;
 use scalar::{Odd, WINDOWS};
@@ -74,7 +74,7 @@ pub const GROUP_POINTS_MAX: usize = 16;
 
 /// A curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Curve {
+pub enum LaneCurve {
     /// NIST P-256 (SP 800-186).
     P256,
     /// secp256k1 (SEC 2).
@@ -147,12 +147,12 @@ impl Kernel {
     }
 
     /// The number of points from which a call of [`agree`] costs less than one library call for each; for kernels with lanes.
-    pub fn agreement_count_min(self, curve: Curve) -> usize {
+    pub fn agreement_count_min(self, curve: LaneCurve) -> usize {
         match (self, curve) {
             #[cfg(target_arch = "x86_64")]
-            (Self::Avx512(_), Curve::P256) => 3,
+            (Self::Avx512(_), LaneCurve::P256) => 3,
             #[cfg(target_arch = "x86_64")]
-            (Self::Avx512(_), Curve::Secp256k1) => 4,
+            (Self::Avx512(_), LaneCurve::Secp256k1) => 4,
             _ => 2,
         }
     }
@@ -168,46 +168,46 @@ impl Kernel {
 macro_rules! dispatch {
     ($kernel:expr, $curve:expr, $function:ident($($argument:expr),*)) => {
         match ($kernel, $curve) {
-            (Kernel::Portable, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
-            (Kernel::Portable, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
+            (Kernel::Portable, LaneCurve::P256) => $function::<P256, _>(Portable, $($argument),*),
+            (Kernel::Portable, LaneCurve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
             #[cfg(any(test, feature = "model"))]
-            (Kernel::Model, Curve::P256) => $function::<P256, _>(Portable, $($argument),*),
+            (Kernel::Model, LaneCurve::P256) => $function::<P256, _>(Portable, $($argument),*),
             #[cfg(any(test, feature = "model"))]
-            (Kernel::Model, Curve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
+            (Kernel::Model, LaneCurve::Secp256k1) => $function::<Secp256k1, _>(Portable, $($argument),*),
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Ifma(cpu), Curve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
+            (Kernel::Ifma(cpu), LaneCurve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Ifma(cpu), Curve::Secp256k1) => $function::<Secp256k1, _>(Adx::from(cpu), $($argument),*),
+            (Kernel::Ifma(cpu), LaneCurve::Secp256k1) => $function::<Secp256k1, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Avx512(cpu), Curve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
+            (Kernel::Avx512(cpu), LaneCurve::P256) => $function::<P256, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Avx512(cpu), Curve::Secp256k1) => $function::<Secp256k1, _>(Adx::from(cpu), $($argument),*),
+            (Kernel::Avx512(cpu), LaneCurve::Secp256k1) => $function::<Secp256k1, _>(Adx::from(cpu), $($argument),*),
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Adx(cpu), Curve::P256) => $function::<P256, _>(cpu, $($argument),*),
+            (Kernel::Adx(cpu), LaneCurve::P256) => $function::<P256, _>(cpu, $($argument),*),
             #[cfg(target_arch = "x86_64")]
-            (Kernel::Adx(cpu), Curve::Secp256k1) => $function::<Secp256k1, _>(cpu, $($argument),*),
+            (Kernel::Adx(cpu), LaneCurve::Secp256k1) => $function::<Secp256k1, _>(cpu, $($argument),*),
         }
     };
 }
 
 /// A scalar between 1 and the order of its curve − 1. Wiped on drop.
-pub struct Scalar {
-    curve: Curve,
+pub struct CurveScalar {
+    curve: LaneCurve,
     odd: Odd,
 }
 
-impl std::fmt::Debug for Scalar {
+impl std::fmt::Debug for CurveScalar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Scalar({:?}, …)", self.curve)
     }
 }
 
-impl Scalar {
+impl CurveScalar {
     /// Accepts a big-endian scalar; `None` for zero and for values not below the order. Constant time except for that result.
-    pub fn new(curve: Curve, bytes: &[u8; SCALAR_SIZE]) -> Option<Self> {
+    pub fn new(curve: LaneCurve, bytes: &[u8; SCALAR_SIZE]) -> Option<Self> {
         let odd = match curve {
-            Curve::P256 => Odd::new::<P256>(bytes),
-            Curve::Secp256k1 => Odd::new::<Secp256k1>(bytes),
+            LaneCurve::P256 => Odd::new::<P256>(bytes),
+            LaneCurve::Secp256k1 => Odd::new::<Secp256k1>(bytes),
         };
         Some(Self { curve, odd: odd? })
     }
@@ -215,20 +215,20 @@ impl Scalar {
 
 /// A product: big-endian coordinates. May be a secret, so it is wiped on drop.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Point {
+pub struct ProductPoint {
     /// x.
     pub x: [u8; SCALAR_SIZE],
     /// y.
     pub y: [u8; SCALAR_SIZE],
 }
 
-impl std::fmt::Debug for Point {
+impl std::fmt::Debug for ProductPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Point(…)")
     }
 }
 
-impl Drop for Point {
+impl Drop for ProductPoint {
     fn drop(&mut self) {
         wipe(&mut self.x);
         wipe(&mut self.y);
@@ -239,7 +239,7 @@ impl Drop for Point {
 #[derive(Clone)]
 pub struct Agreement {
     /// The point.
-    pub point: Point,
+    pub point: ProductPoint,
     /// x of the product, big-endian.
     pub shared: [u8; SCALAR_SIZE],
 }
@@ -271,13 +271,13 @@ impl std::error::Error for NotOnCurve {}
 /// A point with its table: [`TABLE_SIZE`] bytes, made in half a millisecond and more.
 pub struct FixedBase {
     kernel: Kernel,
-    curve: Curve,
-    table: Table,
+    curve: LaneCurve,
+    table: KernelTable,
 }
 
 /// The entries of a point's table, as the kernel looks them up.
-enum Table {
-    Entries(Box<[Entry; ENTRIES]>),
+enum KernelTable {
+    Entries(Box<[TableEntry; ENTRIES]>),
     Wide(Box<[wide::table::Window; WINDOWS]>),
 }
 
@@ -292,7 +292,12 @@ impl FixedBase {
     ///
     /// # Errors
     /// [`NotOnCurve`], also for coordinates that are not below the field's prime.
-    pub fn new(kernel: Kernel, curve: Curve, x: &[u8; SCALAR_SIZE], y: &[u8; SCALAR_SIZE]) -> Result<Self, NotOnCurve> {
+    pub fn new(
+        kernel: Kernel,
+        curve: LaneCurve,
+        x: &[u8; SCALAR_SIZE],
+        y: &[u8; SCALAR_SIZE],
+    ) -> Result<Self, NotOnCurve> {
         Ok(FixedBaseWork::new(kernel, curve, x, y)?.finish())
     }
 
@@ -302,10 +307,10 @@ impl FixedBase {
     }
 
     /// The table of the curve's generator.
-    pub fn generator(kernel: Kernel, curve: Curve) -> Self {
+    pub fn generator(kernel: Kernel, curve: LaneCurve) -> Self {
         let [x, y] = match curve {
-            Curve::P256 => P256::GENERATOR,
-            Curve::Secp256k1 => Secp256k1::GENERATOR,
+            LaneCurve::P256 => P256::GENERATOR,
+            LaneCurve::Secp256k1 => Secp256k1::GENERATOR,
         };
         FixedBaseWork::of_numbers(kernel, curve, &x, &y).expect("the generator is on its curve").finish()
     }
@@ -314,10 +319,10 @@ impl FixedBase {
 /// A [`FixedBase`] in progress, in [`TABLE_PIECES`] pieces of some 50 µs: the caller may do something else in between, or give up.
 pub struct FixedBaseWork {
     kernel: Kernel,
-    curve: Curve,
-    table: table::Work,
+    curve: LaneCurve,
+    table: table::TableDraft,
     /// For eight lanes: the entries computed so far.
-    wide: Option<wide::table::Work>,
+    wide: Option<wide::table::WideTableDraft>,
 }
 
 impl std::fmt::Debug for FixedBaseWork {
@@ -331,17 +336,22 @@ impl FixedBaseWork {
     ///
     /// # Errors
     /// As [`FixedBase::new`].
-    pub fn new(kernel: Kernel, curve: Curve, x: &[u8; SCALAR_SIZE], y: &[u8; SCALAR_SIZE]) -> Result<Self, NotOnCurve> {
+    pub fn new(
+        kernel: Kernel,
+        curve: LaneCurve,
+        x: &[u8; SCALAR_SIZE],
+        y: &[u8; SCALAR_SIZE],
+    ) -> Result<Self, NotOnCurve> {
         Self::of_numbers(kernel, curve, &words::from_bytes(x), &words::from_bytes(y))
     }
 
-    fn of_numbers(kernel: Kernel, curve: Curve, x: &Words, y: &Words) -> Result<Self, NotOnCurve> {
+    fn of_numbers(kernel: Kernel, curve: LaneCurve, x: &Words, y: &Words) -> Result<Self, NotOnCurve> {
         let table = dispatch!(kernel, curve, begin_table(x, y));
         Ok(Self {
             kernel,
             curve,
             table: table.ok_or(NotOnCurve)?,
-            wide: kernel.has_lanes().then(wide::table::Work::new),
+            wide: kernel.has_lanes().then(wide::table::WideTableDraft::new),
         })
     }
 
@@ -351,16 +361,16 @@ impl FixedBaseWork {
         let is_complete = dispatch!(kernel, curve, go_on_with_table(table));
         if let Some(wide) = wide {
             match curve {
-                Curve::P256 => wide.extend::<P256>(&table.take_entries()),
-                Curve::Secp256k1 => wide.extend::<Secp256k1>(&table.take_entries()),
+                LaneCurve::P256 => wide.extend::<P256>(&table.take_entries()),
+                LaneCurve::Secp256k1 => wide.extend::<Secp256k1>(&table.take_entries()),
             }
         }
         if !is_complete {
             return ControlFlow::Continue(self);
         }
         let table = match self.wide {
-            Some(wide) => Table::Wide(wide.finish()),
-            None => Table::Entries(self.table.finish()),
+            Some(wide) => KernelTable::Wide(wide.finish()),
+            None => KernelTable::Entries(self.table.finish()),
         };
         ControlFlow::Break(FixedBase { kernel, curve, table })
     }
@@ -376,11 +386,11 @@ impl FixedBaseWork {
     }
 }
 
-fn begin_table<C: curve::Curve, P: Path>(path: P, x: &Words, y: &Words) -> Option<table::Work> {
-    Some(table::Work::new(path, Affine::<Element<C, P>>::from_numbers(path, x, y)?))
+fn begin_table<C: curve::PrimeCurve, P: InstructionPath>(path: P, x: &Words, y: &Words) -> Option<table::TableDraft> {
+    Some(table::TableDraft::new(path, Affine::<FieldElement<C, P>>::from_numbers(path, x, y)?))
 }
 
-fn go_on_with_table<C: curve::Curve, P: Path>(path: P, table: &mut table::Work) -> bool {
+fn go_on_with_table<C: curve::PrimeCurve, P: InstructionPath>(path: P, table: &mut table::TableDraft) -> bool {
     table.go_on::<C, P>(path)
 }
 
@@ -390,7 +400,7 @@ fn go_on_with_table<C: curve::Curve, P: Path>(path: P, table: &mut table::Work) 
 /// # Panics
 /// When there are no bases or more than [`GROUP_POINTS_MAX`], when not all are of one curve and kernel, when a scalar is of another curve,
 /// or when `out` has another length than there are products.
-pub fn multiply(bases: &[&FixedBase], scalars: &[Scalar], out: &mut [Point]) {
+pub fn multiply(bases: &[&FixedBase], scalars: &[CurveScalar], out: &mut [ProductPoint]) {
     assert!((1..=GROUP_POINTS_MAX).contains(&bases.len()), "bases fit into a group");
     assert_eq!(out.len(), bases.len() * scalars.len(), "room for exactly these products");
     let (kernel, curve) = (bases[0].kernel, bases[0].curve);
@@ -398,18 +408,18 @@ pub fn multiply(bases: &[&FixedBase], scalars: &[Scalar], out: &mut [Point]) {
     assert!(bases.iter().all(is_alike), "bases of one curve and kernel");
     assert!(scalars.iter().all(|scalar| scalar.curve == curve), "scalars of the bases' curve");
     match &bases[0].table {
-        Table::Entries(first) => {
+        KernelTable::Entries(first) => {
             let mut tables = [&**first; GROUP_POINTS_MAX];
             for (place, base) in tables.iter_mut().zip(bases) {
-                let Table::Entries(table) = &base.table else { unreachable!("bases of one kernel") };
+                let KernelTable::Entries(table) = &base.table else { unreachable!("bases of one kernel") };
                 *place = table;
             }
             dispatch!(kernel, curve, multiply_by_tables(&tables[..bases.len()], scalars, out));
         }
-        Table::Wide(first) => {
+        KernelTable::Wide(first) => {
             let mut tables = [&**first; GROUP_POINTS_MAX];
             for (place, base) in tables.iter_mut().zip(bases) {
-                let Table::Wide(table) = &base.table else { unreachable!("bases of one kernel") };
+                let KernelTable::Wide(table) = &base.table else { unreachable!("bases of one kernel") };
                 *place = table;
             }
             multiply_wide(kernel, curve, &tables[..bases.len()], scalars, out);
@@ -422,7 +432,7 @@ pub fn multiply(bases: &[&FixedBase], scalars: &[Scalar], out: &mut [Point]) {
 ///
 /// # Panics
 /// When the kernel has no lanes ([`Kernel::has_lanes`]), or when `out` is not as long as `points`.
-pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
+pub fn agree(kernel: Kernel, scalar: &CurveScalar, points: &[[u8; COMPRESSED_SIZE]], out: &mut [Option<Agreement>]) {
     assert!(kernel.has_lanes(), "a kernel with lanes");
     assert_eq!(out.len(), points.len(), "room for exactly these products");
     for (points, out) in points.chunks(LANES).zip(out.chunks_mut(LANES)) {
@@ -432,11 +442,11 @@ pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], 
             #[cfg(target_arch = "x86_64")]
             (Kernel::Avx512(cpu), _) => avx512::agree(cpu, scalar, points, out),
             #[cfg(any(test, feature = "model"))]
-            (Kernel::Model, Curve::P256) => {
+            (Kernel::Model, LaneCurve::P256) => {
                 wide::agree::<P256, Model, _>(ModelCpu, Portable, &scalar.odd, points, out);
             }
             #[cfg(any(test, feature = "model"))]
-            (Kernel::Model, Curve::Secp256k1) => {
+            (Kernel::Model, LaneCurve::Secp256k1) => {
                 wide::agree::<Secp256k1, Model, _>(ModelCpu, Portable, &scalar.odd, points, out);
             }
             _ => unreachable!("a kernel with lanes"),
@@ -446,10 +456,10 @@ pub fn agree(kernel: Kernel, scalar: &Scalar, points: &[[u8; COMPRESSED_SIZE]], 
 
 fn multiply_wide(
     kernel: Kernel,
-    curve: Curve,
+    curve: LaneCurve,
     tables: &[&[wide::table::Window; WINDOWS]],
-    scalars: &[Scalar],
-    out: &mut [Point],
+    scalars: &[CurveScalar],
+    out: &mut [ProductPoint],
 ) {
     match (kernel, curve) {
         #[cfg(target_arch = "x86_64")]
@@ -457,9 +467,9 @@ fn multiply_wide(
         #[cfg(target_arch = "x86_64")]
         (Kernel::Avx512(cpu), _) => avx512::multiply(cpu, curve, tables, scalars, out),
         #[cfg(any(test, feature = "model"))]
-        (Kernel::Model, Curve::P256) => wide::multiply::<P256, Model, _>(ModelCpu, Portable, tables, scalars, out),
+        (Kernel::Model, LaneCurve::P256) => wide::multiply::<P256, Model, _>(ModelCpu, Portable, tables, scalars, out),
         #[cfg(any(test, feature = "model"))]
-        (Kernel::Model, Curve::Secp256k1) => {
+        (Kernel::Model, LaneCurve::Secp256k1) => {
             wide::multiply::<Secp256k1, Model, _>(ModelCpu, Portable, tables, scalars, out);
         }
         _ => unreachable!("tables for lanes belong to a kernel with lanes"),

@@ -1,6 +1,6 @@
 //! Arithmetic modulo the order n of P-256, for signatures: Montgomery products with R = 2^256. Constant time.
 
-use super::curve::Curve;
+use super::curve::PrimeCurve;
 use super::inversion::Modulus;
 use super::p256::P256;
 use super::words::{Words, add, from_hex, mask, multiply, select, subtract};

@@ -1,7 +1,7 @@
 //! P-256 (SP 800-186, 3.2.1.3). Elements of its field are kept in Montgomery form, times 2^256, and always reduced.
 
-use super::curve::Curve;
-use super::path::Path;
+use super::curve::PrimeCurve;
+use super::path::InstructionPath;
 use super::words::{Words, add, from_hex, mask, select, subtract};
 
 /// 2^256 − 2^224 + 2^192 + 2^96 − 1.
@@ -14,7 +14,7 @@ const INTO: Words = from_hex("00000004fffffffdfffffffffffffffefffffffbffffffff00
 #[derive(Debug, Clone, Copy)]
 pub(super) struct P256;
 
-impl Curve for P256 {
+impl PrimeCurve for P256 {
     const PRIME: Words = PRIME;
     const ORDER: Words = from_hex("ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551");
     const A: Words = from_hex("ffffffff00000001000000000000000000000000fffffffffffffffffffffffc");
@@ -25,12 +25,12 @@ impl Curve for P256 {
     ];
 
     #[inline(always)]
-    fn multiply(path: impl Path, a: &Words, b: &Words) -> Words {
+    fn multiply(path: impl InstructionPath, a: &Words, b: &Words) -> Words {
         path.p256_multiply(a, b)
     }
 
     #[inline(always)]
-    fn square(path: impl Path, a: &Words) -> Words {
+    fn square(path: impl InstructionPath, a: &Words) -> Words {
         path.p256_square(a)
     }
 
@@ -47,11 +47,11 @@ impl Curve for P256 {
         add(difference, PRIME.map(|word| word & mask)).0
     }
 
-    fn from_number(path: impl Path, number: &Words) -> Words {
+    fn from_number(path: impl InstructionPath, number: &Words) -> Words {
         path.p256_multiply(number, &INTO)
     }
 
-    fn to_number(path: impl Path, element: &Words) -> Words {
+    fn to_number(path: impl InstructionPath, element: &Words) -> Words {
         path.p256_multiply(element, &[1, 0, 0, 0])
     }
 }

@@ -1,11 +1,11 @@
 //! The operations that differ between instruction sets: products in the two fields, and selecting an entry of a table. A path is
 //! the token that proves that the CPU has the instructions.
 
-use super::entry::Entry;
+use super::entry::TableEntry;
 use super::words::Words;
 
 /// The functions of an instruction set. All are constant time in words and indexes.
-pub(super) trait Path: Copy {
+pub(super) trait InstructionPath: Copy {
     /// The Montgomery product a·b/2^256 modulo the prime of P-256, reduced; so are the factors.
     fn p256_multiply(self, a: &Words, b: &Words) -> Words;
     /// `p256_multiply` of a number and itself.
@@ -15,7 +15,7 @@ pub(super) trait Path: Copy {
     /// `secp256k1_multiply` of a number and itself.
     fn secp256k1_square(self, a: &Words) -> Words;
     /// The entry with this index; reads all of them.
-    fn pick(self, entries: &[Entry], index: u64) -> Entry;
+    fn pick(self, entries: &[TableEntry], index: u64) -> TableEntry;
 }
 
 #[cfg(test)]
@@ -25,7 +25,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    use super::super::curve::Curve;
+    use super::super::curve::PrimeCurve;
     use super::super::p256::P256;
     use super::super::portable::Portable;
     use super::super::secp256k1::Secp256k1;
@@ -46,13 +46,13 @@ mod tests {
         P256::PRIME[3]
     }
 
-    fn reduced<C: Curve>(number: Words) -> Words {
+    fn reduced<C: PrimeCurve>(number: Words) -> Words {
         let (rest, borrow) = subtract(number, C::PRIME);
         if borrow { number } else { rest }
     }
 
     /// Products and squares of a path in both fields against fiat-crypto's, which are proven.
-    fn agrees_with_fiat_crypto(path: impl Path) {
+    fn agrees_with_fiat_crypto(path: impl InstructionPath) {
         let mut rng = StdRng::seed_from_u64(1);
         for round in 0..ROUNDS {
             let [a, b] = [0; 2].map(|_| number(&mut rng, round % 2 == 0));
@@ -86,8 +86,9 @@ mod tests {
     }
 
     /// Each entry of tables of all lengths that windows have, and none for an index beyond.
-    fn picks_by_index(path: impl Path) {
-        let entries: Vec<Entry> = (0..32).map(|i| Entry(std::array::from_fn(|j| !0 << i ^ j as u64))).collect();
+    fn picks_by_index(path: impl InstructionPath) {
+        let entries: Vec<TableEntry> =
+            (0..32).map(|i| TableEntry(std::array::from_fn(|j| !0 << i ^ j as u64))).collect();
         for count in [1, 2, 16, 31, 32] {
             for (i, entry) in (0..).zip(&entries[..count]) {
                 assert_eq!(path.pick(&entries[..count], i).0, entry.0);
@@ -136,7 +137,7 @@ mod tests {
     }
 
     /// An inverse times its number is one, and the form that a curve keeps is left as it was entered.
-    fn inverts<C: Curve>() {
+    fn inverts<C: PrimeCurve>() {
         let mut rng = StdRng::seed_from_u64(3);
         let one = C::from_number(Portable, &[1, 0, 0, 0]);
         let minus_one = subtract(C::PRIME, [1, 0, 0, 0]).0;

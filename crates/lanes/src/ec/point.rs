@@ -1,9 +1,9 @@
 //! Points: affine ones in tables, Jacobian ones in between. A Jacobian point (X : Y : Z) is (X/Z², Y/Z³).
 
-use super::curve::Curve;
-use super::element::{Element, Field};
-use super::entry::Entry;
-use super::path::Path;
+use super::curve::PrimeCurve;
+use super::element::{ElementField, FieldElement};
+use super::entry::TableEntry;
+use super::path::InstructionPath;
 use super::words::Words;
 
 /// A point other than infinity.
@@ -21,14 +21,14 @@ pub(super) struct Jacobian<F> {
     pub(super) z: F,
 }
 
-impl<C: Curve, P: Path> Affine<Element<C, P>> {
+impl<C: PrimeCurve, P: InstructionPath> Affine<FieldElement<C, P>> {
     /// The point with these coordinates, if they are below the prime and it is on the curve. Not constant time: points are public.
     pub(super) fn from_numbers(path: P, x: &Words, y: &Words) -> Option<Self> {
         let below = |number: &Words| number.iter().rev().lt(C::PRIME.iter().rev());
         if !below(x) || !below(y) {
             return None;
         }
-        let element = |number: &Words| Element::<C, P>::from_number(path, number);
+        let element = |number: &Words| FieldElement::<C, P>::from_number(path, number);
         let point = Self { x: element(x), y: element(y) };
         let right = (point.x.square() + element(&C::A)) * point.x + element(&C::B);
         (point.y.square().to_number() == right.to_number()).then_some(point)
@@ -36,19 +36,19 @@ impl<C: Curve, P: Path> Affine<Element<C, P>> {
 
     /// The point of a table's entry.
     #[inline(always)]
-    pub(super) fn from_entry(path: P, entry: &Entry) -> Self {
+    pub(super) fn from_entry(path: P, entry: &TableEntry) -> Self {
         let [x0, x1, x2, x3, y0, y1, y2, y3] = entry.0;
-        Self { x: Element::new(path, [x0, x1, x2, x3]), y: Element::new(path, [y0, y1, y2, y3]) }
+        Self { x: FieldElement::new(path, [x0, x1, x2, x3]), y: FieldElement::new(path, [y0, y1, y2, y3]) }
     }
 
     /// The entry that [`Affine::from_entry`] reads.
-    pub(super) fn to_entry(self) -> Entry {
+    pub(super) fn to_entry(self) -> TableEntry {
         let ([x0, x1, x2, x3], [y0, y1, y2, y3]) = (self.x.words(), self.y.words());
-        Entry([x0, x1, x2, x3, y0, y1, y2, y3])
+        TableEntry([x0, x1, x2, x3, y0, y1, y2, y3])
     }
 }
 
-impl<F: Field> Jacobian<F> {
+impl<F: ElementField> Jacobian<F> {
     /// The point, from the inverse of its Z.
     #[inline(always)]
     pub(super) fn to_affine(self, inverse: F) -> Affine<F> {

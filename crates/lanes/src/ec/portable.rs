@@ -1,8 +1,8 @@
 //! Any CPU: plain Rust. The compiler makes code of it that takes about 0.6 of the time of fiat-crypto's on P-256 and 0.45 on secp256k1
 //! (`docs/lanes-curves.md`), which is why it is ours; tests compare it with fiat-crypto.
 
-use super::entry::Entry;
-use super::path::Path;
+use super::entry::TableEntry;
+use super::path::InstructionPath;
 use super::words::{Words, add, mask, multiply};
 use super::{p256, secp256k1};
 
@@ -10,7 +10,7 @@ use super::{p256, secp256k1};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portable;
 
-impl Path for Portable {
+impl InstructionPath for Portable {
     #[inline(never)]
     fn p256_multiply(self, a: &Words, b: &Words) -> Words {
         let mut sum = [0; 6];
@@ -42,8 +42,8 @@ impl Path for Portable {
     }
 
     #[inline(always)]
-    fn pick(self, entries: &[Entry], index: u64) -> Entry {
-        let mut picked = Entry::ZERO;
+    fn pick(self, entries: &[TableEntry], index: u64) -> TableEntry {
+        let mut picked = TableEntry::ZERO;
         for (i, entry) in (0..).zip(entries) {
             let mask = mask(i == index);
             picked.0.iter_mut().zip(&entry.0).for_each(|(word, other)| *word |= other & mask);

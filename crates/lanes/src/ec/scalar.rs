@@ -12,7 +12,7 @@
 //! 2^b₁ − n: with a negative d₀ that needs bit b₁ of n to be set. It is clear in both orders for b₁ = 5, which is why the lowest
 //! window has 5 bits and the others 6.
 
-use super::curve::Curve;
+use super::curve::PrimeCurve;
 use super::words::{Words, from_bytes, mask, select, subtract};
 use crate::wipe::overwrite;
 
@@ -73,13 +73,13 @@ pub(super) struct Digit {
 
 impl Odd {
     /// Takes a big-endian scalar. Constant time in everything but whether it is valid.
-    pub(super) fn new<C: Curve>(bytes: &[u8; 32]) -> Option<Self> {
+    pub(super) fn new<C: PrimeCurve>(bytes: &[u8; 32]) -> Option<Self> {
         let (odd, is_valid) = Self::recode::<C>(bytes);
         is_valid.then_some(odd)
     }
 
     /// The scalar, and whether it is between 1 and the order − 1. Constant time.
-    pub(super) fn recode<C: Curve>(bytes: &[u8; 32]) -> (Self, bool) {
+    pub(super) fn recode<C: PrimeCurve>(bytes: &[u8; 32]) -> (Self, bool) {
         let scalar = from_bytes(bytes);
         let (negative, _) = subtract(C::ORDER, scalar);
         let is_zero = scalar.iter().fold(0, |sum, word| sum | word) == 0;
@@ -167,7 +167,7 @@ mod tests {
         sum
     }
 
-    fn adds_up<C: Curve>() {
+    fn adds_up<C: PrimeCurve>() {
         let mut rng = StdRng::seed_from_u64(1);
         let powers = (0..256).map(|bit| std::array::from_fn(|i| if bit / 64 == i { 1 << (bit % 64) } else { 0 }));
         let near = (1..200).map(|small| subtract(C::ORDER, [small, 0, 0, 0]).0);
@@ -188,7 +188,7 @@ mod tests {
         adds_up::<Secp256k1>();
     }
 
-    fn refuses_what_is_out_of_range<C: Curve>() {
+    fn refuses_what_is_out_of_range<C: PrimeCurve>() {
         let order_plus = |small: u64| add(C::ORDER, [small, 0, 0, 0]).0;
         for scalar in [[0; 4], C::ORDER, order_plus(1), order_plus(2), [!0; 4]] {
             assert!(Odd::new::<C>(&bytes(&scalar)).is_none(), "{scalar:x?}");

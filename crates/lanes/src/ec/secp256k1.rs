@@ -1,8 +1,8 @@
 //! secp256k1 (SEC 2, 2.4.1). Elements of its field are represented by any of the one or two numbers below 2^256 in their class;
 //! only `to_number` reduces.
 
-use super::curve::Curve;
-use super::path::Path;
+use super::curve::PrimeCurve;
+use super::path::InstructionPath;
 use super::words::{Words, add, from_hex, mask, select, subtract};
 
 /// 2^256 modulo the prime, which is 2^256 minus this.
@@ -12,7 +12,7 @@ pub(super) const FOLD: u64 = 0x1_0000_03d1;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Secp256k1;
 
-impl Curve for Secp256k1 {
+impl PrimeCurve for Secp256k1 {
     const PRIME: Words = from_hex("fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f");
     const ORDER: Words = from_hex("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
     const A: Words = [0; 4];
@@ -23,12 +23,12 @@ impl Curve for Secp256k1 {
     ];
 
     #[inline(always)]
-    fn multiply(path: impl Path, a: &Words, b: &Words) -> Words {
+    fn multiply(path: impl InstructionPath, a: &Words, b: &Words) -> Words {
         path.secp256k1_multiply(a, b)
     }
 
     #[inline(always)]
-    fn square(path: impl Path, a: &Words) -> Words {
+    fn square(path: impl InstructionPath, a: &Words) -> Words {
         path.secp256k1_square(a)
     }
 
@@ -48,11 +48,11 @@ impl Curve for Secp256k1 {
         [low.wrapping_sub(mask(borrow) & FOLD), rest[0], rest[1], rest[2]]
     }
 
-    fn from_number(_: impl Path, number: &Words) -> Words {
+    fn from_number(_: impl InstructionPath, number: &Words) -> Words {
         *number
     }
 
-    fn to_number(_: impl Path, element: &Words) -> Words {
+    fn to_number(_: impl InstructionPath, element: &Words) -> Words {
         let (reduced, borrow) = subtract(*element, Self::PRIME);
         select(mask(borrow), reduced, *element)
     }

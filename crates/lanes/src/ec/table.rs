@@ -9,10 +9,10 @@
 //!   make the multiples affine                  with one inversion
 //! ```
 
-use super::curve::Curve;
-use super::element::{Element, invert_all};
-use super::entry::Entry;
-use super::path::Path;
+use super::curve::PrimeCurve;
+use super::element::{FieldElement, invert_all};
+use super::entry::TableEntry;
+use super::path::InstructionPath;
 use super::point::{Affine, Jacobian};
 use super::scalar::{WINDOWS, window_entries, window_start};
 use super::words::Words;
@@ -33,7 +33,7 @@ pub(super) const ENTRIES: usize = OFFSETS[WINDOWS];
 
 /// The entries of a window.
 #[inline(always)]
-pub(super) fn window(table: &[Entry; ENTRIES], window: usize) -> &[Entry] {
+pub(super) fn window(table: &[TableEntry; ENTRIES], window: usize) -> &[TableEntry] {
     &table[OFFSETS[window]..OFFSETS[window + 1]]
 }
 
@@ -43,29 +43,29 @@ const PIECE_WINDOWS: usize = 3;
 pub(super) const PIECES: usize = WINDOWS.div_ceil(PIECE_WINDOWS);
 
 /// A table in progress, in a form that depends on neither curve nor path.
-pub(super) struct Work {
+pub(super) struct TableDraft {
     /// The base of the next window: a Jacobian point.
     base: [Words; 3],
     /// The next window.
     window: usize,
     /// Those of the windows before.
-    entries: Vec<Entry>,
+    entries: Vec<TableEntry>,
 }
 
-impl Work {
+impl TableDraft {
     #[inline(always)]
-    pub(super) fn new<C: Curve, P: Path>(path: P, point: Affine<Element<C, P>>) -> Self {
-        let one = Element::<C, P>::one(path);
+    pub(super) fn new<C: PrimeCurve, P: InstructionPath>(path: P, point: Affine<FieldElement<C, P>>) -> Self {
+        let one = FieldElement::<C, P>::one(path);
         Self { base: [point.x.words(), point.y.words(), one.words()], window: 0, entries: Vec::with_capacity(ENTRIES) }
     }
 
     /// Fills some windows more; whether all are filled now. Not constant time: points are public. No exceptional addition: the sums are
     /// of different small multiples of one point.
     #[inline(always)]
-    pub(super) fn go_on<C: Curve, P: Path>(&mut self, path: P) -> bool {
-        let (a, one) = (Element::<C, P>::from_number(path, &C::A), Element::one(path));
+    pub(super) fn go_on<C: PrimeCurve, P: InstructionPath>(&mut self, path: P) -> bool {
+        let (a, one) = (FieldElement::<C, P>::from_number(path, &C::A), FieldElement::one(path));
         let windows = self.window..(self.window + PIECE_WINDOWS).min(WINDOWS);
-        let [x, y, z] = self.base.map(|words| Element::new(path, words));
+        let [x, y, z] = self.base.map(|words| FieldElement::new(path, words));
         let mut power = Jacobian { x, y, z };
         // The base of each window and its double, which is the step between entries.
         let mut bases = Vec::with_capacity(2 * PIECE_WINDOWS);
@@ -95,18 +95,20 @@ impl Work {
     }
 
     /// Takes the entries of the windows that were filled since the last call.
-    pub(super) fn take_entries(&mut self) -> Vec<Entry> {
+    pub(super) fn take_entries(&mut self) -> Vec<TableEntry> {
         std::mem::take(&mut self.entries)
     }
 
     /// The table, all of whose windows are filled.
-    pub(super) fn finish(self) -> Box<[Entry; ENTRIES]> {
+    pub(super) fn finish(self) -> Box<[TableEntry; ENTRIES]> {
         self.entries.into_boxed_slice().try_into().expect("an entry for each of the windows' digits")
     }
 }
 
-fn to_affine<C: Curve, P: Path>(points: &[Jacobian<Element<C, P>>]) -> Vec<Affine<Element<C, P>>> {
-    let mut inverses: Vec<Element<C, P>> = points.iter().map(|point| point.z).collect();
+fn to_affine<C: PrimeCurve, P: InstructionPath>(
+    points: &[Jacobian<FieldElement<C, P>>],
+) -> Vec<Affine<FieldElement<C, P>>> {
+    let mut inverses: Vec<FieldElement<C, P>> = points.iter().map(|point| point.z).collect();
     let mut products = inverses.clone();
     invert_all(&mut inverses, &mut products);
     points.iter().zip(inverses).map(|(point, inverse)| point.to_affine(inverse)).collect()
@@ -122,11 +124,11 @@ mod tests {
     use crate::cpu::Adx;
 
     /// Entries as numbers: the forms that paths keep elements in may differ by a multiple of the prime.
-    fn numbers<C: Curve, P: Path>(path: P, entries: &[Entry]) -> Vec<[Words; 2]> {
+    fn numbers<C: PrimeCurve, P: InstructionPath>(path: P, entries: &[TableEntry]) -> Vec<[Words; 2]> {
         entries
             .iter()
             .map(|entry| {
-                let point = Affine::<Element<C, P>>::from_entry(path, entry);
+                let point = Affine::<FieldElement<C, P>>::from_entry(path, entry);
                 [point.x.to_number(), point.y.to_number()]
             })
             .collect()
@@ -134,10 +136,11 @@ mod tests {
 
     /// Each entry by its definition: the odd multiples of the point at the beginning of a window, computed by doubling and adding
     /// alone, with an inversion each.
-    fn by_definition<C: Curve>(point: [Words; 2]) -> Vec<[Words; 2]> {
-        let affine = |point: Jacobian<Element<C, Portable>>| point.to_affine(point.z.invert());
-        let (a, one) = (Element::from_number(Portable, &C::A), Element::one(Portable));
-        let start = Affine::<Element<C, Portable>>::from_numbers(Portable, &point[0], &point[1]).expect("on the curve");
+    fn by_definition<C: PrimeCurve>(point: [Words; 2]) -> Vec<[Words; 2]> {
+        let affine = |point: Jacobian<FieldElement<C, Portable>>| point.to_affine(point.z.invert());
+        let (a, one) = (FieldElement::from_number(Portable, &C::A), FieldElement::one(Portable));
+        let start =
+            Affine::<FieldElement<C, Portable>>::from_numbers(Portable, &point[0], &point[1]).expect("on the curve");
         let mut base = Jacobian { x: start.x, y: start.y, z: one };
         let mut entries = Vec::new();
         for window in 0..WINDOWS {
@@ -154,10 +157,11 @@ mod tests {
         entries
     }
 
-    fn pieces_make_the_table<C: Curve, P: Path>(path: P) {
+    fn pieces_make_the_table<C: PrimeCurve, P: InstructionPath>(path: P) {
         let expected = by_definition::<C>(C::GENERATOR);
         let [x, y] = &C::GENERATOR;
-        let mut work = Work::new(path, Affine::<Element<C, P>>::from_numbers(path, x, y).expect("on the curve"));
+        let mut work =
+            TableDraft::new(path, Affine::<FieldElement<C, P>>::from_numbers(path, x, y).expect("on the curve"));
         for piece in 1..=PIECES {
             let before = work.entries.len();
             assert_eq!(work.go_on::<C, P>(path), piece == PIECES);

@@ -10,29 +10,29 @@
 //! x, y = X / Z², ± Y / Z³                      the sign of an even scalar
 //! ```
 
-use super::curve::Curve;
-use super::element::{Element, Field, SideBySide, invert_all};
-use super::entry::Entry;
-use super::path::Path;
+use super::curve::PrimeCurve;
+use super::element::{ElementField, FieldElement, SideBySide, invert_all};
+use super::entry::TableEntry;
+use super::path::InstructionPath;
 use super::point::{Affine, Jacobian};
 use super::scalar::WINDOWS;
 use super::table::{ENTRIES, window};
 use super::words::write_bytes;
-use super::{GROUP_POINTS_MAX, Point, Scalar};
+use super::{CurveScalar, GROUP_POINTS_MAX, ProductPoint};
 use crate::wipe::overwrite;
 
 /// Sums that are added to side by side.
 const WIDTH: usize = 2;
 
 /// The intermediate values of a group. Wiped on drop.
-struct Group<F: Field> {
+struct WalkGroup<F: ElementField> {
     sums: [Jacobian<F>; GROUP_POINTS_MAX],
     inverses: [F; GROUP_POINTS_MAX],
     products: [F; GROUP_POINTS_MAX],
     zero: F,
 }
 
-impl<F: Field> Group<F> {
+impl<F: ElementField> WalkGroup<F> {
     #[inline(always)]
     fn new(zero: F) -> Self {
         let sum = Jacobian { x: zero, y: zero, z: zero };
@@ -45,7 +45,7 @@ impl<F: Field> Group<F> {
     }
 }
 
-impl<F: Field> Drop for Group<F> {
+impl<F: ElementField> Drop for WalkGroup<F> {
     fn drop(&mut self) {
         overwrite(&mut self.sums, Jacobian { x: self.zero, y: self.zero, z: self.zero });
         overwrite(&mut self.inverses, self.zero);
@@ -55,14 +55,14 @@ impl<F: Field> Drop for Group<F> {
 
 /// The products of each scalar with the point of each table, in this order.
 #[inline(always)]
-pub(super) fn multiply<C: Curve, P: Path>(
+pub(super) fn multiply<C: PrimeCurve, P: InstructionPath>(
     path: P,
-    tables: &[&[Entry; ENTRIES]],
-    scalars: &[Scalar],
-    out: &mut [Point],
+    tables: &[&[TableEntry; ENTRIES]],
+    scalars: &[CurveScalar],
+    out: &mut [ProductPoint],
 ) {
     let group_scalars = GROUP_POINTS_MAX / tables.len();
-    let mut group = Group::new(Element::<C, P>::new(path, [0; 4]));
+    let mut group = WalkGroup::new(FieldElement::<C, P>::new(path, [0; 4]));
     for (scalars, out) in scalars.chunks(group_scalars).zip(out.chunks_mut(group_scalars * tables.len())) {
         let sums = &mut group.sums[..out.len()];
         for window in (0..WINDOWS).rev() {
@@ -81,23 +81,23 @@ pub(super) fn multiply<C: Curve, P: Path>(
 
 /// Adds a window's entries to some sums, of which the first is that of product `first`. The highest window begins them.
 #[inline(always)]
-fn add_digits<C: Curve, P: Path, const N: usize>(
+fn add_digits<C: PrimeCurve, P: InstructionPath, const N: usize>(
     path: P,
-    tables: &[&[Entry; ENTRIES]],
-    scalars: &[Scalar],
+    tables: &[&[TableEntry; ENTRIES]],
+    scalars: &[CurveScalar],
     window_index: usize,
     first: usize,
-    sums: &mut [Jacobian<Element<C, P>>; N],
+    sums: &mut [Jacobian<FieldElement<C, P>>; N],
 ) {
-    let points: [Affine<Element<C, P>>; N] = std::array::from_fn(|i| {
+    let points: [Affine<FieldElement<C, P>>; N] = std::array::from_fn(|i| {
         let (scalar, table) = (&scalars[(first + i) / tables.len()], tables[(first + i) % tables.len()]);
         let digit = scalar.odd.digit(window_index);
         let entry = path.pick(window(table, window_index), digit.index);
-        let point = Affine::<Element<C, P>>::from_entry(path, &entry);
+        let point = Affine::<FieldElement<C, P>>::from_entry(path, &entry);
         Affine { x: point.x, y: point.y.negate_by(digit.negative) }
     });
     if window_index + 1 == WINDOWS {
-        *sums = points.map(|point| Jacobian { x: point.x, y: point.y, z: Element::one(path) });
+        *sums = points.map(|point| Jacobian { x: point.x, y: point.y, z: FieldElement::one(path) });
         return;
     }
     let side_by_side = Jacobian {
@@ -112,11 +112,11 @@ fn add_digits<C: Curve, P: Path, const N: usize>(
 
 /// From the sums to affine points.
 #[inline(always)]
-fn finish<C: Curve, P: Path>(
-    group: &mut Group<Element<C, P>>,
+fn finish<C: PrimeCurve, P: InstructionPath>(
+    group: &mut WalkGroup<FieldElement<C, P>>,
     table_count: usize,
-    scalars: &[Scalar],
-    out: &mut [Point],
+    scalars: &[CurveScalar],
+    out: &mut [ProductPoint],
 ) {
     let count = out.len();
     for (inverse, sum) in group.inverses.iter_mut().zip(&group.sums[..count]) {

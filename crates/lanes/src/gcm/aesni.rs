@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use leafseal_lanes_macros::compiled_for;
 
-use super::key::Expanded;
+use super::key::GcmKeyParts;
 use super::run::run;
 use super::short;
 use super::vector::{Block, LANES_MAX, Vector, entries};

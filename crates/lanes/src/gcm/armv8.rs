@@ -5,7 +5,7 @@ use std::arch::aarch64::*;
 
 use leafseal_lanes_macros::compiled_for;
 
-use super::key::Expanded;
+use super::key::GcmKeyParts;
 use super::run::run;
 use super::short;
 use super::vector::{Block, LANES_MAX, Vector, entries};

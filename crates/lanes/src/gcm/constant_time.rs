@@ -2,7 +2,7 @@
 //! nor AVX-512; the wider kernels are the same code of `group`, `hash`, `cipher` and `key` over wider vectors, and `cargo bench
 //! --bench timing` measures them.
 
-use super::{Kernel, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
+use super::{GcmKey, Kernel, Nonce, OpenItem, SealItem, TAG_SIZE};
 use crate::cpu::AesNi;
 use crate::valgrind::{assert_watched, complaints, hide, reveal};
 
@@ -39,12 +39,12 @@ fn sealed_size(texts: &[Vec<u8>]) -> usize {
 fn complaints_of_sealing(key_size: usize, texts: &[Vec<u8>], is_shared: bool) -> u64 {
     let kernel = kernel();
     let mut expected = vec![0; sealed_size(texts)];
-    Key::new(kernel, &[0x77; 32][..key_size]).seal(&seal_items(texts, is_shared), &mut expected);
+    GcmKey::new(kernel, &[0x77; 32][..key_size]).seal(&seal_items(texts, is_shared), &mut expected);
     let (mut key, mut hidden) = (vec![0x77; key_size], texts.to_vec());
     hide(key.as_mut_slice());
     hidden.iter_mut().for_each(|text| hide(text.as_mut_slice()));
     let mut sealed = vec![0; expected.len()];
-    let count = complaints(|| Key::new(kernel, &key).seal(&seal_items(&hidden, is_shared), &mut sealed));
+    let count = complaints(|| GcmKey::new(kernel, &key).seal(&seal_items(&hidden, is_shared), &mut sealed));
     reveal(sealed.as_mut_slice());
     assert!(sealed == expected);
     count
@@ -55,7 +55,7 @@ fn complaints_of_opening(key_size: usize, texts: &[Vec<u8>], is_shared: bool) ->
     let kernel = kernel();
     let mut sealed = vec![0; sealed_size(texts)];
     let items = seal_items(texts, is_shared);
-    Key::new(kernel, &[0x77; 32][..key_size]).seal(&items, &mut sealed);
+    GcmKey::new(kernel, &[0x77; 32][..key_size]).seal(&items, &mut sealed);
     let mut rest = sealed.as_mut_slice();
     let mut open_items = Vec::new();
     for (i, item) in items.iter().enumerate() {
@@ -70,7 +70,7 @@ fn complaints_of_opening(key_size: usize, texts: &[Vec<u8>], is_shared: bool) ->
     hide(key.as_mut_slice());
     let mut out = vec![0xff; texts.iter().map(Vec::len).sum()];
     let mut opened = vec![false; items.len()];
-    let count = complaints(|| Key::new(kernel, &key).open(&open_items, &mut out, &mut opened));
+    let count = complaints(|| GcmKey::new(kernel, &key).open(&open_items, &mut out, &mut opened));
     reveal(out.as_mut_slice());
     let expected =
         texts.iter().enumerate().flat_map(|(i, text)| if i % 3 == 1 { vec![0; text.len()] } else { text.clone() });
@@ -108,7 +108,7 @@ fn a_dependence_on_a_tag_or_on_a_state_is_detected() {
     let mut key = [0x77; 32];
     hide(&mut key);
     let mut tag = [0; TAG_SIZE];
-    Key::new(kernel, &key).seal(&[SealItem { nonce: nonce(1), aad: &AADS[0], plaintext: &[] }], &mut tag);
+    GcmKey::new(kernel, &key).seal(&[SealItem { nonce: nonce(1), aad: &AADS[0], plaintext: &[] }], &mut tag);
     let careless = || _ = std::hint::black_box(tag.iter().position(|byte| *byte != std::hint::black_box(0xa5)));
     assert_ne!(complaints(careless), 0);
     let table = [[0_u8; TAG_SIZE]; 16];

@@ -21,9 +21,9 @@ use std::mem::MaybeUninit;
 use super::BLOCKS_MAX;
 use super::cipher::encrypt;
 use super::hash::absorb;
-use super::key::Expanded;
-use super::memory::Memory;
-use super::message::Message;
+use super::key::GcmKeyParts;
+use super::memory::VectorMemory;
+use super::message::LaneMessage;
 use super::product::Product;
 use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 
@@ -35,7 +35,7 @@ const ONE: Block = (1_u128 << 120).to_le_bytes();
 const _: () = assert!(BLOCKS_MAX < u8::MAX as usize, "counters change in their last byte alone");
 
 /// Room for the key stream of a group: [`group_size`] has fewer messages where they are longer.
-type Stream = Memory<{ (BLOCKS_MAX + 1) * LANES_MAX * BLOCK_SIZE }>;
+type KeyStream = VectorMemory<{ (BLOCKS_MAX + 1) * LANES_MAX * BLOCK_SIZE }>;
 
 /// Number of messages of `blocks` blocks that keep the AES units busy, a multiple of the lanes.
 #[inline(always)]
@@ -49,7 +49,7 @@ pub(super) fn group_size<V: Vector>(blocks: usize) -> usize {
 }
 
 /// A message and its output, with room for the text, and for the tag if it is to be sealed.
-pub(super) struct Lane<'a, M> {
+pub(super) struct MessageLane<'a, M> {
     pub(super) message: &'a M,
     pub(super) output: &'a mut [u8],
     /// The state of the hash after the associated data.
@@ -59,25 +59,25 @@ pub(super) struct Lane<'a, M> {
 }
 
 /// The messages of a group.
-pub(super) struct Lanes<'a, M> {
-    lanes: [MaybeUninit<Lane<'a, M>>; GROUP],
+pub(super) struct GroupLanes<'a, M> {
+    lanes: [MaybeUninit<MessageLane<'a, M>>; GROUP],
     count: usize,
 }
 
-impl<'a, M> Lanes<'a, M> {
+impl<'a, M> GroupLanes<'a, M> {
     #[inline(always)]
     fn new() -> Self {
         Self { lanes: [const { MaybeUninit::uninit() }; GROUP], count: 0 }
     }
 
     #[inline(always)]
-    pub(super) fn push(&mut self, lane: Lane<'a, M>) {
+    pub(super) fn push(&mut self, lane: MessageLane<'a, M>) {
         self.lanes[self.count].write(lane);
         self.count += 1;
     }
 
     #[inline(always)]
-    fn get(&mut self) -> &mut [Lane<'a, M>] {
+    fn get(&mut self) -> &mut [MessageLane<'a, M>] {
         // SAFETY: `push` has written the first `count` lanes.
         unsafe { self.lanes[..self.count].assume_init_mut() }
     }
@@ -92,7 +92,7 @@ pub(super) struct Common<V> {
 
 impl<V: Vector> Common<V> {
     #[inline(always)]
-    pub(super) fn new(cpu: V::Cpu, key: &Expanded, message: &impl Message) -> Self {
+    pub(super) fn new(cpu: V::Cpu, key: &GcmKeyParts, message: &impl LaneMessage) -> Self {
         let state = V::broadcast(cpu, &absorb::<V::Single>(cpu.into(), key, message.aad()));
         let lengths = V::from_halves(cpu, [message.lengths(); LANES_MAX]);
         let ends = Product::zero(cpu).add(state, key.power(cpu, message.blocks() + 1)).add(lengths, key.power(cpu, 1));
@@ -103,23 +103,23 @@ impl<V: Vector> Common<V> {
 /// A group whose AES has been issued and one that is being put together.
 pub(super) struct Pipeline<'w, 'a, V: Vector, M> {
     cpu: V::Cpu,
-    key: &'w Expanded,
+    key: &'w GcmKeyParts,
     opened: &'w mut [bool],
-    groups: [Lanes<'a, M>; 2],
-    streams: [Stream; 2],
+    groups: [GroupLanes<'a, M>; 2],
+    streams: [KeyStream; 2],
     current: usize,
 }
 
-impl<'w, 'a, V: Vector, M: Message> Pipeline<'w, 'a, V, M> {
+impl<'w, 'a, V: Vector, M: LaneMessage> Pipeline<'w, 'a, V, M> {
     #[inline(always)]
-    pub(super) fn new(cpu: V::Cpu, key: &'w Expanded, opened: &'w mut [bool]) -> Self {
-        let (groups, streams) = ([Lanes::new(), Lanes::new()], [Stream::new(), Stream::new()]);
+    pub(super) fn new(cpu: V::Cpu, key: &'w GcmKeyParts, opened: &'w mut [bool]) -> Self {
+        let (groups, streams) = ([GroupLanes::new(), GroupLanes::new()], [KeyStream::new(), KeyStream::new()]);
         Self { cpu, key, opened, groups, streams, current: 0 }
     }
 
     /// The next group, empty.
     #[inline(always)]
-    pub(super) fn begin(&mut self) -> &mut Lanes<'a, M> {
+    pub(super) fn begin(&mut self) -> &mut GroupLanes<'a, M> {
         let lanes = &mut self.groups[self.current];
         lanes.count = 0;
         lanes
@@ -163,7 +163,7 @@ impl<'w, 'a, V: Vector, M: Message> Pipeline<'w, 'a, V, M> {
         let columns = first.message.blocks() + 1;
         let stream = self.streams[which].filled::<V>(lanes.len().div_ceil(V::LANES) * columns);
         for (stream, lanes) in stream.chunks_exact(columns).zip(lanes.chunks_mut(V::LANES)) {
-            let text = Text::new(lanes);
+            let text = VectorText::new(lanes);
             let right = known(text.complete(self.cpu, self.key, stream, common));
             if M::IS_SEALED {
                 for (i, lane) in lanes.iter_mut().enumerate() {
@@ -179,17 +179,17 @@ impl<'w, 'a, V: Vector, M: Message> Pipeline<'w, 'a, V, M> {
 }
 
 /// The messages of a vector. Lanes without a message repeat the first one: they read and write the same bytes.
-struct Text<'l, 'a, M> {
-    lanes: &'l [Lane<'a, M>],
+struct VectorText<'l, 'a, M> {
+    lanes: &'l [MessageLane<'a, M>],
     messages: [&'a M; LANES_MAX],
     inputs: [*const u8; LANES_MAX],
     outputs: [*mut u8; LANES_MAX],
     sizes: [usize; LANES_MAX],
 }
 
-impl<'l, 'a, M: Message> Text<'l, 'a, M> {
+impl<'l, 'a, M: LaneMessage> VectorText<'l, 'a, M> {
     #[inline(always)]
-    fn new(lanes: &'l mut [Lane<'a, M>]) -> Self {
+    fn new(lanes: &'l mut [MessageLane<'a, M>]) -> Self {
         let messages = spread(lanes, |lane| lane.message);
         Self {
             inputs: messages.map(|message| message.input().as_ptr()),
@@ -202,7 +202,7 @@ impl<'l, 'a, M: Message> Text<'l, 'a, M> {
 
     /// Combines text and key stream and hashes the ciphertext. Writes the tags, or returns a bit for each that is correct.
     #[inline(always)]
-    fn complete<V: Vector>(&self, cpu: V::Cpu, key: &Expanded, stream: &[V], common: Option<&Common<V>>) -> u8 {
+    fn complete<V: Vector>(&self, cpu: V::Cpu, key: &GcmKeyParts, stream: &[V], common: Option<&Common<V>>) -> u8 {
         let [mask, stream @ ..] = stream else { unreachable!("a block for the tag") };
         let blocks = stream.len();
         let sizes = common.map_or(self.sizes, |common| [common.size; LANES_MAX]);
@@ -299,13 +299,16 @@ fn known(right: u8) -> u8 {
 
 /// Applies a function to each lane, and to the first one in place of missing lanes.
 #[inline(always)]
-fn spread<'l, 'a, M, T>(lanes: &'l [Lane<'a, M>], function: impl Fn(&'l Lane<'a, M>) -> T) -> [T; LANES_MAX] {
+fn spread<'l, 'a, M, T>(
+    lanes: &'l [MessageLane<'a, M>],
+    function: impl Fn(&'l MessageLane<'a, M>) -> T,
+) -> [T; LANES_MAX] {
     let lane = |i| &lanes[if i < lanes.len() { i } else { 0 }];
     [function(lane(0)), function(lane(1)), function(lane(2)), function(lane(3))]
 }
 
 #[inline(always)]
-fn spread_mut<M>(lanes: &mut [Lane<'_, M>]) -> [*mut u8; LANES_MAX] {
+fn spread_mut<M>(lanes: &mut [MessageLane<'_, M>]) -> [*mut u8; LANES_MAX] {
     let count = lanes.len();
     let mut lane = |i| lanes[if i < count { i } else { 0 }].output.as_mut_ptr();
     [lane(0), lane(1), lane(2), lane(3)]

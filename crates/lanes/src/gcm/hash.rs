@@ -10,13 +10,13 @@
 //! state = (state ⊕ block 1) · H^n ⊕ block 2 · H^(n − 1) ⊕ … ⊕ block n · H
 //! ```
 
-use super::key::{Expanded, POWERS};
+use super::key::{GcmKeyParts, POWERS};
 use super::product::Product;
 use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 
 /// GHASH's state after `data`, padded with zeros, from the state zero; reversed.
 #[inline(always)]
-pub(super) fn absorb<V: Vector>(cpu: V::Cpu, key: &Expanded, data: &[u8]) -> Block {
+pub(super) fn absorb<V: Vector>(cpu: V::Cpu, key: &GcmKeyParts, data: &[u8]) -> Block {
     let mut state = V::zero(cpu);
     for segment in data.chunks(POWERS * BLOCK_SIZE) {
         let mut product = Product::zero(cpu);

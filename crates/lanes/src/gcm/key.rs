@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 14;
 
 /// The expanded key. It belongs on the heap, so that moves leave no copy behind.
 #[repr(C, align(64))]
-pub(super) struct Expanded {
+pub(super) struct GcmKeyParts {
     round_keys: [Block; ROUNDS_MAX + 1],
     /// The hash key and its powers, in the form that `product` describes.
     powers: [Block; POWERS],
@@ -30,7 +30,7 @@ pub(super) struct Expanded {
     rounds: usize,
 }
 
-impl Expanded {
+impl GcmKeyParts {
     pub(super) fn zero() -> Self {
         Self {
             round_keys: [[0; BLOCK_SIZE]; ROUNDS_MAX + 1],
@@ -100,7 +100,7 @@ impl Expanded {
     }
 }
 
-impl Drop for Expanded {
+impl Drop for GcmKeyParts {
     fn drop(&mut self) {
         wipe(self.round_keys.as_flattened_mut());
         wipe(self.powers.as_flattened_mut());

@@ -1,7 +1,7 @@
 //! Known answers that a kernel must compute before it is used: test cases 3, 4, 15 and 16 of the GCM specification that SP 800-38D grew
 //! from (McGrew and Viega, "The Galois/Counter Mode of Operation (GCM)", appendix B).
 
-use super::{Kernel, Key, Nonce, OpenItem, SealItem, TAG_SIZE};
+use super::{GcmKey, Kernel, Nonce, OpenItem, SealItem, TAG_SIZE};
 
 const KEY: [u8; 32] = block(0xfeff_e992_8665_731c_6d6a_8f94_6730_8308, 0xfeff_e992_8665_731c_6d6a_8f94_6730_8308);
 const NONCE: Nonce = Nonce([0xca, 0xfe, 0xba, 0xbe, 0xfa, 0xce, 0xdb, 0xad, 0xde, 0xca, 0xf8, 0x88]);
@@ -15,15 +15,15 @@ const TEXT: [[u8; 32]; 2] = [
 const SHORT: usize = 60;
 
 /// For one length of key: the ciphertext, and the tags without and with associated data.
-struct Answers {
+struct GcmAnswers {
     key_size: usize,
     ciphertext: [[u8; 32]; 2],
     tag: u128,
     tag_with_aad: u128,
 }
 
-const ANSWERS: [Answers; 2] = [
-    Answers {
+const ANSWERS: [GcmAnswers; 2] = [
+    GcmAnswers {
         key_size: 16,
         ciphertext: [
             block(0x4283_1ec2_2177_7424_4b72_21b7_84d0_d49c, 0xe3aa_212f_2c02_a4e0_35c1_7e23_29ac_a12e),
@@ -32,7 +32,7 @@ const ANSWERS: [Answers; 2] = [
         tag: 0x4d5c_2af3_27cd_64a6_2cf3_5abd_2ba6_fab4,
         tag_with_aad: 0x5bc9_4fbc_3221_a5db_94fa_e95a_e712_1a47,
     },
-    Answers {
+    GcmAnswers {
         key_size: 32,
         ciphertext: [
             block(0x522d_c1f0_9956_7d07_f47f_37a3_2a84_427d, 0x643a_8cdc_bfe5_c0c9_7598_a2bd_2555_d1aa),
@@ -62,7 +62,7 @@ pub(super) fn are_given(kernel: Kernel) -> bool {
     let long = SealItem { nonce: NONCE, aad: &[], plaintext: text };
     let short = SealItem { nonce: NONCE, aad: &AAD[..AAD_SIZE], plaintext: &text[..SHORT] };
     ANSWERS.iter().all(|answers| {
-        let key = Key::new(kernel, &KEY[..answers.key_size]);
+        let key = GcmKey::new(kernel, &KEY[..answers.key_size]);
         let expected = |item: &SealItem<'_>| {
             let tag = if item.aad.is_empty() { answers.tag } else { answers.tag_with_aad };
             [&answers.ciphertext.as_flattened()[..item.plaintext.len()], &tag.to_be_bytes()].concat()
@@ -72,7 +72,7 @@ pub(super) fn are_given(kernel: Kernel) -> bool {
     })
 }
 
-fn gives(key: &Key, items: &[SealItem<'_>], expected: impl Fn(&SealItem<'_>) -> Vec<u8>) -> bool {
+fn gives(key: &GcmKey, items: &[SealItem<'_>], expected: impl Fn(&SealItem<'_>) -> Vec<u8>) -> bool {
     let mut answers: Vec<Vec<u8>> = items.iter().map(expected).collect();
     let mut sealed = vec![0; items.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum()];
     key.seal(items, &mut sealed);
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_wrong_answer_is_detected() {
         let Some(&kernel) = Kernel::detect().first() else { return };
-        let key = Key::new(kernel, &KEY);
+        let key = GcmKey::new(kernel, &KEY);
         let item = SealItem { nonce: NONCE, aad: &[], plaintext: TEXT.as_flattened() };
         assert!(!gives(&key, &[item], |item| vec![0; item.plaintext.len() + TAG_SIZE]));
     }

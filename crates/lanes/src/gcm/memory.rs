@@ -7,12 +7,12 @@ use crate::wipe::wipe;
 
 /// Up to `SIZE` bytes of vectors.
 #[repr(C, align(64))]
-pub(super) struct Memory<const SIZE: usize> {
+pub(super) struct VectorMemory<const SIZE: usize> {
     bytes: [MaybeUninit<u8>; SIZE],
     used: usize,
 }
 
-impl<const SIZE: usize> Memory<SIZE> {
+impl<const SIZE: usize> VectorMemory<SIZE> {
     #[inline(always)]
     pub(super) fn new() -> Self {
         Self { bytes: [const { MaybeUninit::uninit() }; SIZE], used: 0 }
@@ -62,7 +62,7 @@ impl<'m, V: Vector> Filling<'m, V> {
     }
 }
 
-impl<const SIZE: usize> Drop for Memory<SIZE> {
+impl<const SIZE: usize> Drop for VectorMemory<SIZE> {
     #[inline(always)]
     fn drop(&mut self) {
         // SAFETY: the bytes up to `used` have been written.

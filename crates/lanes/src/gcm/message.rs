@@ -4,7 +4,7 @@ use super::vector::BLOCK_SIZE;
 use super::{Nonce, OpenItem, SealItem, TAG_SIZE};
 
 /// A message to be sealed or opened.
-pub(super) trait Message {
+pub(super) trait LaneMessage {
     /// The input is ciphertext, and its tag follows.
     const IS_SEALED: bool;
     /// Bytes of tag in the output.
@@ -34,7 +34,7 @@ pub(super) trait Message {
     }
 }
 
-impl Message for SealItem<'_> {
+impl LaneMessage for SealItem<'_> {
     const IS_SEALED: bool = false;
 
     #[inline(always)]
@@ -53,7 +53,7 @@ impl Message for SealItem<'_> {
     }
 }
 
-impl Message for OpenItem<'_> {
+impl LaneMessage for OpenItem<'_> {
     const IS_SEALED: bool = true;
 
     #[inline(always)]

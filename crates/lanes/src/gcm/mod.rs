@@ -47,7 +47,7 @@ use crate::cpu::Armv8;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::{AesNi, Vaes256, Vaes512};
 use crate::short;
-use key::Expanded;
+use key::GcmKeyParts;
 
 /// Bytes of a nonce.
 pub const NONCE_SIZE: usize = 12;
@@ -169,18 +169,18 @@ impl Kernel {
 }
 
 /// An expanded key. Wiped on drop.
-pub struct Key {
+pub struct GcmKey {
     kernel: Kernel,
-    expanded: Box<Expanded>,
+    expanded: Box<GcmKeyParts>,
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for GcmKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Key({}, …)", self.kernel.name())
     }
 }
 
-impl Key {
+impl GcmKey {
     /// The kernel that it was expanded for.
     pub fn kernel(&self) -> Kernel {
         self.kernel
@@ -192,7 +192,7 @@ impl Key {
     /// When `key` has another length.
     pub fn new(kernel: Kernel, key: &[u8]) -> Self {
         assert!(matches!(key.len(), 16 | 32), "a key of AES-128 or AES-256");
-        let mut expanded = Box::new(Expanded::zero());
+        let mut expanded = Box::new(GcmKeyParts::zero());
         match kernel {
             #[cfg(target_arch = "x86_64")]
             Kernel::AesNi(cpu) => aesni::expand(cpu, key, &mut expanded),

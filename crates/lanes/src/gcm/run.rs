@@ -1,9 +1,9 @@
 //! Processes all messages of a call: groups those with the same number of blocks, and returns results in the order of the call.
 
-use super::group::{Common, Lane, Pipeline, group_size};
+use super::group::{Common, MessageLane, Pipeline, group_size};
 use super::hash::absorb;
-use super::key::Expanded;
-use super::message::Message;
+use super::key::GcmKeyParts;
+use super::message::LaneMessage;
 use super::vector::{BLOCK_SIZE, Block, Vector};
 use super::{BLOCKS_MAX, MESSAGE_SIZE_MAX};
 
@@ -16,9 +16,9 @@ const STATES: usize = 4;
 /// Encrypts or decrypts every message. `out` receives the outputs in order. `opened[i]` is whether the tag of message i was
 /// correct; if it was not, the output is zeros. For encryption, `opened` is empty.
 #[inline(always)]
-pub(super) fn run<'a, V: Vector, M: Message>(
+pub(super) fn run<'a, V: Vector, M: LaneMessage>(
     cpu: V::Cpu,
-    key: &Expanded,
+    key: &GcmKeyParts,
     items: &'a [M],
     out: &'a mut [u8],
     opened: &mut [bool],
@@ -42,9 +42,9 @@ pub(super) fn run<'a, V: Vector, M: Message>(
 
 /// Messages of one length with the same associated data.
 #[inline(always)]
-fn uniform<'a, V: Vector, M: Message>(
+fn uniform<'a, V: Vector, M: LaneMessage>(
     cpu: V::Cpu,
-    key: &Expanded,
+    key: &GcmKeyParts,
     items: &'a [M],
     mut out: &'a mut [u8],
     opened: &mut [bool],
@@ -57,7 +57,7 @@ fn uniform<'a, V: Vector, M: Message>(
         for message in group {
             let (output, rest) = out.split_at_mut(items[0].size() + M::TAG_OUT);
             out = rest;
-            lanes.push(Lane { message, output, state: [0; BLOCK_SIZE], index });
+            lanes.push(MessageLane { message, output, state: [0; BLOCK_SIZE], index });
             index += 1;
         }
         pipeline.push(Some(&common));
@@ -67,14 +67,14 @@ fn uniform<'a, V: Vector, M: Message>(
 
 /// Any messages.
 #[inline(always)]
-fn mixed<'a, V: Vector, M: Message>(
+fn mixed<'a, V: Vector, M: LaneMessage>(
     cpu: V::Cpu,
-    key: &Expanded,
+    key: &GcmKeyParts,
     items: &'a [M],
     mut out: &'a mut [u8],
     opened: &mut [bool],
 ) {
-    let mut states = States::new();
+    let mut states = AssociatedStates::new();
     let mut pipeline: Pipeline<'_, 'a, V, M> = Pipeline::new(cpu, key, opened);
     for (b, batch) in items.chunks(BATCH).enumerate() {
         let mut outputs = [const { None }; BATCH];
@@ -92,7 +92,7 @@ fn mixed<'a, V: Vector, M: Message>(
             for &i in &left[..count] {
                 let i = usize::from(i);
                 let state = states.get::<V::Single>(cpu.into(), key, batch[i].aad());
-                lanes.push(Lane {
+                lanes.push(MessageLane {
                     message: &batch[i],
                     output: outputs[i].take().expect("each message is taken once"),
                     state,
@@ -108,7 +108,7 @@ fn mixed<'a, V: Vector, M: Message>(
 
 /// Places of a batch by number of blocks, sorted by counting.
 #[inline(always)]
-fn by_blocks<M: Message>(batch: &[M]) -> [u8; BATCH] {
+fn by_blocks<M: LaneMessage>(batch: &[M]) -> [u8; BATCH] {
     let mut ends = [0_u8; BLOCKS_MAX + 1];
     batch.iter().for_each(|item| ends[item.blocks()] += 1);
     let mut sum = 0;
@@ -126,19 +126,19 @@ fn by_blocks<M: Message>(batch: &[M]) -> [u8; BATCH] {
 }
 
 /// States after associated data that messages of one call share, identified by its address.
-struct States<'a> {
+struct AssociatedStates<'a> {
     kept: [(&'a [u8], Block); STATES],
     next: usize,
 }
 
-impl<'a> States<'a> {
+impl<'a> AssociatedStates<'a> {
     #[inline(always)]
     fn new() -> Self {
         Self { kept: [(&[], [0; BLOCK_SIZE]); STATES], next: 0 }
     }
 
     #[inline(always)]
-    fn get<V: Vector>(&mut self, cpu: V::Cpu, key: &Expanded, aad: &'a [u8]) -> Block {
+    fn get<V: Vector>(&mut self, cpu: V::Cpu, key: &GcmKeyParts, aad: &'a [u8]) -> Block {
         for (kept, state) in &self.kept {
             if std::ptr::eq(*kept, aad) {
                 return *state;

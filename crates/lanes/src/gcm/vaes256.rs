@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::aesni::{Lane, from_halves, load, load_short, nonce_block, reverse, store_short};
-use super::key::Expanded;
+use super::key::GcmKeyParts;
 use super::run::run;
 use super::short;
 use super::vector::{Block, LANES_MAX, Vector, entries};

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::aesni::{Lane, from_halves, load, nonce_block, reverse};
-use super::key::Expanded;
+use super::key::GcmKeyParts;
 use super::run::run;
 use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector, entries};
 use super::{OpenItem, SealItem};

@@ -85,23 +85,23 @@ pub(super) trait Vector: Copy {
     fn zero_lanes(self) -> u8;
 }
 
-/// The functions that each set of instructions has: [`super::key::Expanded::fill`] and [`super::run::run`], compiled for it.
+/// The functions that each set of instructions has: [`super::key::GcmKeyParts::fill`] and [`super::run::run`], compiled for it.
 macro_rules! entries {
     ($cpu:ident, $vector:ty) => {
         $crate::cpu::entry! {
-            pub(super) fn expand(cpu: $cpu, key: &[u8], expanded: &mut Expanded) {
+            pub(super) fn expand(cpu: $cpu, key: &[u8], expanded: &mut GcmKeyParts) {
                 expanded.fill::<$vector>(cpu, key);
             }
         }
 
         $crate::cpu::entry! {
-            pub(super) fn seal(cpu: $cpu, key: &Expanded, items: &[SealItem<'_>], out: &mut [u8]) {
+            pub(super) fn seal(cpu: $cpu, key: &GcmKeyParts, items: &[SealItem<'_>], out: &mut [u8]) {
                 run::<$vector, _>(cpu, key, items, out, &mut []);
             }
         }
 
         $crate::cpu::entry! {
-            pub(super) fn open(cpu: $cpu, key: &Expanded, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
+            pub(super) fn open(cpu: $cpu, key: &GcmKeyParts, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
                 run::<$vector, _>(cpu, key, items, out, opened);
             }
         }

@@ -1,7 +1,7 @@
 //! Tests with Valgrind that timing does not depend on a private key or on the message.
 
 use super::faults::{components, vectors};
-use super::sign::{Key, private_powers};
+use super::sign::{SigningNumbers, private_powers};
 use super::words;
 use crate::u64x8::{Model, ModelCpu};
 use crate::valgrind::{complaints, hide, reveal};
@@ -10,7 +10,7 @@ use crate::valgrind::{complaints, hide, reveal};
 #[test]
 fn time_of_the_model_does_not_depend_on_keys_or_messages() {
     let (numbers, cases) = vectors();
-    let mut key = Key::new(&components(&numbers), 16).expect("a supported key");
+    let mut key = SigningNumbers::new(&components(&numbers), 16).expect("a supported key");
     let cases = &cases[cases.len() - 4..];
     let mut messages = std::array::from_fn(|i| words::from_bytes(&cases[i].0, 32).expect("fits"));
     key.hide();

@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::sign::{Key, sign};
+use super::sign::{SigningNumbers, sign};
 use super::{BATCH_SIZE, Components};
-use crate::u64x8::{LANES, Model, ModelCpu, Table, U64x8};
+use crate::u64x8::{LANES, Model, ModelCpu, SelectionTable, U64x8};
 
 thread_local! {
     /// Multiplications until the fault, and the bit and the lane that it flips.
@@ -93,18 +93,18 @@ impl U64x8 for Faulty {
     fn blend(self, mask: Self::Mask, other: Self) -> Self {
         Self(self.0.blend(mask, other.0))
     }
-    fn look_up(self, table: &Table) -> Self {
+    fn look_up(self, table: &SelectionTable) -> Self {
         Self(self.0.look_up(table))
     }
 }
 
 /// A key's numbers by name.
-pub(super) type Numbers = HashMap<&'static str, Vec<u8>>;
+pub(super) type NamedNumbers = HashMap<&'static str, Vec<u8>>;
 /// A message representative and its signature.
 pub(super) type Case = (Vec<u8>, Vec<u8>);
 
 /// The numbers of the first key in `vectors/rsa`, and its signatures.
-pub(super) fn vectors() -> (Numbers, Vec<Case>) {
+pub(super) fn vectors() -> (NamedNumbers, Vec<Case>) {
     let text = include_str!("../../../../vectors/rsa/primitive.rsp").trim_start();
     let (group, _) = text.split_once("\n[").expect("a second key");
     let (mut numbers, mut messages, mut signatures) = (HashMap::new(), Vec::new(), Vec::new());
@@ -120,7 +120,7 @@ pub(super) fn vectors() -> (Numbers, Vec<Case>) {
     (numbers, messages.into_iter().zip(signatures).collect())
 }
 
-pub(super) fn components(numbers: &Numbers) -> Components<'_> {
+pub(super) fn components(numbers: &NamedNumbers) -> Components<'_> {
     Components {
         modulus: &numbers["n"],
         public_exponent: &numbers["e"],
@@ -137,7 +137,7 @@ pub(super) fn components(numbers: &Numbers) -> Components<'_> {
 #[test]
 fn a_flipped_lane_never_yields_a_wrong_signature() {
     let (numbers, cases) = vectors();
-    let key = Key::new(&components(&numbers), 16).expect("a supported key");
+    let key = SigningNumbers::new(&components(&numbers), 16).expect("a supported key");
     let cases = &cases[cases.len() - BATCH_SIZE..];
     let messages: Vec<&[u8]> = cases.iter().map(|(message, _)| message.as_slice()).collect();
     let outcome = || sign::<Faulty>(ModelCpu, &key, &messages);

@@ -20,7 +20,7 @@ use crate::cpu::kernel;
 use crate::u64x8::Avx512;
 #[cfg(any(test, feature = "model"))]
 use crate::u64x8::{Model, ModelCpu};
-use sign::Key;
+use sign::SigningNumbers;
 
 /// Signatures that a call computes side by side.
 pub const BATCH_SIZE: usize = 4;
@@ -71,18 +71,18 @@ impl std::fmt::Display for Unsupported {
 impl std::error::Error for Unsupported {}
 
 /// A private key. Wiped on drop.
-pub struct PrivateKey {
+pub struct RsaSigningKey {
     kernel: Kernel,
-    key: Key,
+    key: SigningNumbers,
 }
 
-impl std::fmt::Debug for PrivateKey {
+impl std::fmt::Debug for RsaSigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PrivateKey({} bits, {}, …)", 8 * self.size(), self.kernel.name())
     }
 }
 
-impl PrivateKey {
+impl RsaSigningKey {
     /// Prepares a key, and signs once to see that its numbers belong together. A few milliseconds.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl PrivateKey {
         if ![256, 384, 512].contains(&size) {
             return Err(Unsupported);
         }
-        let key = Self { kernel, key: Key::new(components, size / 16).ok_or(Unsupported)? };
+        let key = Self { kernel, key: SigningNumbers::new(components, size / 16).ok_or(Unsupported)? };
         let mut representative = vec![0x5a; key.size()];
         representative[0] = 0;
         key.sign(&[&representative]).swap_remove(0).map(|_| key).ok_or(Unsupported)
@@ -124,7 +124,7 @@ impl PrivateKey {
 
 #[cfg(target_arch = "x86_64")]
 entry! {
-    fn sign_with_ifma(cpu: Ifma, key: &Key, batch: &[&[u8]]) -> [Option<Vec<u8>>; BATCH_SIZE] {
+    fn sign_with_ifma(cpu: Ifma, key: &SigningNumbers, batch: &[&[u8]]) -> [Option<Vec<u8>>; BATCH_SIZE] {
         sign::sign::<Avx512<_>>(cpu, key, batch)
     }
 }

@@ -30,7 +30,7 @@ pub(super) const BLOCK_BITS: usize = BLOCK * LIMB_BITS as usize;
 pub(super) type Block<V> = [V; BLOCK];
 
 /// A number in each lane; each limb is below 2^52, except the highest.
-pub(super) type Number<V> = Vec<Block<V>>;
+pub(super) type LaneNumber<V> = Vec<Block<V>>;
 
 /// A word of each lane, in memory.
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl StoredNumber {
     }
 
     #[inline(always)]
-    pub(super) fn of<V: U64x8>(number: &Number<V>) -> Self {
+    pub(super) fn of<V: U64x8>(number: &LaneNumber<V>) -> Self {
         let mut stored = vec![[Lanes([0; LANES]); BLOCK]; number.len()];
         for (stored, limb) in stored.as_flattened_mut().iter_mut().zip(number.as_flattened()) {
             stored.0 = limb.to_lanes();
@@ -58,7 +58,7 @@ impl StoredNumber {
     }
 
     #[inline(always)]
-    pub(super) fn load<V: U64x8>(&self, cpu: V::Cpu) -> Number<V> {
+    pub(super) fn load<V: U64x8>(&self, cpu: V::Cpu) -> LaneNumber<V> {
         let mut number = vec![[V::splat(cpu, 0); BLOCK]; self.0.len()];
         for (limb, stored) in number.as_flattened_mut().iter_mut().zip(self.0.as_flattened()) {
             *limb = V::from_lanes(cpu, &stored.0);
@@ -113,11 +113,11 @@ impl Drop for StoredModulus {
 /// The odd modulus of each lane. Wiped on drop.
 pub(super) struct Modulus<V: U64x8> {
     cpu: V::Cpu,
-    number: Number<V>,
+    number: LaneNumber<V>,
     inverse: V,
     mask: V,
     /// The multiple of the modulus that a product has added.
-    multiple: Number<V>,
+    multiple: LaneNumber<V>,
 }
 
 impl<V: U64x8> Drop for Modulus<V> {
@@ -214,12 +214,12 @@ impl<V: U64x8> Modulus<V> {
     }
 
     #[inline(always)]
-    pub(super) fn zero(&self) -> Number<V> {
+    pub(super) fn zero(&self) -> LaneNumber<V> {
         vec![[V::splat(self.cpu, 0); BLOCK]; self.number.len()]
     }
 
     #[inline(always)]
-    pub(super) fn one(&self) -> Number<V> {
+    pub(super) fn one(&self) -> LaneNumber<V> {
         let mut one = self.zero();
         one[0][0] = V::splat(self.cpu, 1);
         one
@@ -227,19 +227,24 @@ impl<V: U64x8> Modulus<V> {
 
     /// Sets `product` to a·b/R.
     #[inline(always)]
-    pub(super) fn multiply(&mut self, a: &Number<V>, b: &Number<V>, product: &mut Number<V>) {
+    pub(super) fn multiply(&mut self, a: &LaneNumber<V>, b: &LaneNumber<V>, product: &mut LaneNumber<V>) {
         self.reduced_product::<false>(a, b, product);
     }
 
     /// Sets `product` to a²/R.
     #[inline(always)]
-    pub(super) fn square(&mut self, a: &Number<V>, product: &mut Number<V>) {
+    pub(super) fn square(&mut self, a: &LaneNumber<V>, product: &mut LaneNumber<V>) {
         self.reduced_product::<true>(a, a, product);
     }
 
     /// A product by the steps above. Without closures, which would not be compiled for the CPU's features.
     #[inline(always)]
-    fn reduced_product<const IS_SQUARE: bool>(&mut self, a: &Number<V>, b: &Number<V>, product: &mut Number<V>) {
+    fn reduced_product<const IS_SQUARE: bool>(
+        &mut self,
+        a: &LaneNumber<V>,
+        b: &LaneNumber<V>,
+        product: &mut LaneNumber<V>,
+    ) {
         let zero = V::splat(self.cpu, 0);
         let blocks = self.number.len();
         let mut carried = [zero; BLOCK];
@@ -302,7 +307,7 @@ impl<V: U64x8> Modulus<V> {
 
     /// Makes limbs below 2^52 of sums of limbs, which may be negative where the number is not.
     #[inline(always)]
-    pub(super) fn normalise(&self, sum: &mut Number<V>) {
+    pub(super) fn normalise(&self, sum: &mut LaneNumber<V>) {
         let mut above = V::splat(self.cpu, 0);
         for limb in sum.as_flattened_mut() {
             *limb = limb.add(above);

@@ -15,7 +15,7 @@
 //! Constant time in the primes, the exponents and the message representatives: windows of a fixed width, look-ups that read the whole
 //! table, and no branch on a value. Needs no blinding for that reason.
 
-use super::montgomery::{BLOCK, BLOCK_BITS, Lanes, Modulus, Number, StoredModulus, StoredNumber};
+use super::montgomery::{BLOCK, BLOCK_BITS, LaneNumber, Lanes, Modulus, StoredModulus, StoredNumber};
 use super::{BATCH_SIZE, Components, words};
 use crate::u64x8::{LANES, U64x8};
 use crate::wipe::overwrite;
@@ -28,7 +28,7 @@ const ENTRIES: usize = 1 << WINDOW;
 const WORD_WINDOWS: usize = 64 / WINDOW;
 
 /// The numbers of a key, as lanes use them. Wiped on drop.
-pub(super) struct Key {
+pub(super) struct SigningNumbers {
     primes: StoredModulus,
     /// R² and R³ modulo the primes.
     squares: StoredNumber,
@@ -42,11 +42,11 @@ pub(super) struct Key {
     modulus: StoredModulus,
     /// R² modulo the modulus, with the R of its length.
     modulus_square: StoredNumber,
-    numbers: Numbers,
+    numbers: KeyNumbers,
 }
 
 /// Numbers of a key in words.
-struct Numbers {
+struct KeyNumbers {
     prime_words: usize,
     prime_blocks: usize,
     modulus: Vec<u64>,
@@ -54,7 +54,7 @@ struct Numbers {
     primes: [Vec<u64>; 2],
 }
 
-impl Drop for Key {
+impl Drop for SigningNumbers {
     fn drop(&mut self) {
         overwrite(&mut self.exponents, Lanes([0; LANES]));
         self.numbers.primes.iter_mut().for_each(|prime| overwrite(prime, 0));
@@ -66,7 +66,7 @@ fn alternate([first, second]: [&[u64]; 2]) -> [&[u64]; LANES] {
     std::array::from_fn(|lane| if lane % 2 == 0 { first } else { second })
 }
 
-impl Key {
+impl SigningNumbers {
     /// `None` where the numbers do not have the lengths of the key, the highest or lowest bit of a prime is not set, or the public exponent
     /// is even or too large. Whether they belong together shows in the first signature's check.
     pub(super) fn new(components: &Components<'_>, prime_words: usize) -> Option<Self> {
@@ -101,7 +101,7 @@ impl Key {
             exponents: (0..prime_words).map(|i| Lanes(std::array::from_fn(|lane| exponents[lane % 2][i]))).collect(),
             modulus: StoredModulus::new([&modulus; LANES], 2 * prime_blocks),
             modulus_square: StoredNumber::new([&modulus_square; LANES], 2 * prime_blocks),
-            numbers: Numbers { prime_words, prime_blocks, modulus, public_exponent, primes },
+            numbers: KeyNumbers { prime_words, prime_blocks, modulus, public_exponent, primes },
         };
         exponents.iter_mut().chain([&mut coefficient, &mut twice]).for_each(|secret| overwrite(secret, 0));
         Some(key)
@@ -126,16 +126,16 @@ impl Key {
 }
 
 /// Working memory of a batch. Wiped on drop.
-struct Work<V: U64x8> {
-    powers: Vec<Number<V>>,
-    power: Number<V>,
-    selected: Number<V>,
+struct SigningMemory<V: U64x8> {
+    powers: Vec<LaneNumber<V>>,
+    power: LaneNumber<V>,
+    selected: LaneNumber<V>,
     /// Room for the next power.
-    next: Number<V>,
+    next: LaneNumber<V>,
     zero: V,
 }
 
-impl<V: U64x8> Work<V> {
+impl<V: U64x8> SigningMemory<V> {
     #[inline(always)]
     fn new(cpu: V::Cpu, blocks: usize) -> Self {
         let zero = V::splat(cpu, 0);
@@ -145,7 +145,7 @@ impl<V: U64x8> Work<V> {
     }
 }
 
-impl<V: U64x8> Drop for Work<V> {
+impl<V: U64x8> Drop for SigningMemory<V> {
     #[inline(always)]
     fn drop(&mut self) {
         let zero = [self.zero; BLOCK];
@@ -158,7 +158,11 @@ impl<V: U64x8> Drop for Work<V> {
 /// Signs up to [`BATCH_SIZE`] message representatives, each as long as the modulus in bytes. `None` where a representative is not below
 /// the modulus, or where the signature's check fails.
 #[inline(always)]
-pub(super) fn sign<V: U64x8>(cpu: V::Cpu, key: &Key, representatives: &[&[u8]]) -> [Option<Vec<u8>>; BATCH_SIZE] {
+pub(super) fn sign<V: U64x8>(
+    cpu: V::Cpu,
+    key: &SigningNumbers,
+    representatives: &[&[u8]],
+) -> [Option<Vec<u8>>; BATCH_SIZE] {
     let count = 2 * key.numbers.prime_words;
     let mut messages: [Vec<u64>; BATCH_SIZE] = std::array::from_fn(|_| vec![0; count]);
     let mut is_message = [false; BATCH_SIZE];
@@ -180,11 +184,11 @@ pub(super) fn sign<V: U64x8>(cpu: V::Cpu, key: &Key, representatives: &[&[u8]]) 
 #[inline(always)]
 pub(super) fn private_powers<V: U64x8>(
     cpu: V::Cpu,
-    key: &Key,
+    key: &SigningNumbers,
     messages: &[Vec<u64>; BATCH_SIZE],
 ) -> [Vec<u64>; BATCH_SIZE] {
     let mut primes = Modulus::<V>::load(cpu, &key.primes);
-    let mut work = Work::<V>::new(cpu, key.numbers.prime_blocks);
+    let mut work = SigningMemory::<V>::new(cpu, key.numbers.prime_blocks);
     // R, which stands for 1.
     primes.multiply(&key.squares.load(cpu), &primes.one(), &mut work.powers[0]);
     work.powers[1] = to_montgomery(cpu, key, &mut primes, messages);
@@ -212,10 +216,10 @@ pub(super) fn private_powers<V: U64x8>(
 #[inline(always)]
 fn to_montgomery<V: U64x8>(
     cpu: V::Cpu,
-    key: &Key,
+    key: &SigningNumbers,
     primes: &mut Modulus<V>,
     messages: &[Vec<u64>; BATCH_SIZE],
-) -> Number<V> {
+) -> LaneNumber<V> {
     let blocks = key.numbers.prime_blocks;
     let lanes: [&[u64]; LANES] = std::array::from_fn(|lane| &messages[lane / 2][..]);
     let all = StoredNumber::new(lanes, 2 * blocks).load::<V>(cpu);
@@ -232,7 +236,7 @@ fn to_montgomery<V: U64x8>(
 
 /// Sets `selected` to the power that each lane's digit selects. Reads all.
 #[inline(always)]
-fn select<V: U64x8>(cpu: V::Cpu, powers: &[Number<V>], digit: V, selected: &mut Number<V>) {
+fn select<V: U64x8>(cpu: V::Cpu, powers: &[LaneNumber<V>], digit: V, selected: &mut LaneNumber<V>) {
     let ones = V::splat(cpu, !0);
     let mut masks = [V::mask(cpu, 0); ENTRIES];
     for (i, mask) in masks.iter_mut().enumerate() {
@@ -251,8 +255,13 @@ fn select<V: U64x8>(cpu: V::Cpu, powers: &[Number<V>], digit: V, selected: &mut 
 
 /// From the powers modulo both primes to those modulo their product: s₂ + q·((s₁ − s₂)·q⁻¹ mod p), RFC 8017, 5.1.2.
 #[inline(always)]
-fn combine<V: U64x8>(cpu: V::Cpu, key: &Key, primes: &mut Modulus<V>, work: &mut Work<V>) -> [Vec<u64>; BATCH_SIZE] {
-    let Numbers { prime_words, ref modulus, primes: [ref first, ref second], .. } = key.numbers;
+fn combine<V: U64x8>(
+    cpu: V::Cpu,
+    key: &SigningNumbers,
+    primes: &mut Modulus<V>,
+    work: &mut SigningMemory<V>,
+) -> [Vec<u64>; BATCH_SIZE] {
+    let KeyNumbers { prime_words, ref modulus, primes: [ref first, ref second], .. } = key.numbers;
     // At most the primes. Where a power is the prime itself instead of zero, its part of the difference is that as well.
     primes.multiply(&work.power, &primes.one(), &mut work.next);
     let stored = StoredNumber::of(&work.next);
@@ -260,7 +269,7 @@ fn combine<V: U64x8>(cpu: V::Cpu, key: &Key, primes: &mut Modulus<V>, work: &mut
     // Twice the first prime is more than the second, so that the differences are not negative in its lanes.
     let even = V::mask(cpu, 0b0101_0101);
     work.power = key.twice.load(cpu);
-    let Work { power: differences, next: powers, zero, .. } = &mut *work;
+    let SigningMemory { power: differences, next: powers, zero, .. } = &mut *work;
     for (difference, power) in differences.as_flattened_mut().iter_mut().zip(powers.as_flattened()) {
         *difference = zero.blend(even, difference.add(*power).sub(power.rotate_lanes::<1>()));
     }
@@ -282,8 +291,12 @@ fn combine<V: U64x8>(cpu: V::Cpu, key: &Key, primes: &mut Modulus<V>, work: &mut
 
 /// The verification primitive, in the first lanes. The exponent is public.
 #[inline(always)]
-fn public_powers<V: U64x8>(cpu: V::Cpu, key: &Key, signatures: &[Vec<u64>; BATCH_SIZE]) -> [Vec<u64>; BATCH_SIZE] {
-    let Numbers { prime_words, prime_blocks, ref modulus, public_exponent, .. } = key.numbers;
+fn public_powers<V: U64x8>(
+    cpu: V::Cpu,
+    key: &SigningNumbers,
+    signatures: &[Vec<u64>; BATCH_SIZE],
+) -> [Vec<u64>; BATCH_SIZE] {
+    let KeyNumbers { prime_words, prime_blocks, ref modulus, public_exponent, .. } = key.numbers;
     let mut moduli = Modulus::<V>::load(cpu, &key.modulus);
     let lanes: [&[u64]; LANES] = std::array::from_fn(|lane| &signatures[lane % BATCH_SIZE][..]);
     let (mut base, mut power, mut next) = (moduli.zero(), moduli.zero(), moduli.zero());

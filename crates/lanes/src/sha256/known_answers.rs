@@ -1,11 +1,11 @@
 //! Known answers that a kernel must compute before it is used: the examples of FIPS 180-4 (NIST, "SHA256 examples") of one and of two
 //! blocks, each beside the other.
 
-use super::{BLOCK_SIZE, INITIAL, Kernel, State};
+use super::{BLOCK_SIZE, INITIAL, Kernel, Sha256Words};
 
-const ABC: State =
+const ABC: Sha256Words =
     [0xba78_16bf, 0x8f01_cfea, 0x4141_40de, 0x5dae_2223, 0xb003_61a3, 0x9617_7a9c, 0xb410_ff61, 0xf200_15ad];
-const TWO_BLOCKS: State =
+const TWO_BLOCKS: Sha256Words =
     [0x248d_6a61, 0xd206_38b8, 0xe5c0_2693, 0x0c3e_6039, 0xa33c_e459, 0x64ff_2167, 0xf6ec_edd4, 0x19db_06c1];
 const TWO_BLOCKS_TEXT: &[u8] = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 

@@ -15,10 +15,10 @@ use crate::cpu::kernel;
 pub const BLOCK_SIZE: usize = 64;
 
 /// The words of a hash value.
-pub type State = [u32; 8];
+pub type Sha256Words = [u32; 8];
 
 /// The state before the first block (FIPS 180-4, 5.3.3).
-pub const INITIAL: State =
+pub const INITIAL: Sha256Words =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 /// Rounds of a block.
@@ -51,7 +51,7 @@ impl Kernel {
     }
 
     /// Takes as many blocks of each message as both have; returns their number.
-    pub fn compress_pair(self, states: [&mut State; 2], messages: [&[u8]; 2]) -> usize {
+    pub fn compress_pair(self, states: [&mut Sha256Words; 2], messages: [&[u8]; 2]) -> usize {
         let [front, back] = messages.map(|message| message.as_chunks::<BLOCK_SIZE>().0);
         let count = front.len().min(back.len());
         let blocks = [&front[..count], &back[..count]];

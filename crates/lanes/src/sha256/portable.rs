@@ -1,14 +1,14 @@
 //! The compression function by its definition (FIPS 180-4, 6.2.2).
 
-use super::{BLOCK_SIZE, CONSTANTS, ROUNDS, State};
+use super::{BLOCK_SIZE, CONSTANTS, ROUNDS, Sha256Words};
 
-pub(super) fn compress_pair(states: [&mut State; 2], blocks: [&[[u8; BLOCK_SIZE]]; 2]) {
+pub(super) fn compress_pair(states: [&mut Sha256Words; 2], blocks: [&[[u8; BLOCK_SIZE]]; 2]) {
     for (state, blocks) in states.into_iter().zip(blocks) {
         blocks.iter().for_each(|block| compress(state, block));
     }
 }
 
-fn compress(state: &mut State, block: &[u8; BLOCK_SIZE]) {
+fn compress(state: &mut Sha256Words, block: &[u8; BLOCK_SIZE]) {
     let mut schedule = [0_u32; ROUNDS];
     for (word, bytes) in schedule.iter_mut().zip(block.as_chunks().0) {
         *word = u32::from_be_bytes(*bytes);

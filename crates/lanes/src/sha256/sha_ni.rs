@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 
 use leafseal_lanes_macros::compiled_for;
 
-use super::{BLOCK_SIZE, CONSTANTS, ROUNDS, State};
+use super::{BLOCK_SIZE, CONSTANTS, ROUNDS, Sha256Words};
 use crate::cpu::entry;
 
 /// Words of a register.
@@ -21,7 +21,7 @@ const WORDS: usize = 4;
 
 /// The schedule's last sixteen words, and the state as the instructions take it: words a, b, e, f and c, d, g, h, the last first.
 #[derive(Clone, Copy)]
-struct Lane {
+struct ShaLane {
     abef: __m128i,
     cdgh: __m128i,
     words: [__m128i; 4],
@@ -29,14 +29,14 @@ struct Lane {
 
 entry! {
     /// Both slices must have the same length.
-    pub(super) fn compress_pair(_cpu: ShaNi, states: [&mut State; 2], blocks: [&[[u8; BLOCK_SIZE]]; 2]) {
+    pub(super) fn compress_pair(_cpu: ShaNi, states: [&mut Sha256Words; 2], blocks: [&[[u8; BLOCK_SIZE]]; 2]) {
         compress_blocks(states, blocks);
     }
 }
 
 #[inline]
 #[compiled_for(ShaNi)]
-fn compress_blocks([front, back]: [&mut State; 2], [front_blocks, back_blocks]: [&[[u8; BLOCK_SIZE]]; 2]) {
+fn compress_blocks([front, back]: [&mut Sha256Words; 2], [front_blocks, back_blocks]: [&[[u8; BLOCK_SIZE]]; 2]) {
     let (mut x, mut y) = (load(front), load(back));
     for (x_block, y_block) in front_blocks.iter().zip(back_blocks) {
         let (x_before, y_before) = (x, y);
@@ -61,7 +61,7 @@ fn compress_blocks([front, back]: [&mut State; 2], [front_blocks, back_blocks]: 
 /// Four rounds of both, with the words at `I`, which are replaced by those of sixteen rounds later.
 #[inline]
 #[compiled_for(ShaNi)]
-fn rounds<const I: usize>(x: &mut Lane, y: &mut Lane, first: usize, is_last: bool) {
+fn rounds<const I: usize>(x: &mut ShaLane, y: &mut ShaLane, first: usize, is_last: bool) {
     let constants: &[u32; WORDS] = CONSTANTS[first + I * WORDS..].first_chunk().expect("four constants");
     // SAFETY: the array is as long as the unaligned load.
     let constants = unsafe { _mm_loadu_si128(constants.as_ptr().cast()) };
@@ -79,7 +79,7 @@ fn rounds<const I: usize>(x: &mut Lane, y: &mut Lane, first: usize, is_last: boo
 /// Words t to t + 3, where those at `I` are t - 16 to t - 13.
 #[inline]
 #[compiled_for(ShaNi)]
-fn next_words<const I: usize>(lane: &Lane) -> __m128i {
+fn next_words<const I: usize>(lane: &ShaLane) -> __m128i {
     let [w16, w12, w8, w4] = [lane.words[I], lane.words[(I + 1) % 4], lane.words[(I + 2) % 4], lane.words[(I + 3) % 4]];
     let w7 = _mm_alignr_epi8::<4>(w4, w8);
     _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(w16, w12), w7), w4)
@@ -100,15 +100,15 @@ fn schedule(block: &[u8; BLOCK_SIZE]) -> [__m128i; 4] {
 
 #[inline]
 #[compiled_for(ShaNi)]
-fn load(state: &State) -> Lane {
+fn load(state: &Sha256Words) -> ShaLane {
     let [a, b, c, d, e, f, g, h] = state.map(u32::cast_signed);
     let abef = _mm_setr_epi32(f, e, b, a);
-    Lane { abef, cdgh: _mm_setr_epi32(h, g, d, c), words: [abef; 4] }
+    ShaLane { abef, cdgh: _mm_setr_epi32(h, g, d, c), words: [abef; 4] }
 }
 
 #[inline]
 #[compiled_for(ShaNi)]
-fn store(lane: &Lane, state: &mut State) {
+fn store(lane: &ShaLane, state: &mut Sha256Words) {
     let (mut abef, mut cdgh) = ([0; WORDS], [0; WORDS]);
     // SAFETY: the arrays are as long as the unaligned stores.
     unsafe {

@@ -12,9 +12,9 @@ use std::arch::x86_64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::NONCE_TEXT_SIZE;
-use super::frame::Frame;
+use super::frame::TextFrame;
 use super::ssse3::{self, CLASSES, EXCLUDED, PACK, ROWS, SHIFTS, SPREAD};
-use super::steps::{self, NonceText, Steps, entries};
+use super::steps::{self, Base64Steps, NonceText, entries};
 use crate::cpu::{Avx2, entry};
 use crate::gcm::NONCE_SIZE;
 
@@ -99,7 +99,7 @@ unsafe fn decode_block(text: *const u8, out: *mut u8) -> bool {
     _mm256_testz_si256(faults, faults) != 0
 }
 
-impl Steps for Avx2Steps {
+impl Base64Steps for Avx2Steps {
     type Cpu = Avx2;
     const BYTES: usize = 24;
 

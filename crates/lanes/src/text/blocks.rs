@@ -10,7 +10,7 @@
 /// `encode_block` and `decode_block`, called by `with_token!`.
 macro_rules! block_steps {
     ($cpu:ty, $steps:ty) => {
-        impl Steps for $steps {
+        impl Base64Steps for $steps {
             type Cpu = $cpu;
             const BYTES: usize = 12;
 

@@ -11,9 +11,9 @@
 //! write 2 bytes of tail
 //! ```
 //!
-//! The excess never reaches beyond the text: [`Frame::new`] checks that for the shortest sealed value.
+//! The excess never reaches beyond the text: [`TextFrame::new`] checks that for the shortest sealed value.
 
-use super::steps::{NonceText, Steps, encode_to};
+use super::steps::{Base64Steps, NonceText, encode_to};
 use super::{NONCE_TEXT_SIZE, encoded_size};
 use crate::gcm::NONCE_SIZE;
 
@@ -28,7 +28,7 @@ const TAIL_SIZE: usize = 2;
 
 /// The fixed parts of a sealed value's text.
 #[derive(Debug, Clone)]
-pub struct Frame {
+pub struct TextFrame {
     head: [u8; HEAD_SIZE_MAX],
     middle: [u8; MIDDLE_SIZE_MAX],
     tail: [u8; TAIL_SIZE],
@@ -36,7 +36,7 @@ pub struct Frame {
     middle_size: u8,
 }
 
-impl Frame {
+impl TextFrame {
     /// From its three parts.
     ///
     /// # Panics
@@ -82,7 +82,13 @@ impl Frame {
 
     /// Appends a text.
     #[inline(always)]
-    pub(super) fn append<S: Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+    pub(super) fn append<S: Base64Steps>(
+        &self,
+        cpu: S::Cpu,
+        nonce: &[u8; NONCE_SIZE],
+        sealed: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         let size = self.text_size(sealed.len());
         out.reserve(size);
         // SAFETY: room for the text was reserved, and `write` writes all of it.
@@ -95,9 +101,9 @@ impl Frame {
     /// Writes a text.
     ///
     /// # Safety
-    /// - `out` must be writable for [`Frame::text_size`]`(sealed.len())` bytes, none of which `sealed` has.
+    /// - `out` must be writable for [`TextFrame::text_size`]`(sealed.len())` bytes, none of which `sealed` has.
     #[inline(always)]
-    unsafe fn write<S: Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: *mut u8) {
+    unsafe fn write<S: Base64Steps>(&self, cpu: S::Cpu, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: *mut u8) {
         assert!(sealed.len() >= SEALED_SIZE_MIN, "a tag at least");
         // SAFETY: the parts together have the size for which `out` is writable. The excess of head and middle is within it too: `new` has
         // checked that for the shortest sealed value, and this one is not shorter.

@@ -1,7 +1,7 @@
 //! Known answers that a kernel must compute before it is used: the test vectors of RFC 4648, section 10, the whole alphabet, and texts that
 //! are not base64.
 
-use super::{Frame, Kernel, decoded_size, encoded_size};
+use super::{Kernel, TextFrame, decoded_size, encoded_size};
 use crate::gcm::NONCE_SIZE;
 
 /// Bytes whose base64 is the alphabet.
@@ -65,7 +65,7 @@ fn refuses(kernel: Kernel, text: &[u8]) -> bool {
 }
 
 fn appends(kernel: Kernel) -> bool {
-    let frame = Frame::new(b"<", b">:::::::::::::::::::::::<", *b">.");
+    let frame = TextFrame::new(b"<", b">:::::::::::::::::::::::<", *b">.");
     let mut out = b"=".to_vec();
     kernel.append(&frame, BYTES.first_chunk::<NONCE_SIZE>().expect("12 bytes"), &BYTES, &mut out);
     out == [b"=<ABCDEFGHIJKLMNOP>:::::::::::::::::::::::<".as_slice(), TEXT, b">."].concat()

@@ -26,7 +26,7 @@ use crate::cpu::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::{Avx2, Ssse3, Vbmi};
 use crate::gcm::NONCE_SIZE;
-pub use frame::{Frame, HEAD_SIZE_MAX, MIDDLE_SIZE_MAX, SEALED_SIZE_MIN};
+pub use frame::{HEAD_SIZE_MAX, MIDDLE_SIZE_MAX, SEALED_SIZE_MIN, TextFrame};
 
 /// Characters of a nonce in base64.
 pub const NONCE_TEXT_SIZE: usize = NONCE_SIZE / 3 * 4;
@@ -139,7 +139,7 @@ impl Kernel {
     /// # Panics
     /// When `sealed` has fewer than [`SEALED_SIZE_MIN`] bytes.
     #[inline]
-    pub fn append(self, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+    pub fn append(self, frame: &TextFrame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
         dispatch!(self, append(frame, nonce, sealed, out));
     }
 }

@@ -5,8 +5,8 @@
 //! decode: for each four characters, the OR of their values, each looked up at its place in 24 bits; a fault is a bit above
 //! ```
 
-use super::frame::Frame;
-use super::steps::{self, NonceText, Steps, entries};
+use super::frame::TextFrame;
+use super::steps::{self, Base64Steps, NonceText, entries};
 use super::tables::{ALPHABET, NONE, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::gcm::NONCE_SIZE;
@@ -83,7 +83,7 @@ fn padded<const N: usize>(bytes: &[u8], padding: u8) -> [u8; N] {
     std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(padding))
 }
 
-impl Steps for PortableSteps {
+impl Base64Steps for PortableSteps {
     type Cpu = AnyCpu;
     const BYTES: usize = STEP;
 

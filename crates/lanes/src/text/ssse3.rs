@@ -17,8 +17,8 @@ use std::arch::x86_64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::blocks::block_steps;
-use super::frame::Frame;
-use super::steps::{self, NonceText, Steps, entries};
+use super::frame::TextFrame;
+use super::steps::{self, Base64Steps, NonceText, entries};
 use super::tables::{ALPHABET, VALUES, shift};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::cpu::{Ssse3, entry};

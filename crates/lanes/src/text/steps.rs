@@ -20,7 +20,7 @@ use crate::gcm::NONCE_SIZE;
 pub(super) type NonceText = [MaybeUninit<u8>; NONCE_TEXT_SIZE];
 
 /// Steps of base64. Each function documents exactly which bytes its pointers read and write.
-pub(super) trait Steps {
+pub(super) trait Base64Steps {
     /// The token that proves the instructions.
     type Cpu: Copy;
     /// Bytes that a whole step encodes.
@@ -65,7 +65,7 @@ pub(super) trait Steps {
 /// # Safety
 /// - `out` must be writable for [`encoded_size`]`(bytes.len())` bytes.
 #[inline(always)]
-pub(super) unsafe fn encode_to<S: Steps>(cpu: S::Cpu, bytes: &[u8], mut out: *mut u8) {
+pub(super) unsafe fn encode_to<S: Base64Steps>(cpu: S::Cpu, bytes: &[u8], mut out: *mut u8) {
     let steps = bytes.chunks_exact(S::BYTES);
     let rest = steps.remainder();
     for step in steps {
@@ -83,7 +83,7 @@ pub(super) unsafe fn encode_to<S: Steps>(cpu: S::Cpu, bytes: &[u8], mut out: *mu
 }
 
 #[inline(always)]
-pub(super) fn encode<S: Steps>(cpu: S::Cpu, bytes: &[u8], out: &mut [u8]) {
+pub(super) fn encode<S: Base64Steps>(cpu: S::Cpu, bytes: &[u8], out: &mut [u8]) {
     assert_eq!(out.len(), encoded_size(bytes.len()), "room for exactly this text");
     // SAFETY: `out` has exactly the size of the text, as asserted above.
     unsafe { encode_to::<S>(cpu, bytes, out.as_mut_ptr()) }
@@ -95,7 +95,7 @@ pub(super) fn encode<S: Steps>(cpu: S::Cpu, bytes: &[u8], out: &mut [u8]) {
 /// - `text.len()` must have a [`decoded_size`].
 /// - `out` must be writable for that many bytes.
 #[inline(always)]
-pub(super) unsafe fn decode_to<S: Steps>(cpu: S::Cpu, text: &[u8], mut out: *mut u8) -> bool {
+pub(super) unsafe fn decode_to<S: Base64Steps>(cpu: S::Cpu, text: &[u8], mut out: *mut u8) -> bool {
     let steps = text.chunks_exact(S::CHARACTERS);
     let rest = steps.remainder();
     let mut is_right = true;
@@ -116,7 +116,7 @@ pub(super) unsafe fn decode_to<S: Steps>(cpu: S::Cpu, text: &[u8], mut out: *mut
 }
 
 #[inline(always)]
-pub(super) fn decode<S: Steps>(cpu: S::Cpu, text: &[u8], out: &mut [u8]) -> bool {
+pub(super) fn decode<S: Base64Steps>(cpu: S::Cpu, text: &[u8], out: &mut [u8]) -> bool {
     assert_eq!(Some(out.len()), decoded_size(text.len()), "room for exactly these bytes");
     // SAFETY: the text has a decoded size, and `out` exactly that, as asserted above.
     unsafe { decode_to::<S>(cpu, text, out.as_mut_ptr()) }
@@ -148,7 +148,7 @@ macro_rules! entries {
 
         $compile! {
             #[inline]
-            pub(super) fn append(cpu: $cpu, frame: &Frame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+            pub(super) fn append(cpu: $cpu, frame: &TextFrame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
                 frame.append::<$steps>(cpu, nonce, sealed, out);
             }
         }

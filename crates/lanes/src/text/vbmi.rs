@@ -14,9 +14,9 @@ use std::arch::x86_64::*;
 
 use leafseal_lanes_macros::compiled_for;
 
-use super::frame::Frame;
+use super::frame::TextFrame;
 use super::ssse3;
-use super::steps::{self, NonceText, Steps, entries};
+use super::steps::{self, Base64Steps, NonceText, entries};
 use super::tables::{ALPHABET, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};
 use crate::cpu::{Vbmi, entry};
@@ -145,7 +145,7 @@ unsafe fn decode_masked(text: *const u8, size: usize, out: *mut u8) -> bool {
     is_right && _mm512_test_epi8_mask(bytes, bytes) & !kept & front(STEP) == 0
 }
 
-impl Steps for VbmiSteps {
+impl Base64Steps for VbmiSteps {
     type Cpu = Vbmi;
     const BYTES: usize = STEP;
 

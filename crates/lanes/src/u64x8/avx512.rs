@@ -12,7 +12,7 @@
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::{LANES, LIMB_MASK, Table, U64x8};
+use super::{LANES, LIMB_MASK, SelectionTable, U64x8};
 use crate::cpu::{Avx512F, Ifma};
 
 /// Eight numbers in a register, multiplied by the instructions of a token.
@@ -205,7 +205,7 @@ impl<M: Multiplier> U64x8 for Avx512<M> {
     }
 
     #[inline(always)]
-    fn look_up(self, table: &Table) -> Self {
+    fn look_up(self, table: &SelectionTable) -> Self {
         // SAFETY: the table is aligned and as long as four registers.
         let [a, b, c, d] = unsafe {
             let start: *const __m512i = table.0.as_ptr().cast();

@@ -32,7 +32,7 @@ pub(crate) const TABLE_LENGTH: usize = 32;
 /// The numbers that a look-up selects from, in four registers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Table(pub(crate) [u64; TABLE_LENGTH]);
+pub(crate) struct SelectionTable(pub(crate) [u64; TABLE_LENGTH]);
 
 /// A number in each of eight lanes. All operations are constant time in the numbers.
 pub(crate) trait U64x8: Copy {
@@ -83,7 +83,7 @@ pub(crate) trait U64x8: Copy {
     /// `other` in the chosen lanes, itself in the rest.
     fn blend(self, mask: Self::Mask, other: Self) -> Self;
     /// The number of the table with the index that each lane has; indexes are below [`TABLE_LENGTH`]. Reads all numbers.
-    fn look_up(self, table: &Table) -> Self;
+    fn look_up(self, table: &SelectionTable) -> Self;
 }
 
 #[cfg(test)]
@@ -94,7 +94,12 @@ mod tests {
     use super::*;
 
     /// Results of every operation, for comparison of two implementations.
-    fn results<V: U64x8>(cpu: V::Cpu, [a, b, c]: &[[u64; LANES]; 3], table: &Table, public: u8) -> Vec<[u64; LANES]> {
+    fn results<V: U64x8>(
+        cpu: V::Cpu,
+        [a, b, c]: &[[u64; LANES]; 3],
+        table: &SelectionTable,
+        public: u8,
+    ) -> Vec<[u64; LANES]> {
         let [x, y, z] = [a, b, c].map(|lanes| V::from_lanes(cpu, lanes));
         let mut all = vec![
             V::splat(cpu, a[0]),
@@ -135,13 +140,13 @@ mod tests {
         ]
     }
 
-    fn inputs() -> impl Iterator<Item = ([[u64; LANES]; 3], Table, u8)> {
+    fn inputs() -> impl Iterator<Item = ([[u64; LANES]; 3], SelectionTable, u8)> {
         const EDGES: [u64; 8] = [0, 1, !0, LIMB_MASK, LIMB_MASK + 1, 1 << 63, 1 << 51, !LIMB_MASK];
         let mut rng = StdRng::seed_from_u64(1);
         (0..20_000).map(move |round| {
             let mut number = || if round % 2 == 0 { EDGES[rng.random_range(0..EDGES.len())] } else { rng.random() };
             let lanes = std::array::from_fn(|_| std::array::from_fn(|_| number()));
-            let table = Table(std::array::from_fn(|_| number()));
+            let table = SelectionTable(std::array::from_fn(|_| number()));
             (lanes, table, rng.random())
         })
     }

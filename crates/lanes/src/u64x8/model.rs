@@ -1,7 +1,7 @@
 //! The operations on any CPU, one lane after the other. Not inlined: a walk of inlined ones would be a megabyte of code that only tests
 //! run.
 
-use super::{LANES, LIMB_BITS, LIMB_MASK, TABLE_LENGTH, Table, U64x8};
+use super::{LANES, LIMB_BITS, LIMB_MASK, SelectionTable, TABLE_LENGTH, U64x8};
 use crate::ec::mask;
 
 /// Needs nothing of the CPU.
@@ -126,7 +126,7 @@ impl U64x8 for Model {
     }
 
     #[inline(never)]
-    fn look_up(self, table: &Table) -> Self {
+    fn look_up(self, table: &SelectionTable) -> Self {
         let mut found = [0; LANES];
         for i in 0..TABLE_LENGTH {
             for (found, index) in found.iter_mut().zip(self.0) {

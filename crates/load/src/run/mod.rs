@@ -19,7 +19,7 @@ use leafseal_client::{ClientError, EncryptOptions};
 use tokio::sync::watch;
 use tokio::task::{JoinSet, LocalSet};
 
-use crate::accounting::{Cpu, ProcessAccount as SystemProcess};
+use crate::accounting::{Cpu, ProcessAccount};
 use crate::arrivals::ArrivalProcess;
 use crate::driver::{LoadStream, answer_size, ask};
 use crate::error::LoadError;
@@ -230,8 +230,8 @@ async fn run_here<C: Connect>(
         };
         all.push(Users::new(Rc::clone(&shared), Rc::clone(&connect), connection, source, stop.clone())?);
     }
-    let cpu = |process: &SystemProcess| process.cpu().ok();
-    let own = SystemProcess::new(std::process::id());
+    let cpu = |process: &ProcessAccount| process.cpu().ok();
+    let own = ProcessAccount::new(std::process::id());
     let mut watcher = EngineWatcher::new(observed).await?;
     let own_before = cpu(&own);
     let (began, began_at) = (SystemTime::now(), Instant::now());

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use leafseal_client::raw::{Message, RawConnection};
-use leafseal_client::{ClientError, EncryptOptions, Limits};
+use leafseal_client::{ClientError, EncryptOptions, FrameLimits};
 use leafseal_load::LoadError;
 use leafseal_load::material::{to_encrypt, values_of};
 use leafseal_load::metrics::Buckets;
@@ -74,9 +74,9 @@ impl Connect for Connecting {
         let (ours, theirs) = duplex(if server.behaviour.stalls.is_some() { NARROW_PIPE_SIZE } else { PIPE_SIZE });
         if server.behaviour.connections_max.is_none_or(|max| server.connections.get() <= max) {
             tokio::task::spawn_local(serve(Rc::clone(server), theirs));
-            return Ok(RawConnection::over(ours, Limits::default()));
+            return Ok(RawConnection::over(ours, FrameLimits::default()));
         }
-        let mut gone = RawConnection::over(ours, Limits::default());
+        let mut gone = RawConnection::over(ours, FrameLimits::default());
         drop(theirs);
         gone.next().await.map(|_| unreachable!("its other end is gone"))
     }

@@ -99,7 +99,7 @@ fn answers() -> Vec<(&'static str, Vec<u8>)> {
             seed(|out| {
                 let answer = answer::OpenRewrap::begin(1, 1, out);
                 write::string("ev:", out);
-                answer.finish(1, &answer::Report::default(), out);
+                answer.finish(1, &answer::AnswerReport::default(), out);
             }),
         ),
         (

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use leafseal_protocol::{
     AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult,
-    EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, GOING_AWAY, GoingAway,
-    Health, HealthParams, InfoParams, InspectParams, Interface, Limits, Message, MessageFault, Method,
+    EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, FrameLimits,
+    GOING_AWAY, GoingAway, Health, HealthParams, InfoParams, InspectParams, Interface, Message, MessageFault, Method,
     PublicKeysParams, RawParams, RawValue, Retry, RewrapParams, UnscannedError, ValuesResult, answer, connection_error,
     decode_cancel, request,
 };
@@ -30,7 +30,7 @@ fn request_frame(method: &str, params: Value) -> Vec<u8> {
 }
 
 fn request_params(frame: &[u8]) -> RawParams<'_> {
-    match Message::parse_unscanned(frame, Limits::default()) {
+    match Message::parse_unscanned(frame, FrameLimits::default()) {
         Ok(Message::Request { params, .. }) => params,
         other => panic!("not a request: {other:?}"),
     }
@@ -265,7 +265,7 @@ fn every_request_reads_as_it_was_written() {
 
 fn fault(message: Value) -> (Option<u32>, MessageFault) {
     let frame = encode(&message);
-    match Message::parse_unscanned(&frame, Limits::default()) {
+    match Message::parse_unscanned(&frame, FrameLimits::default()) {
         Err(UnscannedError::Message(error)) => (error.id, error.fault),
         other => panic!("{message}: {other:?}"),
     }
@@ -273,12 +273,12 @@ fn fault(message: Value) -> (Option<u32>, MessageFault) {
 
 #[test]
 fn malformed_messages_are_refused() {
-    use leafseal_protocol::Kind;
+    use leafseal_protocol::WireType;
     let [id, method, params] = [Value::from(5), Value::from("health"), array(&[])];
     let request = |id: Value| array(&[Value::from(0), id, method.clone(), params.clone()]);
     let rows = [
-        (Value::from(71), None, MessageFault::NotAnArray(Kind::Integer)),
-        (map(&[]), None, MessageFault::NotAnArray(Kind::Map)),
+        (Value::from(71), None, MessageFault::NotAnArray(WireType::Integer)),
+        (map(&[]), None, MessageFault::NotAnArray(WireType::Map)),
         (array(&[]), None, MessageFault::UnknownType),
         (array(&[Value::from(3), id.clone(), method.clone(), params.clone()]), None, MessageFault::UnknownType),
         (array(&[Value::from(-1), id.clone(), method.clone(), params.clone()]), None, MessageFault::UnknownType),
@@ -302,7 +302,7 @@ fn malformed_messages_are_refused() {
         (
             array(&[Value::from(0), id.clone(), method.clone(), map(&[])]),
             Some(5),
-            MessageFault::ParamsNotAnArray(Kind::Map),
+            MessageFault::ParamsNotAnArray(WireType::Map),
         ),
         (array(&[Value::from(1), id, Value::Nil]), None, MessageFault::WrongLength { expected: 4, found: 3 }),
         (
@@ -311,7 +311,7 @@ fn malformed_messages_are_refused() {
             MessageFault::WrongLength { expected: 3, found: 4 },
         ),
         (array(&[Value::from(2), Value::Nil, params]), None, MessageFault::InvalidMethod),
-        (array(&[Value::from(2), method, Value::Nil]), None, MessageFault::ParamsNotAnArray(Kind::Nil)),
+        (array(&[Value::from(2), method, Value::Nil]), None, MessageFault::ParamsNotAnArray(WireType::Nil)),
     ];
     for (message, expected_id, expected) in rows {
         assert_eq!(fault(message.clone()), (expected_id, expected), "{message}");
@@ -324,14 +324,14 @@ fn a_message_in_long_formats_is_the_same_message() {
     let frame =
         [&[0xdd, 0, 0, 0, 4, 0xcf, 0, 0, 0, 0, 0, 0, 0, 0, 0xcd, 0, 9, 0xdb, 0, 0, 0, 6][..], b"health", &[0xdc, 0, 0]]
             .concat();
-    let parsed = Message::parse_unscanned(&frame, Limits::default());
+    let parsed = Message::parse_unscanned(&frame, FrameLimits::default());
     assert!(matches!(parsed, Ok(Message::Request { id: 9, method: "health", .. })), "{parsed:?}");
 }
 
 #[test]
 fn bytes_that_are_not_one_frame_are_refused() {
     let mut frame = request_frame("health", array(&[]));
-    let malformed = |bytes: &[u8]| match Message::parse_unscanned(bytes, Limits::default()) {
+    let malformed = |bytes: &[u8]| match Message::parse_unscanned(bytes, FrameLimits::default()) {
         Err(UnscannedError::Message(error)) => error.fault == MessageFault::Malformed,
         _ => false,
     };
@@ -340,12 +340,12 @@ fn bytes_that_are_not_one_frame_are_refused() {
     }
     frame.push(0xc0);
     assert!(malformed(&frame), "a byte too many");
-    let reserved = Message::parse_unscanned(&[0x94, 0xc1], Limits::default()).expect_err("0xc1");
+    let reserved = Message::parse_unscanned(&[0x94, 0xc1], FrameLimits::default()).expect_err("0xc1");
     assert_eq!(reserved, UnscannedError::Frame(FrameError::ReservedMarker { offset: 1 }));
 }
 
 fn response(frame: &[u8]) -> (u32, Result<RawValue<'_>, RawValue<'_>>) {
-    match Message::parse_unscanned(frame, Limits::default()) {
+    match Message::parse_unscanned(frame, FrameLimits::default()) {
         Ok(Message::Response { id, result }) => (id, result),
         other => panic!("not a response: {other:?}"),
     }
@@ -479,7 +479,7 @@ fn a_document_in_several_buffers_is_the_same_message() {
 #[test]
 fn results_carry_a_report_after_the_requested_values() {
     let paths = ["$['a']", "$['b'][3]"];
-    let report = answer::Report {
+    let report = answer::AnswerReport {
         matched: &[2, 0],
         resealed: 3,
         skipped: 1,
@@ -505,13 +505,13 @@ fn results_carry_a_report_after_the_requested_values() {
     let open = answer::OpenValues::begin(7, 1, &mut list);
     leafseal_protocol::write::string("ev:x:$", &mut list);
     let failures = answer::Failures::Indexes(&[0]);
-    open.finish(&answer::Report { failed: Some(1), failures, ..answer::Report::default() }, &mut list);
+    open.finish(&answer::AnswerReport { failed: Some(1), failures, ..answer::AnswerReport::default() }, &mut list);
     let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(&list) else { panic!("a response") };
     let read = ValuesResult::decode(result).expect("values");
     assert_eq!((read.values.count(), read.report.failed, read.report.failure_indexes()), (1, Some(1), Ok(vec![0])));
 
     let (mut plain, mut same) = (Vec::new(), Vec::new());
     answer::begin_values(7, 0, &mut plain);
-    answer::OpenValues::begin(7, 0, &mut same).finish(&answer::Report::default(), &mut same);
+    answer::OpenValues::begin(7, 0, &mut same).finish(&answer::AnswerReport::default(), &mut same);
     assert_eq!(same, plain, "nothing to report takes no byte");
 }

@@ -1,8 +1,8 @@
 //! Compares `docs/protocol.md` with the code: every name, code and limit is in it, and the worked example is what is sent.
 
 use leafseal_protocol::{
-    ALPN, CANCEL, CONNECTION_ERROR, Curve, EncryptOptions, ErrorCode, ErrorObject, Field, GOING_AWAY, GoingAway,
-    Keying, Limits, Method, OnFailure, PORT, Retry, Scalar, answer, request, write,
+    ALPN, CANCEL, CONNECTION_ERROR, Curve, EncryptOptions, ErrorCode, ErrorObject, Field, FrameLimits, GOING_AWAY,
+    GoingAway, Keying, Method, OnFailure, PORT, Retry, Scalar, answer, request, write,
 };
 
 const DOC: &str = include_str!("../../../../docs/protocol.md");
@@ -46,7 +46,7 @@ fn every_method_has_its_section_and_no_other() {
 
 #[test]
 fn every_name_and_limit_is_explained() {
-    let limits = Limits::default();
+    let limits = FrameLimits::default();
     let mut names: Vec<String> = Field::ALL.iter().map(|field| field.as_str().to_owned()).collect();
     names.extend([CANCEL, CONNECTION_ERROR, GOING_AWAY].map(str::to_owned));
     names.extend(GoingAway::ALL.iter().map(|reason| reason.as_str().to_owned()));

@@ -1,7 +1,7 @@
 //! Frames and lists of values against `rmpv`, an independent implementation of MessagePack.
 
 use leafseal_protocol::{
-    EncryptOptions, EncryptParams, Limits, Message, NumberBuffer, RawValues, Scalar, Scanner, Text, TextKind,
+    EncryptOptions, EncryptParams, FrameLimits, Message, NumberBuffer, RawValues, Scalar, Scanner, Text, TextKind,
     ValueFault, request, write,
 };
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn encrypt_frame(values: Vec<Value>, values_first: bool) -> Vec<u8> {
 
 /// Runs `check` on the values of an `encrypt` request.
 fn with_values(frame: &[u8], check: impl FnOnce(RawValues<'_>)) {
-    assert_eq!(Scanner::new(Limits::default()).scan(frame), Ok(Some(frame.len())));
+    assert_eq!(Scanner::new(FrameLimits::default()).scan(frame), Ok(Some(frame.len())));
     let Ok(Message::Request { id: 9, method: "encrypt", params }) = Message::parse(frame) else {
         panic!("a request");
     };
@@ -78,7 +78,7 @@ proptest! {
         let frame = encode(&value);
         let mut stream = frame.clone();
         stream.extend_from_slice(&behind);
-        let mut scanner = Scanner::new(Limits::default());
+        let mut scanner = Scanner::new(FrameLimits::default());
         prop_assert_eq!(scanner.scan(&stream), Ok(Some(frame.len())));
         prop_assert_eq!(scanner.scan(&frame[..frame.len() - 1]), Ok(None), "one byte short is no frame");
         prop_assert_eq!(scanner.scan(&frame), Ok(Some(frame.len())), "and goes on from there");

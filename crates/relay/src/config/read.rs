@@ -10,7 +10,7 @@ use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
 use leafseal_config::{Document, Problem, line_column};
 use leafseal_document::form::{FieldNames, is_field_name};
-use leafseal_document::{CaseFold as NameCase, DocumentLimits, Selection};
+use leafseal_document::{CaseFold, DocumentLimits, Selection};
 use leafseal_net::tls::PrivateKeySettings;
 use toml::Spanned;
 
@@ -527,7 +527,7 @@ fn decrypt_everything() -> Rule {
         replacement: "".into(),
         on_failure: OnFailure::Fail,
         skip_sealed: false,
-        names: NameCase::Other,
+        names: CaseFold::Other,
         require_match: false,
     }
 }

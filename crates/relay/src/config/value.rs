@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use leafseal_config::{Kind, Raw, Value};
+use leafseal_config::{Kind, Raw, SettingValue};
 use leafseal_net::tls::PrivateKeyBatching;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserializer, Error, Visitor};
@@ -40,13 +40,13 @@ macro_rules! kind {
             const KIND: Kind<'static> = $kind;
 
             pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$type, D::Error> {
-                let read: fn(Value) -> $type = $read;
+                let read: fn(SettingValue) -> $type = $read;
                 deserializer.deserialize_any(Read(KIND)).map(read)
             }
 
             /// For defaults in the schema.
             pub(crate) fn serialize<S: Serializer>(value: &$type, serializer: S) -> Result<S::Ok, S::Error> {
-                let write: fn(&$type) -> Value = $write;
+                let write: fn(&$type) -> SettingValue = $write;
                 let json: serde_json::Value = serde_json::from_str(&KIND.write(&write(value))).expect("JSON");
                 json.serialize(serializer)
             }
@@ -58,7 +58,7 @@ macro_rules! kind {
 
 kind!(
     /// A duration, which may be zero.
-    duration_or_zero, Duration, Kind::Time(0), |value| value.time(), |duration| Value::Time(*duration)
+    duration_or_zero, Duration, Kind::Time(0), |value| value.time(), |duration| SettingValue::Time(*duration)
 );
 /// An IP address and a port.
 pub(crate) mod address {
@@ -71,26 +71,26 @@ kind!(
     /// `auto` or `off`.
     private_key_batching, PrivateKeyBatching, Kind::Choice(std::borrow::Cow::Borrowed(&["auto", "off"])),
     |value| if value.text() == "off" { PrivateKeyBatching::Off } else { PrivateKeyBatching::Auto },
-    |batching| Value::Text(if *batching == PrivateKeyBatching::Off { "off" } else { "auto" }.to_owned())
+    |batching| SettingValue::Text(if *batching == PrivateKeyBatching::Off { "off" } else { "auto" }.to_owned())
 );
 
 /// Reads a value of a kind.
 struct Read(Kind<'static>);
 
 impl Read {
-    fn read<E: Error>(self, raw: &Raw<'_>) -> Result<Value, E> {
+    fn read<E: Error>(self, raw: &Raw<'_>) -> Result<SettingValue, E> {
         self.0.read(raw).map_err(E::custom)
     }
 }
 
 impl Visitor<'_> for Read {
-    type Value = Value;
+    type Value = SettingValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<SettingValue, E> {
         self.read(&Raw::Text(text))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hyper::header;
 use leafseal_document::form::FieldNames;
-use leafseal_document::{CaseFold as NameCase, FieldPath, Selection};
+use leafseal_document::{CaseFold, FieldPath, Selection};
 
 use super::{JsonFields, OtherSources, Rule};
 use crate::json_text::MemberNames;
@@ -39,7 +39,7 @@ pub struct Hidden {
     /// Whether the field `Cookie` as a whole is hidden.
     pub cookies_are_hidden: bool,
     /// How names are compared.
-    pub case: NameCase,
+    pub case: CaseFold,
 }
 
 /// Fields that are hidden in another source than the one that is searched for them.
@@ -63,7 +63,7 @@ impl Hidden {
         rules: &[Rule],
         form: FieldNames,
         query: FieldNames,
-        (case, other_sources): (NameCase, OtherSources),
+        (case, other_sources): (CaseFold, OtherSources),
     ) -> Self {
         let hiding = || rules.iter().filter(|rule| rule.hides());
         let selections: Arc<[Selection]> =
@@ -75,7 +75,7 @@ impl Hidden {
         };
         let hidden_paths: &[Selection] = if refuses { &selections } else { &[] };
         let fields = || form.iter().chain(query.iter()).filter(|_| refuses);
-        let folds = if case == NameCase::Other { NameCase::Other } else { NameCase::Same };
+        let folds = if case == CaseFold::Other { CaseFold::Other } else { CaseFold::Same };
         let selects_root = |fields: &JsonFields| fields.selectors.iter().any(|selector| selector == "$");
         // What is hidden here and not there, where it would be read as the same field.
         let elsewhere = |here: &FieldNames, paths: &[FieldPath], there: &FieldNames| {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use hyper::Method;
 use hyper::header::HeaderName;
 use leafseal_document::form::FieldNames;
-use leafseal_document::{CaseFold as NameCase, Selection};
+use leafseal_document::{CaseFold, Selection};
 
 use crate::validators::Tags;
 pub use choice::{OtherCase, Overrides};
@@ -230,7 +230,7 @@ pub struct Rule {
     /// Whether envelopes that the engine can decrypt stay unchanged; for encryption only.
     pub skip_sealed: bool,
     /// How names of JSON members are compared with selectors; `form` and `query` contain the same setting.
-    pub names: NameCase,
+    pub names: CaseFold,
     /// Whether a body is refused in which a selector of `json`, or `form`, finds nothing.
     pub require_match: bool,
 }
@@ -244,9 +244,9 @@ impl Rule {
     /// The value of [`Rule::names`] in calls to the engine; `None` for the engine's default.
     pub(crate) fn names_on_the_wire(&self) -> Option<leafseal_client::OtherCase> {
         match self.names {
-            NameCase::Refuse => Some(leafseal_client::OtherCase::Refuse),
-            NameCase::Same => Some(leafseal_client::OtherCase::Same),
-            NameCase::Other => None,
+            CaseFold::Refuse => Some(leafseal_client::OtherCase::Refuse),
+            CaseFold::Same => Some(leafseal_client::OtherCase::Same),
+            CaseFold::Other => None,
         }
     }
 
@@ -351,11 +351,11 @@ impl Origin {
 
 impl OtherCase {
     /// How a rule compares names. An ambiguous value may stay encrypted but must not be revealed.
-    pub(crate) fn for_names(self, hides: bool) -> NameCase {
+    pub(crate) fn for_names(self, hides: bool) -> CaseFold {
         match self {
-            OtherCase::Refuse if hides => NameCase::Refuse,
-            OtherCase::Same => NameCase::Same,
-            OtherCase::Refuse | OtherCase::Other => NameCase::Other,
+            OtherCase::Refuse if hides => CaseFold::Refuse,
+            OtherCase::Same => CaseFold::Same,
+            OtherCase::Refuse | OtherCase::Other => CaseFold::Other,
         }
     }
 }

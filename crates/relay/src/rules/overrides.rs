@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
-use leafseal_document::CaseFold as NameCase;
+use leafseal_document::CaseFold;
 use leafseal_document::form::FieldNames;
 
 use crate::hop_headers::folded;
@@ -109,7 +109,7 @@ pub(crate) fn may_name_method(query: &str) -> bool {
 /// The fields of forms and queries with a method.
 pub(crate) fn method_fields() -> Arc<FieldNames> {
     static FIELDS: LazyLock<Arc<FieldNames>> =
-        LazyLock::new(|| Arc::new(FieldNames::new(METHOD_FIELDS).guarded(NameCase::Refuse, &FieldNames::default())));
+        LazyLock::new(|| Arc::new(FieldNames::new(METHOD_FIELDS).guarded(CaseFold::Refuse, &FieldNames::default())));
     Arc::clone(&FIELDS)
 }
 

@@ -28,7 +28,7 @@ use hyper::body::{Body, Bytes};
 use hyper::header::HeaderMap;
 use leafseal_client::{
     Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorKind,
-    OtherCase, Prepared, Report, Scalar, Value, Values,
+    NativeValues, OtherCase, Prepared, Report, Scalar, Value,
 };
 use leafseal_document::form::FormLimits;
 use leafseal_errors::ErrorCode;
@@ -495,7 +495,7 @@ impl Job<'_> {
         share.grow(answer.size() + texts.len() * TEXT_SIZE)?;
         let cost = cost_of_texts(&texts).max(Cost::of_copy(answer.size()));
         let read = offload.run(cost, move || {
-            let Values { values, report, failures } = answer.into_reported_values()?;
+            let NativeValues { values, report, failures } = answer.into_reported_values()?;
             drop(arrived);
             let answer: Vec<String> = values.into_iter().map(into_text).collect();
             let changed = answer.iter().zip(&*texts).filter(|(after, before)| after != before).count() as u64;

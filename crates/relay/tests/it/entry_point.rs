@@ -9,7 +9,7 @@ use leafseal_errors::EntryPoint;
 use leafseal_net::tls::{
     CertificateAuthority, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
 };
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 use leafseal_relay::{Configuration, Relay};
 use leafseal_server::{Server, ServerSettings, TlsSettings, issue_client};
 use leafseal_service::EngineService;
@@ -57,7 +57,7 @@ fn server(fixture: &DecisionFixture, authority: &CertificateAuthority) -> Server
     };
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = ServerSettings { address, network_threads: 1, workers: 1, ..ServerSettings::new(tls) };
-    let service = EngineService::new(fixture.engine.clone(), Limits::default(), 1 << 30);
+    let service = EngineService::new(fixture.engine.clone(), FrameLimits::default(), 1 << 30);
     Server::start(settings, Arc::new(service)).unwrap()
 }
 

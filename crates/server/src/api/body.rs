@@ -23,7 +23,7 @@ use leafseal_service::Share;
 
 /// The form of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum RequestBodyForm {
     Json,
     /// JSON Lines: a document on each line, under one of [`JSON_LINES_TYPES`], which the answer has too.
     Lines(&'static str),
@@ -31,17 +31,17 @@ pub(super) enum Form {
     Bytes,
 }
 
-impl Form {
+impl RequestBodyForm {
     /// The form that the headers declare.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Form, HttpProblem> {
+    pub(super) fn of(headers: &HeaderMap) -> Result<RequestBodyForm, HttpProblem> {
         if headers.contains_key(CONTENT_ENCODING) {
-            return Err(Form::wrong("bodies are taken as they are, without Content-Encoding"));
+            return Err(RequestBodyForm::wrong("bodies are taken as they are, without Content-Encoding"));
         }
         let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (media_type, parameters) = value.split_once(';').unwrap_or((value, ""));
         let media_type = media_type.trim();
         if media_type.eq_ignore_ascii_case("application/octet-stream") {
-            return Ok(Form::Bytes);
+            return Ok(RequestBodyForm::Bytes);
         }
         let is_utf8 = |parameter: &str| match parameter.trim().split_once('=') {
             Some((name, charset)) if name.eq_ignore_ascii_case("charset") => {
@@ -50,11 +50,11 @@ impl Form {
             _ => true,
         };
         let form = match JSON_LINES_TYPES.into_iter().find(|lines| media_type.eq_ignore_ascii_case(lines)) {
-            Some(media_type) => Some(Form::Lines(media_type)),
-            None => media_type.eq_ignore_ascii_case("application/json").then_some(Form::Json),
+            Some(media_type) => Some(RequestBodyForm::Lines(media_type)),
+            None => media_type.eq_ignore_ascii_case("application/json").then_some(RequestBodyForm::Json),
         };
         form.filter(|_| parameters.split(';').all(is_utf8)).ok_or_else(|| {
-            Form::wrong(
+            RequestBodyForm::wrong(
                 "the header `Content-Type` is application/json or application/x-ndjson (in UTF-8), or application/octet-stream",
             )
         })
@@ -66,15 +66,15 @@ impl Form {
 
     fn media_type(self) -> &'static str {
         match self {
-            Form::Json => "application/json",
-            Form::Lines(media_type) => media_type,
-            Form::Bytes => "application/octet-stream",
+            RequestBodyForm::Json => "application/json",
+            RequestBodyForm::Lines(media_type) => media_type,
+            RequestBodyForm::Bytes => "application/octet-stream",
         }
     }
 }
 
 /// A complete body, and its share of the memory for incoming data.
-pub(super) struct Read {
+pub(super) struct CompleteBody {
     pub(super) pieces: Pieces,
     pub(super) share: Share,
 }
@@ -86,7 +86,7 @@ pub(super) async fn read(
     size_max: usize,
     mut share: Share,
     deadline: Instant,
-) -> Result<Read, HttpProblem> {
+) -> Result<CompleteBody, HttpProblem> {
     let reported = headers.get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse::<u64>().ok());
     if reported.is_some_and(|reported| reported > size_max as u64) {
         return Err(too_large(size_max));
@@ -96,7 +96,7 @@ pub(super) async fn read(
     loop {
         let frame = timeout_at(deadline.into(), body.frame()).await;
         let frame = frame.map_err(|_| slow("the body was not there in time"))?;
-        let Some(frame) = frame else { return Ok(Read { pieces, share }) };
+        let Some(frame) = frame else { return Ok(CompleteBody { pieces, share }) };
         let frame = frame.map_err(|error| match error {
             BodyError::Slow => slow("the body arrives too slowly"),
             _ => invalid("the body broke off"),
@@ -116,7 +116,7 @@ fn slow(detail: &str) -> HttpProblem {
 }
 
 /// The response with an answer of the workers, in the form of the request.
-pub(super) fn answer(form: Form, (written, share): (Rope, Share)) -> Response<ResponseBody> {
+pub(super) fn answer(form: RequestBodyForm, (written, share): (Rope, Share)) -> Response<ResponseBody> {
     let buffers = written.into_buffers().map(Bytes::from);
     respond(form.media_type(), BufferedBody::new(buffers, share).boxed_unsync())
 }
@@ -198,29 +198,29 @@ pub(super) fn preflight(
 mod tests {
     use super::*;
 
-    fn form(content_type: &str) -> Option<Form> {
+    fn form(content_type: &str) -> Option<RequestBodyForm> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).expect("a value"));
-        Form::of(&headers).ok()
+        RequestBodyForm::of(&headers).ok()
     }
 
     #[test]
     fn forms_are_recognised_by_the_media_type() {
         for json in ["application/json", "Application/JSON; charset=UTF-8", "application/json;charset=\"utf-8\""] {
-            assert_eq!(form(json), Some(Form::Json), "{json}");
+            assert_eq!(form(json), Some(RequestBodyForm::Json), "{json}");
         }
-        assert_eq!(form("application/octet-stream"), Some(Form::Bytes));
+        assert_eq!(form("application/octet-stream"), Some(RequestBodyForm::Bytes));
         for lines in JSON_LINES_TYPES {
-            assert_eq!(form(&format!("{lines}; charset=utf-8")), Some(Form::Lines(lines)));
+            assert_eq!(form(&format!("{lines}; charset=utf-8")), Some(RequestBodyForm::Lines(lines)));
             assert_eq!(form(&format!("{lines}; charset=utf-16")), None);
         }
         for other in ["", "text/json", "application/json; charset=latin1", "application/json2", "json"] {
             assert_eq!(form(other), None, "{other}");
         }
-        assert_eq!(Form::of(&HeaderMap::new()).map_err(|problem| problem.status.as_u16()), Err(415));
+        assert_eq!(RequestBodyForm::of(&HeaderMap::new()).map_err(|problem| problem.status.as_u16()), Err(415));
         let mut packed = HeaderMap::new();
         packed.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         packed.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        assert!(Form::of(&packed).is_err());
+        assert!(RequestBodyForm::of(&packed).is_err());
     }
 }

@@ -13,15 +13,15 @@ use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
 use super::problem::problem;
-use super::{Api, Authenticated};
+use super::{Api, CheckedCaller};
 use crate::attempts::Attempts;
 use crate::clock;
 use crate::metrics::{Arrival, RequestRecord};
-use crate::server_state::{Memory, ServerState};
+use crate::server_state::{ConnectionMemory, ServerState};
 use leafseal_service::RequestJob;
 use leafseal_service::Rope;
 use leafseal_service::Share;
-use leafseal_service::{Answered, Effort, Receiver, Reply};
+use leafseal_service::{AnswerReceiver, Answered, Effort, Reply};
 use leafseal_service::{RequestStage, Tenant};
 
 /// The parameters of a call that is to be submitted.
@@ -65,7 +65,7 @@ struct CallReceiver {
     record: RequestRecord,
 }
 
-impl Receiver for CallReceiver {
+impl AnswerReceiver for CallReceiver {
     fn takes(&self, _: &Rope) -> bool {
         true
     }
@@ -95,7 +95,7 @@ impl Api {
     }
 
     /// The memory that the call is charged to.
-    pub(super) fn memory(&self, authenticated: &Authenticated) -> Memory {
+    pub(super) fn memory(&self, authenticated: &CheckedCaller) -> ConnectionMemory {
         self.server_state.memory(Tenant::App(authenticated.app().as_str()))
     }
 
@@ -106,7 +106,7 @@ impl Api {
         submission: Submission<'_>,
         accounts: Accounts,
         bytes: usize,
-        memory: &Memory,
+        memory: &ConnectionMemory,
     ) -> Result<(Rope, Share), HttpProblem> {
         let server_state = &*self.server_state;
         let now = clock::now();

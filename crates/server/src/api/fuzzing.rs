@@ -9,11 +9,11 @@ use leafseal_engine::fuzzing;
 use leafseal_protocol::{OptionInfo, OptionKind, OptionValue};
 use leafseal_service::api::{self, CallOptions};
 
-use super::body::Form;
+use super::body::RequestBodyForm;
 use super::credentials::{API_KEY, Credentials, NoCredentials};
 use super::query::{SupportedOptions, read_options};
 use super::route::PATHS;
-use crate::metrics::Call;
+use crate::metrics::ApiCall;
 
 /// Parses any bytes as a call: a line with path and query, header lines, an empty line, the body.
 pub fn check_call(bytes: &[u8]) {
@@ -48,11 +48,11 @@ pub fn check_call(bytes: &[u8]) {
 }
 
 fn check_path(path: &str) {
-    let found = Call::of_path(path);
+    let found = ApiCall::of_path(path);
     let path = if path.starts_with("//") { &path[1..] } else { path };
     let segments: Vec<&str> = path.split('/').collect();
     let expected = match segments.as_slice() {
-        ["", team, "apps", app] if !team.is_empty() && !app.is_empty() => Some((Call::AppOfTeam, Some(*app))),
+        ["", team, "apps", app] if !team.is_empty() && !app.is_empty() => Some((ApiCall::AppOfTeam, Some(*app))),
         _ => PATHS.iter().find(|(known, _)| *known == path).map(|(_, call)| (*call, None)),
     };
     assert_eq!(found, expected, "{path}");
@@ -180,11 +180,11 @@ fn base64_decoded(text: &str) -> Option<Vec<u8>> {
 }
 
 fn check_form(headers: &HeaderMap) {
-    let Ok(form) = Form::of(headers) else { return };
+    let Ok(form) = RequestBodyForm::of(headers) else { return };
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).expect("a form has a type");
     let media_type = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    assert_eq!(media_type == "application/json", form == Form::Json);
-    assert_eq!(media_type == "application/octet-stream", form == Form::Bytes);
+    assert_eq!(media_type == "application/json", form == RequestBodyForm::Json);
+    assert_eq!(media_type == "application/octet-stream", form == RequestBodyForm::Bytes);
 }
 
 /// The refusal of an envelope to inspect does not quote it, and an expiry is a number.

@@ -38,20 +38,20 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::clock;
-use crate::failure_log::FailureLog;
-use crate::metrics::Call;
-use crate::refusals::Refused;
+use crate::failure_log::FailureLogger;
+use crate::metrics::ApiCall;
+use crate::refusals::RefusalLine;
 use crate::server_state::ServerState;
 use crate::settings::{ApiSettingsError, ServerSettings};
 use crate::start_error::StartError;
-use body::{Form, answer_json, answer_static};
+use body::{RequestBodyForm, answer_json, answer_static};
 use call::Submission;
 use credentials::Credentials;
 use leafseal_service::api::{self, CallInput, CallOptions, ReportSlot};
 use leafseal_service::{FailureObserver, gather};
 use problem::{invalid, not_found, overloaded};
 use query::{SupportedOptions, read_options};
-use record::Record;
+use record::ApiRecord;
 use report::{REPORT, header};
 
 /// The content of `GET /openapi.json`.
@@ -89,7 +89,7 @@ pub(crate) fn start(
     let http = HttpSettings { drain_timeout, trusted_balancers, ..settings.http.clone() };
     let observer = Arc::new(Log { server_state: Arc::clone(server_state) });
     let options = ListenerOptions { address, acceptor: Some(acceptor.clone()), settings: http, observer };
-    let failures = FailureLog::new(server_state.settings.refusal_lines_max);
+    let failures = FailureLogger::new(server_state.settings.refusal_lines_max);
     let calls = Semaphore::new(settings.calls_max);
     let anonymous_calls = Arc::default();
     let api = Api { server_state: Arc::clone(server_state), engine: engine.clone(), calls, anonymous_calls, failures };
@@ -111,47 +111,47 @@ pub(crate) struct Api {
     /// Places for calls that hold a place among `calls` although nothing proves who makes them: half as many, so that calls which wait for
     /// the keystore in the names of others leave room. Shared fairly among addresses.
     anonymous_calls: Arc<FairPlaces>,
-    failures: FailureLog,
+    failures: FailureLogger,
 }
 
 /// The authenticated caller of a request.
-enum Authenticated {
+enum CheckedCaller {
     Key(ApiCaller),
     Token { caller: Caller, app: AppName },
 }
 
-impl Authenticated {
+impl CheckedCaller {
     fn app(&self) -> &AppName {
         match self {
-            Authenticated::Key(key) => key.app(),
-            Authenticated::Token { app, .. } => app,
+            CheckedCaller::Key(key) => key.app(),
+            CheckedCaller::Token { app, .. } => app,
         }
     }
 
     fn into_caller(self) -> (Caller, String) {
         match self {
-            Authenticated::Key(key) => (key.caller().clone(), key.app().to_string()),
-            Authenticated::Token { caller, app } => (caller, app.to_string()),
+            CheckedCaller::Key(key) => (key.caller().clone(), key.app().to_string()),
+            CheckedCaller::Token { caller, app } => (caller, app.to_string()),
         }
     }
 
     fn caller(&self) -> &Caller {
         match self {
-            Authenticated::Key(key) => key.caller(),
-            Authenticated::Token { caller, .. } => caller,
+            CheckedCaller::Key(key) => key.caller(),
+            CheckedCaller::Token { caller, .. } => caller,
         }
     }
 }
 
-type Answer = Result<Response<ResponseBody>, HttpProblem>;
+type ApiAnswer = Result<Response<ResponseBody>, HttpProblem>;
 
 /// Whether a page of an allowed origin may read the answer. API keys do not belong in pages: answers to requests with one are not readable.
 /// A preflight request carries no credentials; without the header in its answer, browsers do not send the request itself.
-fn is_open_to_pages(call: Call, method: &hyper::Method, headers: &HeaderMap) -> bool {
+fn is_open_to_pages(call: ApiCall, method: &hyper::Method, headers: &HeaderMap) -> bool {
     let shows_token = || matches!(Credentials::read(headers), Ok(Credentials::Token(_)));
     let is_readable =
         || *method == hyper::Method::OPTIONS || headers.contains_key(hyper::header::ORIGIN) && shows_token();
-    call.is_for_pages() && (call != Call::Decrypt || is_readable())
+    call.is_for_pages() && (call != ApiCall::Decrypt || is_readable())
 }
 
 impl Handler for Api {
@@ -162,9 +162,9 @@ impl Handler for Api {
     ) -> Response<ResponseBody> {
         let began = clock::now();
         let (parts, body) = request.into_parts();
-        let route = Call::of_path(parts.uri.path());
+        let route = ApiCall::of_path(parts.uri.path());
         let call = route.map(|(call, _)| call);
-        let record = Record::begin(Arc::clone(&self.server_state), call, began);
+        let record = ApiRecord::begin(Arc::clone(&self.server_state), call, began);
         let result = match route {
             Some((call, app)) => self.answer(call, app, &parts, body, &peer, began).await,
             None => Err(not_found("there is no such call: GET /openapi.json lists all calls")),
@@ -192,13 +192,13 @@ impl Handler for Api {
 impl Api {
     async fn answer(
         &self,
-        call: Call,
+        call: ApiCall,
         app: Option<&str>,
         parts: &Parts,
         body: RequestBody,
         peer: &ConnectionPeer,
         began: Instant,
-    ) -> Answer {
+    ) -> ApiAnswer {
         let settings = &self.server_state.settings.api;
         if parts.method == hyper::Method::OPTIONS && call.is_for_pages() && !settings.cors_origins.is_empty() {
             let allowed = body::preflight(settings, &parts.headers, &call.method());
@@ -218,27 +218,27 @@ impl Api {
         let _place = place.map_err(|_| overloaded("too many calls are going on", pause))?;
         let submission = |bytes, method| Submission { bytes, method, began, peer, incoming: None };
         match call {
-            Call::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
-            Call::Certificate => self.certificate(),
-            Call::RelayOutbound => self.relay_outbound(&parts.headers, peer).await,
-            Call::KeysByApp => {
+            ApiCall::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
+            ApiCall::Certificate => self.certificate(),
+            ApiCall::RelayOutbound => self.relay_outbound(&parts.headers, peer).await,
+            ApiCall::KeysByApp => {
                 let app = parts.headers.get(APP_ID).and_then(|app| app.to_str().ok());
                 let app = app.ok_or_else(|| invalid("the header `x-evervault-app-id` names the app"))?;
                 let found = self.public_keys(Caller::Anonymous, app, submission(0, Some(Method::PublicKeys)));
                 self.anonymously(peer, found).await
             }
-            Call::AppOfTeam => {
+            ApiCall::AppOfTeam => {
                 let app = app.expect("the path has one");
                 let found = self.public_keys(Caller::Anonymous, app, submission(0, Some(Method::PublicKeys)));
                 let mut response = self.anonymously(peer, found).await?;
                 response.headers_mut().insert(DEBUG_MODE, HeaderValue::from_static("false"));
                 Ok(response)
             }
-            Call::KeysByApiKey => {
+            ApiCall::KeysByApiKey => {
                 let (caller, app) = self.authenticate_key(&parts.headers, peer).await?.into_caller();
                 self.public_keys(caller, &app, submission(0, Some(Method::PublicKeys))).await
             }
-            Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => {
+            ApiCall::Encrypt | ApiCall::Decrypt | ApiCall::Inspect | ApiCall::ClientSideTokens => {
                 self.work(call, parts, body, peer, began).await
             }
         }
@@ -247,31 +247,31 @@ impl Api {
     /// Runs a call that has a body.
     async fn work(
         &self,
-        call: Call,
+        call: ApiCall,
         parts: &Parts,
         body: RequestBody,
         peer: &ConnectionPeer,
         began: Instant,
-    ) -> Answer {
+    ) -> ApiAnswer {
         let settings = &self.server_state.settings.api;
         let authenticated = self.authenticated(&parts.headers, peer).await?;
         let engine = self.engine_of(peer);
         let permitted = engine.refuse_early(authenticated.caller(), operations(call), authenticated.app());
         permitted.map_err(|error| problem::problem(&leafseal_service::error_object(error)))?;
-        let form = Form::of(&parts.headers)?;
-        let is_file = form == Form::Bytes;
+        let form = RequestBodyForm::of(&parts.headers)?;
+        let is_file = form == RequestBodyForm::Bytes;
         // A token is for one JSON document.
         let is_supported = match (form, &authenticated) {
-            (Form::Json, _) => true,
-            (_, Authenticated::Token { .. }) => false,
-            (Form::Lines(_), _) => call != Call::ClientSideTokens,
-            (Form::Bytes, _) => matches!(call, Call::Encrypt | Call::Decrypt),
+            (RequestBodyForm::Json, _) => true,
+            (_, CheckedCaller::Token { .. }) => false,
+            (RequestBodyForm::Lines(_), _) => call != ApiCall::ClientSideTokens,
+            (RequestBodyForm::Bytes, _) => matches!(call, ApiCall::Encrypt | ApiCall::Decrypt),
         };
         if !is_supported {
-            return Err(Form::wrong("this call requires application/json"));
+            return Err(RequestBodyForm::wrong("this call requires application/json"));
         }
         let options = read_options(parts.uri.query(), supported(call, is_file)).map_err(invalid)?;
-        let size_max = if call == Call::Inspect { settings.inspect_size_max } else { settings.body_size_max };
+        let size_max = if call == ApiCall::Inspect { settings.inspect_size_max } else { settings.body_size_max };
         let deadline = began + settings.call_timeout;
         let memory = self.memory(&authenticated);
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
@@ -286,14 +286,14 @@ impl Api {
         let logged = continues.then(|| (caller.clone(), app.clone()));
         let slot = Arc::clone(&report);
         let request = gather(read.pieces.into_vec(), size, move |body| {
-            let is_lines = matches!(form, Form::Lines(_));
+            let is_lines = matches!(form, RequestBodyForm::Lines(_));
             let input = CallInput { engine, caller, app, options, body, is_lines, report: slot };
             match (call, is_file) {
-                (Call::Encrypt, false) => api::encrypt_document(input),
-                (Call::Encrypt, true) => api::encrypt_file(input),
-                (Call::Decrypt, false) => api::decrypt_document(input),
-                (Call::Decrypt, true) => api::decrypt_file(input),
-                (Call::Inspect, _) => api::inspect(input),
+                (ApiCall::Encrypt, false) => api::encrypt_document(input),
+                (ApiCall::Encrypt, true) => api::encrypt_file(input),
+                (ApiCall::Decrypt, false) => api::decrypt_document(input),
+                (ApiCall::Decrypt, true) => api::decrypt_file(input),
+                (ApiCall::Inspect, _) => api::inspect(input),
                 _ => api::issue_token(input),
             }
         });
@@ -310,7 +310,7 @@ impl Api {
         Ok(response)
     }
 
-    async fn public_keys(&self, caller: Caller, app: &str, submission: Submission<'_>) -> Answer {
+    async fn public_keys(&self, caller: Caller, app: &str, submission: Submission<'_>) -> ApiAnswer {
         let accounts = self.accounts(&caller, app, submission.peer);
         let memory = self.server_state.memory_of(accounts.tenant);
         let team = self.server_state.settings.api.team.clone();
@@ -319,10 +319,10 @@ impl Api {
             (self.engine_of(submission.peer), app.to_owned(), Vec::new(), ReportSlot::default());
         let input = CallInput { engine, caller, app, options, body, is_lines: false, report };
         let answered = self.run(api::public_keys(input, team), submission, accounts, 0, &memory).await;
-        answered.map(|answer| body::answer(Form::Json, answer))
+        answered.map(|answer| body::answer(RequestBodyForm::Json, answer))
     }
 
-    fn certificate(&self) -> Answer {
+    fn certificate(&self) -> ApiAnswer {
         let relay = self.server_state.settings.api.relay.get();
         match relay.and_then(|relay| relay.ca_pem.clone()) {
             Some(pem) => Ok(body::answer_bytes("application/x-pem-file", pem)),
@@ -330,8 +330,8 @@ impl Api {
         }
     }
 
-    async fn relay_outbound(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Answer {
-        if let Authenticated::Key(key) = self.authenticate_key(headers, peer).await? {
+    async fn relay_outbound(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> ApiAnswer {
+        if let CheckedCaller::Key(key) = self.authenticate_key(headers, peer).await? {
             self.engine_of(peer).accept(&key);
         }
         let relay = self.server_state.settings.api.relay.get();
@@ -371,22 +371,22 @@ impl Api {
     }
 
     /// Authenticates the caller by an API key.
-    async fn authenticate_key(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<Authenticated, HttpProblem> {
+    async fn authenticate_key(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<CheckedCaller, HttpProblem> {
         match self.authenticated(headers, peer).await? {
-            authenticated @ Authenticated::Key(_) => Ok(authenticated),
-            Authenticated::Token { caller, .. } => {
+            authenticated @ CheckedCaller::Key(_) => Ok(authenticated),
+            CheckedCaller::Token { caller, .. } => {
                 Err(self.unauthorized(peer, caller.principal(), "this call requires an API key"))
             }
         }
     }
 
-    async fn authenticated(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<Authenticated, HttpProblem> {
+    async fn authenticated(&self, headers: &HeaderMap, peer: &ConnectionPeer) -> Result<CheckedCaller, HttpProblem> {
         let credentials = Credentials::read(headers);
         match credentials.map_err(|none| self.unauthorized(peer, Principal::Anonymous, none.detail()))? {
             Credentials::Token(text) => {
                 let engine = self.engine_of(peer);
                 let token = self.look_up(engine.find_token(&text)).await?;
-                Ok(Authenticated::Token { app: token.app().clone(), caller: Caller::Token(token) })
+                Ok(CheckedCaller::Token { app: token.app().clone(), caller: Caller::Token(token) })
             }
             Credentials::ApiKey { app, key } => {
                 let caller = self.api_caller(&key, peer).await?;
@@ -394,7 +394,7 @@ impl Api {
                     let detail = "the API key is for another app than the one it was shown for";
                     return Err(self.unauthorized(peer, caller.caller().principal(), detail));
                 }
-                Ok(Authenticated::Key(caller))
+                Ok(CheckedCaller::Key(caller))
             }
         }
     }
@@ -437,32 +437,32 @@ impl Api {
 }
 
 /// The operations that the key must permit. Creating tokens includes decryption, because their creator could decrypt with them.
-fn operations(call: Call) -> &'static [Operation] {
+fn operations(call: ApiCall) -> &'static [Operation] {
     match call {
-        Call::Encrypt => &[Operation::Encrypt],
-        Call::Inspect => &[Operation::Inspect],
-        Call::ClientSideTokens => &[Operation::IssueTokens, Operation::Decrypt],
+        ApiCall::Encrypt => &[Operation::Encrypt],
+        ApiCall::Inspect => &[Operation::Inspect],
+        ApiCall::ClientSideTokens => &[Operation::IssueTokens, Operation::Decrypt],
         _ => &[Operation::Decrypt],
     }
 }
 
-fn supported(call: Call, is_file: bool) -> SupportedOptions {
+fn supported(call: ApiCall, is_file: bool) -> SupportedOptions {
     match (call, is_file) {
-        (Call::Encrypt, false) => SupportedOptions::Encryption,
-        (Call::Encrypt, true) => SupportedOptions::Curve,
-        (Call::Decrypt, false) => SupportedOptions::Decryption,
+        (ApiCall::Encrypt, false) => SupportedOptions::Encryption,
+        (ApiCall::Encrypt, true) => SupportedOptions::Curve,
+        (ApiCall::Decrypt, false) => SupportedOptions::Decryption,
         _ => SupportedOptions::Nothing,
     }
 }
 
 /// The RPC method under which the workers' time is counted.
-fn method(call: Call, is_file: bool) -> Option<Method> {
+fn method(call: ApiCall, is_file: bool) -> Option<Method> {
     match (call, is_file) {
-        (Call::Encrypt, false) => Some(Method::EncryptDocument),
-        (Call::Encrypt, true) => Some(Method::EncryptFile),
-        (Call::Decrypt, false) => Some(Method::DecryptDocument),
-        (Call::Decrypt, true) => Some(Method::DecryptFile),
-        (Call::Inspect, _) => Some(Method::Inspect),
+        (ApiCall::Encrypt, false) => Some(Method::EncryptDocument),
+        (ApiCall::Encrypt, true) => Some(Method::EncryptFile),
+        (ApiCall::Decrypt, false) => Some(Method::DecryptDocument),
+        (ApiCall::Decrypt, true) => Some(Method::DecryptFile),
+        (ApiCall::Inspect, _) => Some(Method::Inspect),
         _ => None,
     }
 }
@@ -491,7 +491,7 @@ impl ListenerObserver for Log {
             _ => None,
         };
         let source = source.map(|address| client_of(address.ip()));
-        self.server_state.refusals.line(Refused::Connection, clock::now(), &source, || match event {
+        self.server_state.refusals.line(RefusalLine::Connection, clock::now(), &source, || match event {
             ListenerEvent::CannotAccept(error) => tracing::error!(%error, "the API cannot accept connections"),
             ListenerEvent::Refused(address, full) => {
                 tracing::warn!(%address, reason = %full, "connection to the API rejected");

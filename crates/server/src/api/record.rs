@@ -9,21 +9,21 @@ use leafseal_http::{ConnectionPeer, HttpProblem, ResponseBody};
 use leafseal_net::client_of;
 
 use crate::clock;
-use crate::metrics::{Call, word_of};
-use crate::refusals::Refused;
+use crate::metrics::{ApiCall, word_of};
+use crate::refusals::RefusalLine;
 use crate::server_state::ServerState;
 
 /// The record of one call. If dropped before its end it counts as one whose caller disconnected.
-pub(super) struct Record {
+pub(super) struct ApiRecord {
     server_state: Arc<ServerState>,
-    call: Option<Call>,
+    call: Option<ApiCall>,
     began: Instant,
     is_counted: bool,
 }
 
-impl Record {
-    pub(super) fn begin(server_state: Arc<ServerState>, call: Option<Call>, began: Instant) -> Self {
-        Record { server_state, call, began, is_counted: false }
+impl ApiRecord {
+    pub(super) fn begin(server_state: Arc<ServerState>, call: Option<ApiCall>, began: Instant) -> Self {
+        ApiRecord { server_state, call, began, is_counted: false }
     }
 
     /// Logs a call that the engine could not serve, rate-limited. Invalid calls do not concern the operator, and refused callers are logged
@@ -36,7 +36,7 @@ impl Record {
         let write = || {
             tracing::warn!(address = %peer.address, call = word_of(self.call), status, code, reason = %problem.detail, "call failed");
         };
-        self.server_state.refusals.line(Refused::Call, clock::now(), &client_of(peer.address.ip()), write);
+        self.server_state.refusals.line(RefusalLine::Call, clock::now(), &client_of(peer.address.ip()), write);
     }
 
     /// Ends the record: the call is answered, and only sending remains.
@@ -56,7 +56,7 @@ impl Record {
     }
 }
 
-impl Drop for Record {
+impl Drop for ApiRecord {
     fn drop(&mut self) {
         if !self.is_counted {
             self.count(None);

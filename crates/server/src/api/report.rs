@@ -1,7 +1,7 @@
 //! The report of an answer: a header with one JSON object, because the body contains only the document.
 
 use hyper::header::HeaderValue;
-use leafseal_engine::Report;
+use leafseal_engine::RequestReport;
 use leafseal_service::api::CallReport;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ const REPORT_SIZE_MAX: usize = 4096;
 
 /// Returns the header, unless it would contain only the count.
 pub(super) fn header(call: &CallReport) -> Option<HeaderValue> {
-    let Report { matched, resealed, skipped, failed, failures } = &call.report;
+    let RequestReport { matched, resealed, skipped, failed, failures } = &call.report;
     let mut fields = Map::from_iter([("count".to_owned(), json!(call.count))]);
     if !matched.is_empty() {
         fields.insert("matched".to_owned(), json!(matched));
@@ -70,7 +70,7 @@ mod tests {
     fn a_report_is_one_header_of_bounded_size() {
         assert_eq!(header(&CallReport { count: 3, ..CallReport::default() }), None);
         let failure = |path: String| Failure { position: 0, path };
-        let report = Report {
+        let report = RequestReport {
             matched: vec![1, 0],
             resealed: 2,
             skipped: 0,
@@ -86,7 +86,7 @@ mod tests {
             (&read["count"], &read["matched"], &read["resealed"], &read["failed"], read.get("skipped")),
             (&json!(3), &json!([1, 0]), &json!(2), &json!(900), None)
         );
-        let many = Report { matched: vec![1_000_000; 2000], resealed: 1, ..Report::default() };
+        let many = RequestReport { matched: vec![1_000_000; 2000], resealed: 1, ..RequestReport::default() };
         let value = header(&CallReport { report: many, ..CallReport::default() }).expect("some of it");
         assert_eq!(value, r#"{"count":0,"resealed":1}"#);
     }

@@ -2,39 +2,39 @@
 
 use hyper::Method;
 
-use crate::metrics::Call;
+use crate::metrics::ApiCall;
 
 /// The fixed paths; `{…}` is one segment, as in the OpenAPI document.
-pub(crate) const PATHS: [(&str, Call); Call::ALL.len()] = [
-    ("/cages/key", Call::KeysByApiKey),
-    ("/keys", Call::KeysByApp),
-    ("/{team}/apps/{app}", Call::AppOfTeam),
-    ("/encrypt", Call::Encrypt),
-    ("/decrypt", Call::Decrypt),
-    ("/inspect", Call::Inspect),
-    ("/client-side-tokens", Call::ClientSideTokens),
-    ("/v2/relay-outbound", Call::RelayOutbound),
-    ("/", Call::Certificate),
-    ("/openapi.json", Call::OpenApi),
+pub(crate) const PATHS: [(&str, ApiCall); ApiCall::ALL.len()] = [
+    ("/cages/key", ApiCall::KeysByApiKey),
+    ("/keys", ApiCall::KeysByApp),
+    ("/{team}/apps/{app}", ApiCall::AppOfTeam),
+    ("/encrypt", ApiCall::Encrypt),
+    ("/decrypt", ApiCall::Decrypt),
+    ("/inspect", ApiCall::Inspect),
+    ("/client-side-tokens", ApiCall::ClientSideTokens),
+    ("/v2/relay-outbound", ApiCall::RelayOutbound),
+    ("/", ApiCall::Certificate),
+    ("/openapi.json", ApiCall::OpenApi),
 ];
 
-impl Call {
+impl ApiCall {
     /// Returns the call of this path, with the app that the path names. A second leading slash is ignored: it comes from a base URL that
     /// ends in one.
-    pub(crate) fn of_path(path: &str) -> Option<(Call, Option<&str>)> {
+    pub(crate) fn of_path(path: &str) -> Option<(ApiCall, Option<&str>)> {
         let path = path.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(path);
-        if let Some((_, call)) = PATHS.iter().find(|(known, call)| *known == path && *call != Call::AppOfTeam) {
+        if let Some((_, call)) = PATHS.iter().find(|(known, call)| *known == path && *call != ApiCall::AppOfTeam) {
             return Some((*call, None));
         }
         let (team, app) = path.strip_prefix('/')?.split_once("/apps/")?;
         let is_segment = |segment: &str| !segment.is_empty() && !segment.contains('/');
-        (is_segment(team) && is_segment(app)).then_some((Call::AppOfTeam, Some(app)))
+        (is_segment(team) && is_segment(app)).then_some((ApiCall::AppOfTeam, Some(app)))
     }
 
     /// The HTTP method of the call; `GET` includes `HEAD`.
     pub(crate) fn method(self) -> Method {
         match self {
-            Call::Encrypt | Call::Decrypt | Call::Inspect | Call::ClientSideTokens => Method::POST,
+            ApiCall::Encrypt | ApiCall::Decrypt | ApiCall::Inspect | ApiCall::ClientSideTokens => Method::POST,
             _ => Method::GET,
         }
     }
@@ -42,16 +42,16 @@ impl Call {
     /// The methods of the call, for `Allow`.
     pub(crate) fn allowed(self) -> &'static str {
         match self {
-            Call::Encrypt | Call::Inspect | Call::ClientSideTokens => "POST",
-            Call::Decrypt => "POST, OPTIONS",
-            Call::KeysByApp | Call::AppOfTeam => "GET, HEAD, OPTIONS",
+            ApiCall::Encrypt | ApiCall::Inspect | ApiCall::ClientSideTokens => "POST",
+            ApiCall::Decrypt => "POST, OPTIONS",
+            ApiCall::KeysByApp | ApiCall::AppOfTeam => "GET, HEAD, OPTIONS",
             _ => "GET, HEAD",
         }
     }
 
     /// Whether pages of other origins may be allowed to call it: for public keys, and for decryption with client-side tokens.
     pub(crate) fn is_for_pages(self) -> bool {
-        matches!(self, Call::KeysByApp | Call::AppOfTeam | Call::Decrypt)
+        matches!(self, ApiCall::KeysByApp | ApiCall::AppOfTeam | ApiCall::Decrypt)
     }
 }
 
@@ -61,15 +61,15 @@ mod tests {
 
     #[test]
     fn paths_are_exact() {
-        assert_eq!(PATHS.map(|(_, call)| call), Call::ALL);
+        assert_eq!(PATHS.map(|(_, call)| call), ApiCall::ALL);
         for (path, call) in PATHS {
             let app = path.contains('{').then_some("{app}");
-            assert_eq!(Call::of_path(path), Some((call, app)), "{path}");
+            assert_eq!(ApiCall::of_path(path), Some((call, app)), "{path}");
         }
-        assert_eq!(Call::of_path("/team_1/apps/app_x"), Some((Call::AppOfTeam, Some("app_x"))));
-        assert_eq!(Call::of_path("//encrypt"), Some((Call::Encrypt, None)));
-        assert_eq!(Call::of_path("//team_1/apps/app_x"), Some((Call::AppOfTeam, Some("app_x"))));
-        assert_eq!(Call::of_path("//"), Some((Call::Certificate, None)));
+        assert_eq!(ApiCall::of_path("/team_1/apps/app_x"), Some((ApiCall::AppOfTeam, Some("app_x"))));
+        assert_eq!(ApiCall::of_path("//encrypt"), Some((ApiCall::Encrypt, None)));
+        assert_eq!(ApiCall::of_path("//team_1/apps/app_x"), Some((ApiCall::AppOfTeam, Some("app_x"))));
+        assert_eq!(ApiCall::of_path("//"), Some((ApiCall::Certificate, None)));
         for other in [
             "",
             "///",
@@ -82,7 +82,7 @@ mod tests {
             "/a/b/apps/c",
             "/a/app/b",
         ] {
-            assert_eq!(Call::of_path(other), None, "{other}");
+            assert_eq!(ApiCall::of_path(other), None, "{other}");
         }
     }
 

@@ -9,7 +9,7 @@ use leafseal_net::metrics::{Histogram, HistogramSnapshot};
 
 /// The calls of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum ApiCall {
     /// An app's public keys, by API key.
     KeysByApiKey,
     /// The same by the app's name in a header.
@@ -26,34 +26,34 @@ pub(crate) enum Call {
     OpenApi,
 }
 
-impl Call {
+impl ApiCall {
     /// Every call, in the order of their indexes.
-    pub(crate) const ALL: [Call; 10] = [
-        Call::KeysByApiKey,
-        Call::KeysByApp,
-        Call::AppOfTeam,
-        Call::Encrypt,
-        Call::Decrypt,
-        Call::Inspect,
-        Call::ClientSideTokens,
-        Call::RelayOutbound,
-        Call::Certificate,
-        Call::OpenApi,
+    pub(crate) const ALL: [ApiCall; 10] = [
+        ApiCall::KeysByApiKey,
+        ApiCall::KeysByApp,
+        ApiCall::AppOfTeam,
+        ApiCall::Encrypt,
+        ApiCall::Decrypt,
+        ApiCall::Inspect,
+        ApiCall::ClientSideTokens,
+        ApiCall::RelayOutbound,
+        ApiCall::Certificate,
+        ApiCall::OpenApi,
     ];
 
     /// The name in metrics and logs.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Call::KeysByApiKey => "cages_key",
-            Call::KeysByApp => "keys",
-            Call::AppOfTeam => "team_app",
-            Call::Encrypt => "encrypt",
-            Call::Decrypt => "decrypt",
-            Call::Inspect => "inspect",
-            Call::ClientSideTokens => "client_side_tokens",
-            Call::RelayOutbound => "relay_outbound",
-            Call::Certificate => "certificate",
-            Call::OpenApi => "openapi",
+            ApiCall::KeysByApiKey => "cages_key",
+            ApiCall::KeysByApp => "keys",
+            ApiCall::AppOfTeam => "team_app",
+            ApiCall::Encrypt => "encrypt",
+            ApiCall::Decrypt => "decrypt",
+            ApiCall::Inspect => "inspect",
+            ApiCall::ClientSideTokens => "client_side_tokens",
+            ApiCall::RelayOutbound => "relay_outbound",
+            ApiCall::Certificate => "certificate",
+            ApiCall::OpenApi => "openapi",
         }
     }
 }
@@ -80,7 +80,7 @@ const STATUSES: [(u16, &str); 15] = [
 const DISCONNECTED: usize = STATUSES.len() - 1;
 const INTERNAL: usize = 11;
 /// The number of calls, and one more for requests to anything else.
-const CALLS: usize = Call::ALL.len() + 1;
+const CALLS: usize = ApiCall::ALL.len() + 1;
 
 /// Counters of all calls since the start. Relaxed ordering suffices: no other data depends on them.
 #[derive(Default)]
@@ -106,16 +106,16 @@ pub(crate) struct ApiSnapshot {
     pub(crate) connections: HttpCounters,
 }
 
-fn index_of(call: Option<Call>) -> usize {
-    call.map_or(Call::ALL.len(), |call| call as usize)
+fn index_of(call: Option<ApiCall>) -> usize {
+    call.map_or(ApiCall::ALL.len(), |call| call as usize)
 }
 
 fn word_of_index(index: usize) -> &'static str {
-    Call::ALL.get(index).map_or("other", |call| call.as_str())
+    ApiCall::ALL.get(index).map_or("other", |call| call.as_str())
 }
 
 /// The name of a call in metrics and logs.
-pub(crate) fn word_of(call: Option<Call>) -> &'static str {
+pub(crate) fn word_of(call: Option<ApiCall>) -> &'static str {
     word_of_index(index_of(call))
 }
 
@@ -127,7 +127,7 @@ impl ApiCounters {
     }
 
     /// Counts a finished call; `status` is `None` if the caller disconnected.
-    pub(crate) fn count(&self, call: Option<Call>, status: Option<u16>, time: Duration) {
+    pub(crate) fn count(&self, call: Option<ApiCall>, status: Option<u16>, time: Duration) {
         let place_of = |status| STATUSES.iter().position(|(known, _)| *known == status).unwrap_or(INTERNAL);
         let index = index_of(call);
         self.calls[index][status.map_or(DISCONNECTED, place_of)].fetch_add(1, Ordering::Relaxed);
@@ -160,10 +160,10 @@ mod tests {
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), CALLS);
-        assert!(Call::ALL.iter().enumerate().all(|(index, call)| index_of(Some(*call)) == index));
+        assert!(ApiCall::ALL.iter().enumerate().all(|(index, call)| index_of(Some(*call)) == index));
         assert_eq!(
             (index_of(None), STATUSES[INTERNAL].0, STATUSES[DISCONNECTED].1),
-            (Call::ALL.len(), 500, "disconnected")
+            (ApiCall::ALL.len(), 500, "disconnected")
         );
     }
 }

@@ -26,11 +26,11 @@ macro_rules! counters {
 
         /// The live counters. Relaxed ordering suffices: no other data depends on them.
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
+        pub(crate) struct LiveCounters {
             $(pub(crate) $name: AtomicU64,)+
         }
 
-        impl Counters {
+        impl LiveCounters {
             pub(crate) fn snapshot(&self) -> ServerCounters {
                 ServerCounters {
                     $($name: self.$name.load(Ordering::Relaxed),)+
@@ -55,9 +55,9 @@ counters! {
     requests "Requests read, `health` included.",
 }
 
-impl Counters {
+impl LiveCounters {
     pub(crate) fn add(counter: &AtomicU64) {
-        Counters::add_many(counter, 1);
+        LiveCounters::add_many(counter, 1);
     }
 
     pub(crate) fn add_many(counter: &AtomicU64, count: u64) {

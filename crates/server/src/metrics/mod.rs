@@ -19,12 +19,12 @@ use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter, openmetrics};
 use leafseal_net::tls::PrivateKeyFigures;
 
-pub(crate) use calls::{ApiCounters, ApiSnapshot, Call, word_of};
-pub(crate) use counters::Counters;
+pub(crate) use calls::{ApiCall, ApiCounters, ApiSnapshot, word_of};
+pub(crate) use counters::LiveCounters;
 pub use counters::ServerCounters;
 pub(crate) use record::RequestRecord;
 pub(crate) use requests::{Arrival, Requests, RequestsSnapshot};
-pub use requests::{Outcome, OutcomeCounts};
+pub use requests::{OutcomeCounts, RequestOutcome};
 
 /// Histograms of durations.
 #[derive(Debug, Default)]
@@ -67,13 +67,13 @@ impl Times {
 
 /// All metrics at one moment.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct MetricsSnapshot {
     pub(crate) counters: ServerCounters,
     pub(crate) is_ready: bool,
     pub(crate) workers: usize,
     pub(crate) times: TimesSnapshot,
     pub(crate) requests: RequestsSnapshot,
-    pub(crate) engine: engine::Counters,
+    pub(crate) engine: engine::EngineCounters,
     /// The HTTPS API; all zero if it is disabled.
     pub(crate) api: ApiSnapshot,
     pub(crate) decisions: Arc<DecisionCounts>,
@@ -85,7 +85,7 @@ pub(crate) struct Snapshot {
     pub(crate) cpu: Vec<(&'static str, Duration)>,
 }
 
-impl Snapshot {
+impl MetricsSnapshot {
     /// Formats the metrics as OpenMetrics text.
     pub(crate) fn into_text(self) -> String {
         openmetrics(move |out| self.write(out))
@@ -205,7 +205,7 @@ impl Snapshot {
             MetricName::seconds("slice", "Duration of slices: what a worker processes before it yields");
         const WAIT: MetricName =
             MetricName::seconds("queue_wait", "Time from the admission of a request to its first slice");
-        let Snapshot { counters, times, workers, .. } = self;
+        let MetricsSnapshot { counters, times, workers, .. } = self;
         out.gauge(WORKERS, *workers as u64)?;
         out.gauge(BUSY, counters.pool.workers_busy as u64)?;
         out.counter(BUSY_TIME, times.slice.sum)?;
@@ -264,7 +264,7 @@ impl Snapshot {
             "keystore_resyncs",
             "How often cached keys and grants were dropped: the keystore had changed, was connected again, or was silent for too long",
         );
-        let engine::Counters {
+        let engine::EngineCounters {
             apps,
             grants,
             api_keys,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leafseal_engine::pool::{CancelReason, Cancellation};
 use leafseal_protocol::ErrorObject;
 
-use super::requests::{Arrival, Outcome, Requests};
+use super::requests::{Arrival, RequestOutcome, Requests};
 use crate::clock;
 use leafseal_service::Effort;
 
@@ -28,8 +28,8 @@ impl RequestRecord {
     pub(crate) fn end(self, answered: Result<usize, (&ErrorObject, usize)>, effort: Effort) {
         let now = clock::now();
         let (outcome, size) = match answered {
-            _ if self.cancellation.reason() == Some(CancelReason::Disconnected) => (Outcome::Disconnected, 0),
-            Ok(size) => (Outcome::Ok, size),
+            _ if self.cancellation.reason() == Some(CancelReason::Disconnected) => (RequestOutcome::Disconnected, 0),
+            Ok(size) => (RequestOutcome::Ok, size),
             Err((error, size)) => (error.code.into(), size),
         };
         self.requests.count(&self.arrival, outcome, effort, size, now);

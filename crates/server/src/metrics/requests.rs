@@ -9,7 +9,7 @@ use leafseal_service::Effort;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// Answered with a result.
     Ok,
     /// The client disconnected before the answer.
@@ -18,36 +18,38 @@ pub enum Outcome {
     Failed(ErrorCode),
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// The number of outcomes.
     pub const COUNT: usize = FIRST_ERROR + ErrorCode::RPC.len();
 
     /// Every outcome, in the order of their indexes.
-    pub fn all() -> impl Iterator<Item = Outcome> {
-        [Outcome::Ok, Outcome::Disconnected].into_iter().chain(ErrorCode::RPC.iter().copied().map(Outcome::Failed))
+    pub fn all() -> impl Iterator<Item = RequestOutcome> {
+        [RequestOutcome::Ok, RequestOutcome::Disconnected]
+            .into_iter()
+            .chain(ErrorCode::RPC.iter().copied().map(RequestOutcome::Failed))
     }
 
     /// The label in metrics: the error's code, if it is one.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Outcome::Ok => "ok",
-            Outcome::Disconnected => "disconnected",
-            Outcome::Failed(code) => code.as_str(),
+            RequestOutcome::Ok => "ok",
+            RequestOutcome::Disconnected => "disconnected",
+            RequestOutcome::Failed(code) => code.as_str(),
         }
     }
 
     const fn index(self) -> usize {
         match self {
-            Outcome::Ok => 0,
-            Outcome::Disconnected => 1,
-            Outcome::Failed(code) => FIRST_ERROR + code as usize,
+            RequestOutcome::Ok => 0,
+            RequestOutcome::Disconnected => 1,
+            RequestOutcome::Failed(code) => FIRST_ERROR + code as usize,
         }
     }
 }
 
-impl From<ErrorCode> for Outcome {
+impl From<ErrorCode> for RequestOutcome {
     fn from(code: ErrorCode) -> Self {
-        Outcome::Failed(code)
+        RequestOutcome::Failed(code)
     }
 }
 
@@ -77,7 +79,7 @@ pub(crate) struct Arrival {
 /// Requests of one method and outcome. Aligned to a cache line, because all threads count.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Cell {
+struct RequestCell {
     requests: AtomicU64,
     fields: AtomicU64,
     request_bytes: AtomicU64,
@@ -88,20 +90,27 @@ struct Cell {
 /// All requests since the start. Relaxed ordering suffices: no other data depends on the counts.
 #[derive(Debug)]
 pub(crate) struct Requests {
-    cells: Box<[[Cell; Outcome::COUNT]; METHODS]>,
+    cells: Box<[[RequestCell; RequestOutcome::COUNT]; METHODS]>,
     service_time: [Histogram; METHODS],
 }
 
 impl Default for Requests {
     fn default() -> Self {
-        let cells = std::array::from_fn(|_| std::array::from_fn(|_| Cell::default()));
+        let cells = std::array::from_fn(|_| std::array::from_fn(|_| RequestCell::default()));
         Requests { cells: Box::new(cells), service_time: std::array::from_fn(|_| Histogram::default()) }
     }
 }
 
 impl Requests {
     /// Counts a request that ends now with an answer of this size.
-    pub(crate) fn count(&self, arrival: &Arrival, outcome: Outcome, effort: Effort, answer_size: usize, now: Instant) {
+    pub(crate) fn count(
+        &self,
+        arrival: &Arrival,
+        outcome: RequestOutcome,
+        effort: Effort,
+        answer_size: usize,
+        now: Instant,
+    ) {
         let method = method_index(arrival.method);
         let cell = &self.cells[method][outcome.index()];
         let add = |counter: &AtomicU64, amount: u64| counter.fetch_add(amount, Ordering::Relaxed);
@@ -123,9 +132,9 @@ impl Requests {
     }
 
     pub(crate) fn snapshot(&self) -> RequestsSnapshot {
-        let of_method = |(index, cells): (usize, &[Cell; Outcome::COUNT])| {
+        let of_method = |(index, cells): (usize, &[RequestCell; RequestOutcome::COUNT])| {
             let method = method_word(index);
-            Outcome::all().zip(cells).map(|(outcome, cell)| cell.snapshot(method, outcome)).collect::<Vec<_>>()
+            RequestOutcome::all().zip(cells).map(|(outcome, cell)| cell.snapshot(method, outcome)).collect::<Vec<_>>()
         };
         let times = self.service_time.iter().enumerate();
         RequestsSnapshot {
@@ -135,8 +144,8 @@ impl Requests {
     }
 }
 
-impl Cell {
-    fn snapshot(&self, method: &'static str, outcome: Outcome) -> Row {
+impl RequestCell {
+    fn snapshot(&self, method: &'static str, outcome: RequestOutcome) -> Row {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Row {
             labels: [method, outcome.as_str()],
@@ -172,11 +181,11 @@ pub(crate) struct Row {
 
 /// Requests that have ended, by outcome.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub struct OutcomeCounts([u64; Outcome::COUNT]);
+pub struct OutcomeCounts([u64; RequestOutcome::COUNT]);
 
 impl OutcomeCounts {
     /// The number of requests with one outcome.
-    pub fn of(&self, outcome: impl Into<Outcome>) -> u64 {
+    pub fn of(&self, outcome: impl Into<RequestOutcome>) -> u64 {
         self.0[outcome.into().index()]
     }
 
@@ -189,7 +198,7 @@ impl OutcomeCounts {
 /// Shows only outcomes that occurred.
 impl std::fmt::Debug for OutcomeCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let counts = Outcome::all().zip(&self.0).filter(|(_, count)| **count > 0);
+        let counts = RequestOutcome::all().zip(&self.0).filter(|(_, count)| **count > 0);
         f.debug_map().entries(counts.map(|(outcome, count)| (outcome.as_str(), count))).finish()
     }
 }
@@ -200,11 +209,14 @@ mod tests {
 
     #[test]
     fn each_method_and_outcome_has_a_place_and_a_word_of_its_own() {
-        assert_eq!(Outcome::all().map(Outcome::index).collect::<Vec<_>>(), (0..Outcome::COUNT).collect::<Vec<_>>());
-        let mut words: Vec<&str> = Outcome::all().map(Outcome::as_str).collect();
+        assert_eq!(
+            RequestOutcome::all().map(RequestOutcome::index).collect::<Vec<_>>(),
+            (0..RequestOutcome::COUNT).collect::<Vec<_>>()
+        );
+        let mut words: Vec<&str> = RequestOutcome::all().map(RequestOutcome::as_str).collect();
         words.sort_unstable();
         words.dedup();
-        assert_eq!(words.len(), Outcome::COUNT);
+        assert_eq!(words.len(), RequestOutcome::COUNT);
         let methods = Method::ALL.iter().map(|method| Some(*method)).chain([None]);
         assert_eq!(methods.map(method_index).collect::<Vec<_>>(), (0..METHODS).collect::<Vec<_>>());
         assert!((0..METHODS - 1).all(|index| Method::parse(method_word(index)).map(|m| m as usize) == Some(index)));
@@ -227,7 +239,7 @@ mod tests {
         let times: Vec<_> = snapshot.service_time.iter().filter(|(_, times)| times.count > 0).collect();
         assert!(times.len() == 1 && times[0].0 == "info" && times[0].1.sum == 4e-6, "{times:?}");
         let outcomes = requests.outcomes();
-        assert_eq!((outcomes.total(), outcomes.of(ErrorCode::Internal), outcomes.of(Outcome::Ok)), (2, 2, 0));
+        assert_eq!((outcomes.total(), outcomes.of(ErrorCode::Internal), outcomes.of(RequestOutcome::Ok)), (2, 2, 0));
         assert_eq!(format!("{outcomes:?}"), "{\"internal\": 2}");
     }
 
@@ -235,7 +247,7 @@ mod tests {
     fn a_clock_before_the_arrival_counts_as_no_time() {
         let (requests, now) = (Requests::default(), Instant::now());
         let arrival = Arrival { method: None, size: 0, at: now + Duration::from_secs(1) };
-        requests.count(&arrival, Outcome::Ok, Effort::default(), 0, now);
+        requests.count(&arrival, RequestOutcome::Ok, Effort::default(), 0, now);
         assert_eq!(requests.snapshot().service_time[METHODS - 1].1.sum, 0.0);
     }
 }

@@ -24,16 +24,16 @@ use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::attempts::Attempts;
-use crate::client_slots::ConnectionSlot;
+use crate::client_slots::ClientSlot;
 use crate::clock;
-use crate::metrics::{Arrival, Counters, Outcome, RequestRecord};
-use crate::outbox::{Buffers, ConnectionReceiver, Outbox};
+use crate::metrics::{Arrival, LiveCounters, RequestOutcome, RequestRecord};
+use crate::outbox::{ConnectionReceiver, Outbox, OutboxBuffers};
 use crate::rpc::frame_timeout::FrameTimeout;
 use crate::rpc::in_flight::InFlight;
 use crate::rpc::shutdown::ConnectionShutdown;
-use crate::rpc::wire::{Socket, Wire, discard};
+use crate::rpc::wire::{PlainSocket, Wire, discard};
 use crate::rpc::write_timeout::WriteTimeout;
-use crate::server_state::{Memory, Registration, ServerState};
+use crate::server_state::{ConnectionMemory, Registration, ServerState};
 use leafseal_service::RequestJob;
 use leafseal_service::Service;
 use leafseal_service::gather;
@@ -51,7 +51,7 @@ const PAUSED_LOOK: Duration = Duration::from_millis(250);
 
 /// Why a connection ends.
 #[derive(Debug)]
-pub(crate) enum End {
+pub(crate) enum ConnectionEnding {
     /// The peer closed it.
     Closed,
     /// It broke.
@@ -70,7 +70,7 @@ pub(crate) enum End {
 
 /// Whether one direction moved bytes in a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Moved {
+enum TurnProgress {
     Something,
     Nothing,
 }
@@ -96,25 +96,25 @@ impl TurnBudget {
     }
 }
 
-pub(crate) struct Connection<S: Service, W: Wire> {
+pub(crate) struct RpcConnection<S: Service, W: Wire> {
     server_state: Arc<ServerState>,
     service: Arc<S>,
     caller: Arc<S::Caller>,
     stream: W,
     frames: FrameBuffer,
-    memory: Memory,
+    memory: ConnectionMemory,
     incoming: Share,
     /// Set while there is no memory for an incoming frame.
     no_room: Option<Attempts>,
     in_flight: InFlight,
     outbox: Arc<Outbox>,
-    outgoing: Buffers,
+    outgoing: OutboxBuffers,
     is_flushed: bool,
-    counted: Counted,
+    counted: CountedBytes,
     times: Times,
     shutdown: ConnectionShutdown,
     /// Its claim on one of the slots of its client.
-    slot: ConnectionSlot,
+    slot: ClientSlot,
     /// Its place among the bulk connections of all clients.
     bulk: BulkMember<u64>,
     /// Whether the connection reads no more because it has reached its maximum age.
@@ -145,12 +145,12 @@ struct RequestProperties {
 
 /// Bytes of the socket that have been counted.
 #[derive(Default)]
-struct Counted {
+struct CountedBytes {
     taken: u64,
     given: u64,
 }
 
-impl<S: Service, W: Wire> Connection<S, W> {
+impl<S: Service, W: Wire> RpcConnection<S, W> {
     /// Creates a connection; `expires` is when the peer's chain expires.
     pub(crate) fn new(
         server_state: Arc<ServerState>,
@@ -163,19 +163,19 @@ impl<S: Service, W: Wire> Connection<S, W> {
         let now = clock::now();
         let client = server_state.number_of(service.tenant(&caller, None));
         let memory = server_state.memory_of(client);
-        Connection {
+        RpcConnection {
             stream,
             frames: FrameBuffer::new(server_state.settings.limits),
             incoming: memory.incoming_share(),
-            slot: ConnectionSlot::new(memory.slots(), registration.number),
+            slot: ClientSlot::new(memory.slots(), registration.number),
             bulk: server_state.bulk.join(client),
             memory,
             no_room: None,
             in_flight: InFlight::default(),
             outbox: Arc::clone(&registration.outbox),
-            outgoing: Buffers::default(),
+            outgoing: OutboxBuffers::default(),
             is_flushed: true,
-            counted: Counted::default(),
+            counted: CountedBytes::default(),
             times: Times { active: now, frame: None, write_timeout: WriteTimeout::new(now), expires },
             shutdown: ConnectionShutdown::new(&server_state.settings, registration.number, now),
             has_ended_reading: false,
@@ -189,10 +189,16 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// Serves the connection until it ends.
-    pub(crate) async fn run(mut self) -> End {
+    pub(crate) async fn run(mut self) -> ConnectionEnding {
         let end = poll_fn(|cx| self.poll(cx)).await;
         let mut left = self.disconnect();
-        if matches!(end, End::Fault(_) | End::Idle | End::AgeReached | End::ShutDown) {
+        if matches!(
+            end,
+            ConnectionEnding::Fault(_)
+                | ConnectionEnding::Idle
+                | ConnectionEnding::AgeReached
+                | ConnectionEnding::ShutDown
+        ) {
             self.close(&end).await;
         }
         // A large answer is freed over many turns: other tasks wait for this thread.
@@ -202,7 +208,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
         end
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionEnding> {
         self.slot.begin_round();
         if self.bulk.poll_turn(cx).is_pending() || !self.slot.enter(cx.waker()) {
             return Poll::Pending;
@@ -218,7 +224,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// Moves bytes in both directions until none move or the turn is over.
-    fn take_turn(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget) -> Result<(), End> {
+    fn take_turn(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget) -> Result<(), ConnectionEnding> {
         self.outbox.register(cx.waker());
         let now = clock::now();
         self.in_flight.retry(&self.server_state.pool, now);
@@ -232,7 +238,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                 self.bulk.end_turn(cx);
                 return Ok(());
             }
-            if written == Moved::Nothing && read == Moved::Nothing {
+            if written == TurnProgress::Nothing && read == TurnProgress::Nothing {
                 return Ok(());
             }
         }
@@ -241,7 +247,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     /// Announces to the peer that the connection will close, when it is due.
     fn announce_going_away(&mut self, now: Instant) {
         if let Some(reason) = self.shutdown.announce(self.server_state.phase(), self.server_state.notice(), now) {
-            Counters::add(&self.server_state.counters.going_away_sent);
+            LiveCounters::add(&self.server_state.counters.going_away_sent);
             self.send(now, |out| answer::going_away(reason, out));
         }
         self.has_ended_reading = self.shutdown.has_ended_reading(&self.server_state.settings, now);
@@ -249,11 +255,11 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     fn count_bytes(&mut self) {
         let gathered = self.stream.gathered();
-        let now = Counted { taken: gathered.bytes_taken(), given: gathered.bytes_given() };
+        let now = CountedBytes { taken: gathered.bytes_taken(), given: gathered.bytes_given() };
         let before = std::mem::replace(&mut self.counted, now);
         let counters = &self.server_state.counters;
-        Counters::add_many(&counters.network_bytes_sent, self.counted.taken - before.taken);
-        Counters::add_many(&counters.network_bytes_received, self.counted.given - before.given);
+        LiveCounters::add_many(&counters.network_bytes_sent, self.counted.taken - before.taken);
+        LiveCounters::add_many(&counters.network_bytes_received, self.counted.given - before.given);
     }
 
     fn take_answers(&mut self, now: Instant) {
@@ -286,7 +292,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
         }
     }
 
-    fn write(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        budget: &mut TurnBudget,
+        now: Instant,
+    ) -> Result<TurnProgress, ConnectionEnding> {
         let before = self.outgoing.bytes();
         let moved = self.write_out(cx, budget);
         // Progress is measured at the socket, not at the buffer before it: a slow reader drains the buffer in large steps.
@@ -295,32 +306,37 @@ impl<S: Service, W: Wire> Connection<S, W> {
         moved
     }
 
-    fn write_out(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget) -> Result<Moved, End> {
-        let mut moved = Moved::Nothing;
+    fn write_out(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget) -> Result<TurnProgress, ConnectionEnding> {
+        let mut moved = TurnProgress::Nothing;
         while self.outgoing.bytes() > 0 && budget.bytes > 0 {
             match Pin::new(&mut self.stream).poll_write(cx, self.outgoing.front()) {
                 Poll::Pending => return Ok(moved),
-                Poll::Ready(Err(error)) => return Err(End::Broken(error)),
+                Poll::Ready(Err(error)) => return Err(ConnectionEnding::Broken(error)),
                 Poll::Ready(Ok(size)) => {
                     self.outgoing.advance(size);
                     self.is_flushed = false;
                     budget.bytes = budget.bytes.saturating_sub(size);
-                    moved = Moved::Something;
+                    moved = TurnProgress::Something;
                 }
             }
         }
         if !self.is_flushed {
             match Pin::new(&mut self.stream).poll_flush(cx) {
                 Poll::Pending => {}
-                Poll::Ready(Err(error)) => return Err(End::Broken(error)),
+                Poll::Ready(Err(error)) => return Err(ConnectionEnding::Broken(error)),
                 Poll::Ready(Ok(())) => self.is_flushed = true,
             }
         }
         Ok(moved)
     }
 
-    fn read(&mut self, cx: &mut Context<'_>, budget: &mut TurnBudget, now: Instant) -> Result<Moved, End> {
-        let mut moved = Moved::Nothing;
+    fn read(
+        &mut self,
+        cx: &mut Context<'_>,
+        budget: &mut TurnBudget,
+        now: Instant,
+    ) -> Result<TurnProgress, ConnectionEnding> {
+        let mut moved = TurnProgress::Nothing;
         loop {
             self.handle_frames(budget, now)?;
             let freed = self.charge_arriving(self.frames.capacity());
@@ -338,12 +354,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
                     self.frames.release_if_empty();
                     return Ok(moved);
                 }
-                Poll::Ready(Err(error)) => return Err(End::Broken(error)),
-                Poll::Ready(Ok(0)) => return Err(End::Closed),
+                Poll::Ready(Err(error)) => return Err(ConnectionEnding::Broken(error)),
+                Poll::Ready(Ok(0)) => return Err(ConnectionEnding::Closed),
                 Poll::Ready(Ok(size)) => {
                     self.times.active = now;
                     budget.bytes = budget.bytes.saturating_sub(size);
-                    moved = Moved::Something;
+                    moved = TurnProgress::Something;
                 }
             }
         }
@@ -364,16 +380,16 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// While nothing is read, only the socket's readiness shows the end of the stream.
-    fn check_peer(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    fn check_peer(&mut self, cx: &mut Context<'_>) -> Result<(), ConnectionEnding> {
         match self.stream.gathered().socket().poll_closed(cx) {
-            Poll::Ready(Ok(())) => Err(End::Closed),
-            Poll::Ready(Err(error)) => Err(End::Broken(error)),
+            Poll::Ready(Ok(())) => Err(ConnectionEnding::Closed),
+            Poll::Ready(Err(error)) => Err(ConnectionEnding::Broken(error)),
             Poll::Pending => Ok(()),
         }
     }
 
     /// Handles complete frames, within the turn and while there is room for their requests.
-    fn handle_frames(&mut self, budget: &mut TurnBudget, now: Instant) -> Result<(), End> {
+    fn handle_frames(&mut self, budget: &mut TurnBudget, now: Instant) -> Result<(), ConnectionEnding> {
         while !self.is_paused() && budget.messages > 0 {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => {
@@ -387,7 +403,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
                     }
                     return Ok(());
                 }
-                Err(error) => return Err(End::Fault(error.into())),
+                Err(error) => return Err(ConnectionEnding::Fault(error.into())),
             }
         }
         Ok(())
@@ -400,7 +416,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
 
     /// Charges the memory that the next read needs for incoming frames. Without memory the connection stops reading, so that TCP slows its
     /// peer down; eventually it is closed.
-    fn charge_read(&mut self, now: Instant) -> Result<bool, End> {
+    fn charge_read(&mut self, now: Instant) -> Result<bool, ConnectionEnding> {
         if self.server_state.settings.reserve_large_frames
             && let Some(capacity) = self.frames.capacity_for_whole()
             && self.incoming.resize_while_ample(capacity).is_ok()
@@ -417,16 +433,16 @@ impl<S: Service, W: Wire> Connection<S, W> {
             return Ok(false);
         }
         let message = "the engine holds too many large frames that are still arriving";
-        Err(End::Fault(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(settings.retry_after)))
+        Err(ConnectionEnding::Fault(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(settings.retry_after)))
     }
 
     /// Handles a frame. Its first piece contains everything that the network side reads; a worker reads the rest of a large one.
-    fn handle(&mut self, frame: Frame, now: Instant) -> Result<(), End> {
+    fn handle(&mut self, frame: Frame, now: Instant) -> Result<(), ConnectionEnding> {
         let size = frame.size();
         match Message::parse(frame.head()) {
             Ok(Message::Request { id, method, params }) => {
                 self.check_id(id)?;
-                Counters::add(&self.server_state.counters.requests);
+                LiveCounters::add(&self.server_state.counters.requests);
                 let arrival = Arrival { method: Method::parse(method), size, at: now };
                 if arrival.method == Some(Method::Health) {
                     self.answer_health(id, params, &arrival);
@@ -443,17 +459,17 @@ impl<S: Service, W: Wire> Connection<S, W> {
             Ok(Message::Response { .. }) => Err(invalid("the engine sends no requests, so there is nothing to answer")),
             Err(MessageError { id: Some(id), fault }) => {
                 self.check_id(id)?;
-                Counters::add(&self.server_state.counters.requests);
+                LiveCounters::add(&self.server_state.counters.requests);
                 let arrival = Arrival { method: None, size, at: now };
                 self.answer_error(id, ErrorCode::InvalidRequest, &fault.to_string(), &arrival);
                 Ok(())
             }
-            Err(error) => Err(End::Fault(error.into())),
+            Err(error) => Err(ConnectionEnding::Fault(error.into())),
         }
     }
 
     /// Refuses the id of a request in flight, with which answers would be ambiguous.
-    fn check_id(&self, id: u32) -> Result<(), End> {
+    fn check_id(&self, id: u32) -> Result<(), ConnectionEnding> {
         if self.in_flight.contains(id) {
             return Err(invalid("the id of this request is that of one in flight"));
         }
@@ -466,7 +482,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
             ShutdownPhase::Draining | ShutdownPhase::Closing => Health::DRAINING,
         };
         match HealthParams::decode(params) {
-            Ok(HealthParams) => self.answer(arrival, Outcome::Ok, |out| answer::health(id, health, out)),
+            Ok(HealthParams) => self.answer(arrival, RequestOutcome::Ok, |out| answer::health(id, health, out)),
             Err(error) => {
                 let error = ErrorObject::from(error);
                 self.answer(arrival, error.code.into(), |out| answer::error(id, &error, out));
@@ -480,7 +496,7 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// Answers a request immediately.
-    fn answer(&mut self, arrival: &Arrival, outcome: Outcome, encode: impl FnOnce(&mut Vec<u8>)) {
+    fn answer(&mut self, arrival: &Arrival, outcome: RequestOutcome, encode: impl FnOnce(&mut Vec<u8>)) {
         let size = self.send(arrival.at, encode);
         self.server_state.requests.count(arrival, outcome, Effort::default(), size, clock::now());
     }
@@ -516,14 +532,14 @@ impl<S: Service, W: Wire> Connection<S, W> {
         self.in_flight.begin(&self.server_state.pool, id, job, admission, now, until);
     }
 
-    fn cancel(&mut self, params: RawParams<'_>) -> Result<(), End> {
-        let id = decode_cancel(params).map_err(|error| End::Fault(error.into()))?;
+    fn cancel(&mut self, params: RawParams<'_>) -> Result<(), ConnectionEnding> {
+        let id = decode_cancel(params).map_err(|error| ConnectionEnding::Fault(error.into()))?;
         self.in_flight.cancel(&self.server_state.pool, id);
         Ok(())
     }
 
     /// Cancels the connection's requests and frees its memory, except unsent answers, which are returned.
-    fn disconnect(&mut self) -> Buffers {
+    fn disconnect(&mut self) -> OutboxBuffers {
         self.in_flight.disconnect(&self.server_state.pool);
         self.frames = FrameBuffer::new(self.server_state.settings.limits);
         self.incoming = self.memory.incoming_share();
@@ -531,10 +547,10 @@ impl<S: Service, W: Wire> Connection<S, W> {
     }
 
     /// Writes what is left and the reason for the end, and gives the peer time to read it.
-    async fn close(&mut self, end: &End) {
+    async fn close(&mut self, end: &ConnectionEnding) {
         let limit = self.server_state.settings.close_timeout;
-        if let End::Fault(error) = end {
-            Counters::add(&self.server_state.counters.connections_faulted);
+        if let ConnectionEnding::Fault(error) = end {
+            LiveCounters::add(&self.server_state.counters.connections_faulted);
             self.send(clock::now(), |out| answer::connection_error(error, out));
         } else {
             // Everything that was read is answered. Requests that the peer has sent meanwhile were not started: they can safely be retried.
@@ -555,12 +571,12 @@ impl<S: Service, W: Wire> Connection<S, W> {
 }
 
 /// However the task ends, including a panic or the end of the runtime, no worker continues for a closed connection.
-impl<S: Service, W: Wire> Drop for Connection<S, W> {
+impl<S: Service, W: Wire> Drop for RpcConnection<S, W> {
     fn drop(&mut self) {
         drop(self.disconnect());
     }
 }
 
-fn invalid(message: &str) -> End {
-    End::Fault(ErrorObject::new(ErrorCode::InvalidRequest, message))
+fn invalid(message: &str) -> ConnectionEnding {
+    ConnectionEnding::Fault(ErrorObject::new(ErrorCode::InvalidRequest, message))
 }

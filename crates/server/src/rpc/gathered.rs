@@ -15,7 +15,7 @@ const READ_AHEAD: usize = 64 << 10;
 /// Bytes buffered before they are written without a flush.
 const WRITE_BEHIND: usize = 64 << 10;
 
-pub(crate) struct Gathered<S> {
+pub(crate) struct GatheredSocket<S> {
     socket: S,
     read: Vec<u8>,
     /// Bytes of `read` that were returned.
@@ -27,9 +27,9 @@ pub(crate) struct Gathered<S> {
     bytes_given: u64,
 }
 
-impl<S> Gathered<S> {
+impl<S> GatheredSocket<S> {
     pub(crate) fn new(socket: S) -> Self {
-        Gathered {
+        GatheredSocket {
             socket,
             read: Vec::new(),
             read_position: 0,
@@ -59,7 +59,7 @@ impl<S> Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Gathered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> GatheredSocket<S> {
     /// Writes the buffer to the socket.
     fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.write_position < self.write.len() {
@@ -91,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gathered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for GatheredSocket<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.read_position == self.read.len() {
             ready!(self.poll_read_ahead(cx))?;
@@ -104,7 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Gathered<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for GatheredSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.write.len() >= WRITE_BEHIND {
             ready!(self.poll_write_out(cx))?;
@@ -126,7 +126,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
 }
 
 /// Omits the buffers: they are ciphertext, but need not be logged.
-impl<S> fmt::Debug for Gathered<S> {
+impl<S> fmt::Debug for GatheredSocket<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gathered").finish_non_exhaustive()
     }
@@ -140,7 +140,7 @@ mod tests {
     #[tokio::test]
     async fn bytes_pass_in_order_and_buffers_go_when_empty() {
         let (near, mut far) = duplex(1000);
-        let mut near = Gathered::new(near);
+        let mut near = GatheredSocket::new(near);
         let sent: Vec<u8> = (0..300_000).map(|i| (i % 251) as u8).collect();
         let expected = sent.clone();
         let echo = tokio::spawn(async move {
@@ -172,7 +172,7 @@ mod tests {
     #[tokio::test]
     async fn every_byte_that_the_socket_takes_counts_at_once() {
         let (near, mut far) = duplex(1000);
-        let mut near = Gathered::new(near);
+        let mut near = GatheredSocket::new(near);
         near.write_all(&[1; 50_000]).await.unwrap();
         assert_eq!(near.bytes_taken(), 0);
         let mut got = [0; 100];
@@ -187,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn writes_wait_until_they_are_flushed() {
         let (near, mut far) = duplex(1 << 20);
-        let mut near = Gathered::new(near);
+        let mut near = GatheredSocket::new(near);
         near.write_all(&[1; 1000]).await.unwrap();
         let mut got = vec![0; 1000];
         let early = tokio::time::timeout(std::time::Duration::from_millis(10), far.read_exact(&mut got));

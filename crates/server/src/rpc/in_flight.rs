@@ -18,13 +18,13 @@ use leafseal_service::RequestJob;
 #[derive(Default)]
 pub(crate) struct InFlight {
     /// Ordered by id, so that a simulation can be replayed.
-    requests: BTreeMap<u32, Entry>,
+    requests: BTreeMap<u32, RequestEntry>,
     /// The size of their frames in bytes.
     bytes: usize,
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingRequest>,
 }
 
-struct Entry {
+struct RequestEntry {
     cancellation: Arc<Cancellation>,
     /// `None` while it waits for room.
     ticket: Option<JobTicket>,
@@ -32,7 +32,7 @@ struct Entry {
 }
 
 /// A request that waits for room in the queue.
-struct Waiting {
+struct WaitingRequest {
     id: u32,
     job: Arc<RequestJob>,
     admission: Admission,
@@ -66,10 +66,11 @@ impl InFlight {
         now: Instant,
         until: Instant,
     ) {
-        let entry = Entry { cancellation: Arc::clone(&admission.cancellation), ticket: None, bytes: admission.bytes };
+        let entry =
+            RequestEntry { cancellation: Arc::clone(&admission.cancellation), ticket: None, bytes: admission.bytes };
         self.bytes += entry.bytes;
         self.requests.insert(id, entry);
-        self.submit(pool, Waiting { id, job, admission, attempts: Attempts::new(now, until) }, now);
+        self.submit(pool, WaitingRequest { id, job, admission, attempts: Attempts::new(now, until) }, now);
     }
 
     /// Retries a request that waits for room, if there is one.
@@ -79,7 +80,7 @@ impl InFlight {
         }
     }
 
-    fn submit(&mut self, pool: &Pool, mut waiting: Waiting, now: Instant) {
+    fn submit(&mut self, pool: &Pool, mut waiting: WaitingRequest, now: Instant) {
         if let Err(stop) = waiting.admission.cancellation.check(now) {
             return waiting.job.stop(stop);
         }
@@ -123,13 +124,13 @@ impl InFlight {
     pub(crate) fn disconnect(&mut self, pool: &Pool) {
         let InFlight { requests, waiting, .. } = std::mem::take(self);
         requests.values().for_each(|entry| entry.cancel(pool, CancelReason::Disconnected));
-        if let Some(Waiting { job, .. }) = waiting {
+        if let Some(WaitingRequest { job, .. }) = waiting {
             job.stop(StopReason::Cancelled);
         }
     }
 }
 
-impl Entry {
+impl RequestEntry {
     fn cancel(&self, pool: &Pool, reason: CancelReason) {
         self.cancellation.cancel(reason);
         if let Some(ticket) = &self.ticket {

@@ -18,16 +18,16 @@ use tokio_boring::{SslStream, SslStreamBuilder};
 
 use crate::clock;
 use crate::identity::{peer_identity, valid_for};
-use crate::metrics::Counters;
-use crate::refusals::{RefusalLog, Refused, fingerprint};
-use crate::rpc::connection::{Connection, End};
-use crate::rpc::gathered::Gathered;
+use crate::metrics::LiveCounters;
+use crate::refusals::{RefusalLine, ServerRefusalLog, fingerprint};
+use crate::rpc::connection::{ConnectionEnding, RpcConnection};
+use crate::rpc::gathered::GatheredSocket;
 use crate::rpc::wire::discard;
 use crate::server_state::{Registration, ServerState};
 use crate::tls::{self, HandshakeFailure};
-use leafseal_service::{PeerIdentity, Refused as Unknown, Service};
+use leafseal_service::{PeerIdentity, RefusedCaller, Service};
 
-type Stream = SslStream<Gathered<TcpStream>>;
+type RpcStream = SslStream<GatheredSocket<TcpStream>>;
 
 /// A connection whose client is authenticated.
 struct Admitted<C> {
@@ -52,7 +52,7 @@ pub(crate) async fn listen<S: Service>(
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 let write = || tracing::error!(%error, "cannot accept connections");
-                server_state.refusals.line(Refused::Connection, clock::now(), &"accept", write);
+                server_state.refusals.line(RefusalLine::Connection, clock::now(), &"accept", write);
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -66,11 +66,11 @@ fn accept<S: Service>(
     service: &Arc<S>,
     context: &SslContext,
 ) {
-    Counters::add(&server_state.counters.connections_accepted);
+    LiveCounters::add(&server_state.counters.connections_accepted);
     if let Err(full) = server_state.has_room(address.ip()) {
-        Counters::add(&server_state.counters.connections_refused);
+        LiveCounters::add(&server_state.counters.connections_refused);
         let write = || tracing::warn!(%address, reason = %full, "connection rejected");
-        server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+        server_state.refusals.line(RefusalLine::Connection, clock::now(), &client_of(address.ip()), write);
         return;
     }
     let (slot, accepted) = (server_state.handshakes.take(address.ip()), server_state.receive());
@@ -96,17 +96,17 @@ async fn serve<S: Service>(
         Ok(stream) => {
             server_state.times.handshake.observe(clock::now() - began);
             if stream.ssl().session_reused() {
-                Counters::add(&server_state.counters.handshakes_resumed);
+                LiveCounters::add(&server_state.counters.handshakes_resumed);
             }
             stream
         }
         Err(failure) => {
-            Counters::add(&server_state.counters.handshakes_failed);
+            LiveCounters::add(&server_state.counters.handshakes_failed);
             if failure.is_about_the_certificate() {
                 return service.refuse_peer(None, origin_of(address), &failure.to_string());
             }
             let write = || tracing::warn!(%address, reason = %failure, "handshake failed");
-            return server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+            return server_state.refusals.line(RefusalLine::Connection, clock::now(), &client_of(address.ip()), write);
         }
     };
     match admit(&stream, address, &server_state, &service, deadline).await {
@@ -115,11 +115,12 @@ async fn serve<S: Service>(
             let number = registration.number;
             tracing::debug!(%address, client = %peer.name, connection = number, "connected");
             let of_connection = Arc::clone(&service);
-            let end = Connection::new(Arc::clone(&server_state), of_connection, caller, stream, &registration, expires)
-                .run()
-                .await;
+            let end =
+                RpcConnection::new(Arc::clone(&server_state), of_connection, caller, stream, &registration, expires)
+                    .run()
+                    .await;
             match &end {
-                End::Fault(error) if error.code == ErrorCode::Forbidden => {
+                ConnectionEnding::Fault(error) if error.code == ErrorCode::Forbidden => {
                     service.refuse_peer(Some(&peer), origin_of(address), &error.message);
                 }
                 end => log_end(&server_state.refusals, end, &peer, address, number),
@@ -128,11 +129,15 @@ async fn serve<S: Service>(
         Err((error, peer)) => {
             let counters = &server_state.counters;
             let is_forbidden = error.code == ErrorCode::Forbidden;
-            Counters::add(if is_forbidden { &counters.connections_forbidden } else { &counters.connections_refused });
+            LiveCounters::add(if is_forbidden {
+                &counters.connections_forbidden
+            } else {
+                &counters.connections_refused
+            });
             if !is_forbidden {
                 let client = peer.as_ref().map(|peer| peer.name.as_str());
                 let write = || tracing::warn!(%address, client, reason = %error.message, "connection rejected");
-                server_state.refusals.line(Refused::Connection, clock::now(), &client_of(address.ip()), write);
+                server_state.refusals.line(RefusalLine::Connection, clock::now(), &client_of(address.ip()), write);
             }
             // Counted like a handshake: a refused client holds a socket no longer than others need the slot.
             let slot = server_state.handshakes.take(address.ip());
@@ -151,11 +156,11 @@ async fn handshake_in_slot(
     context: &SslContext,
     deadline: Instant,
     slot: ConnectionSlot,
-) -> Result<Stream, HandshakeFailure> {
+) -> Result<RpcStream, HandshakeFailure> {
     tokio::select! {
         shaken = handshake(socket, server_state, context, deadline) => shaken,
         () = slot.displaced() => {
-            Counters::add(&server_state.counters.handshakes_displaced);
+            LiveCounters::add(&server_state.counters.handshakes_displaced);
             Err(HandshakeFailure::Displaced)
         }
     }
@@ -166,11 +171,11 @@ async fn handshake(
     server_state: &ServerState,
     context: &SslContext,
     deadline: Instant,
-) -> Result<Stream, HandshakeFailure> {
+) -> Result<RpcStream, HandshakeFailure> {
     let other = |error: io::Error| HandshakeFailure::Other(error.to_string());
     prepare_socket(&socket, server_state.settings.half_open_timeout).map_err(other)?;
     let session = tls::session(context).map_err(other)?;
-    let shaking = SslStreamBuilder::new(session, Gathered::new(socket)).accept();
+    let shaking = SslStreamBuilder::new(session, GatheredSocket::new(socket)).accept();
     match timeout_at(deadline, shaking).await {
         Err(_) => Err(HandshakeFailure::TimedOut),
         Ok(Ok(stream)) => Ok(stream),
@@ -185,14 +190,14 @@ async fn handshake(
     }
 }
 
-async fn close(mut stream: Gathered<TcpStream>) -> io::Result<()> {
+async fn close(mut stream: GatheredSocket<TcpStream>) -> io::Result<()> {
     stream.shutdown().await?;
     discard(stream.socket_mut()).await
 }
 
 /// Identifies the peer and registers its connection. A refusal includes the peer's identity, if it has one.
 async fn admit<S: Service>(
-    stream: &Stream,
+    stream: &RpcStream,
     address: SocketAddr,
     server_state: &Arc<ServerState>,
     service: &Arc<S>,
@@ -244,7 +249,7 @@ async fn authenticate<S: Service>(
     let mut asking = spawn_blocking(move || service.authenticate(&peer, origin));
     match timeout_at(deadline, &mut asking).await {
         Ok(Ok(Ok(caller))) => Ok(caller),
-        Ok(Ok(Err(Unknown { code, message }))) => Err(ErrorObject::new(code, message)),
+        Ok(Ok(Err(RefusedCaller { code, message }))) => Err(ErrorObject::new(code, message)),
         Ok(Err(_)) => Err(ErrorObject::new(ErrorCode::Internal, "the engine failed to look the caller up")),
         Err(_) => {
             // Removes it from the queue, if it has not started.
@@ -255,7 +260,7 @@ async fn authenticate<S: Service>(
 }
 
 /// Sends the reason to a refused caller, and closes.
-async fn refuse(mut stream: Stream, error: &ErrorObject, limit: Duration) {
+async fn refuse(mut stream: RpcStream, error: &ErrorObject, limit: Duration) {
     let mut message = Vec::new();
     answer::connection_error(error, &mut message);
     let refusing = async {
@@ -268,20 +273,24 @@ async fn refuse(mut stream: Stream, error: &ErrorObject, limit: Duration) {
     }
 }
 
-fn log_end(log: &RefusalLog, end: &End, peer: &PeerIdentity, address: SocketAddr, connection: u64) {
+fn log_end(log: &ServerRefusalLog, end: &ConnectionEnding, peer: &PeerIdentity, address: SocketAddr, connection: u64) {
     let client = peer.name.as_str();
-    let line = |write: &dyn Fn()| log.line(Refused::Connection, clock::now(), &client, write);
+    let line = |write: &dyn Fn()| log.line(RefusalLine::Connection, clock::now(), &client, write);
     match end {
-        End::Closed => tracing::debug!(client, connection, "connection closed by the client"),
-        End::Idle => tracing::debug!(client, connection, "connection closed: idle for too long"),
-        End::AgeReached => tracing::debug!(client, connection, "connection closed: maximum age reached"),
-        End::ShutDown => tracing::debug!(client, connection, "connection closed: the engine is shutting down"),
-        End::Broken(error) => line(&|| tracing::info!(client, %address, connection, %error, "connection failed")),
-        End::Fault(error) => line(&|| {
+        ConnectionEnding::Closed => tracing::debug!(client, connection, "connection closed by the client"),
+        ConnectionEnding::Idle => tracing::debug!(client, connection, "connection closed: idle for too long"),
+        ConnectionEnding::AgeReached => tracing::debug!(client, connection, "connection closed: maximum age reached"),
+        ConnectionEnding::ShutDown => {
+            tracing::debug!(client, connection, "connection closed: the engine is shutting down")
+        }
+        ConnectionEnding::Broken(error) => {
+            line(&|| tracing::info!(client, %address, connection, %error, "connection failed"))
+        }
+        ConnectionEnding::Fault(error) => line(&|| {
             let fingerprint = fingerprint(peer);
             tracing::warn!(client, %fingerprint, %address, connection, %error, "connection closed by the server");
         }),
-        End::SlowReader => {
+        ConnectionEnding::SlowReader => {
             line(
                 &|| tracing::warn!(client, %address, connection, "connection closed: the client does not read its answers"),
             );

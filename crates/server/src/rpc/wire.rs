@@ -10,19 +10,19 @@ use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tokio_boring::SslStream;
 
-use crate::rpc::gathered::Gathered;
+use crate::rpc::gathered::GatheredSocket;
 
 /// The size of the buffer for discarded bytes.
 const DISCARD_SIZE: usize = 16 << 10;
 
 /// The lowest layer: bytes without TLS.
 #[cfg_attr(not(feature = "simulation"), expect(unreachable_pub, reason = "the simulation's sockets implement it"))]
-pub trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+pub trait PlainSocket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Completes when the peer has closed its side, without reading; fails if the connection failed.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-impl Socket for TcpStream {
+impl PlainSocket for TcpStream {
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match pin!(self.ready(Interest::READABLE)).poll(cx) {
             Poll::Ready(Ok(ready)) if ready.is_read_closed() => Poll::Ready(Ok(())),
@@ -34,41 +34,41 @@ impl Socket for TcpStream {
 
 /// The stream that a connection reads and writes, over buffered bytes.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin {
-    type Socket: Socket;
+    type Socket: PlainSocket;
 
-    fn gathered(&self) -> &Gathered<Self::Socket>;
-    fn gathered_mut(&mut self) -> &mut Gathered<Self::Socket>;
+    fn gathered(&self) -> &GatheredSocket<Self::Socket>;
+    fn gathered_mut(&mut self) -> &mut GatheredSocket<Self::Socket>;
 }
 
-impl<S: Socket> Wire for SslStream<Gathered<S>> {
+impl<S: PlainSocket> Wire for SslStream<GatheredSocket<S>> {
     type Socket = S;
 
-    fn gathered(&self) -> &Gathered<S> {
+    fn gathered(&self) -> &GatheredSocket<S> {
         self.get_ref()
     }
 
-    fn gathered_mut(&mut self) -> &mut Gathered<S> {
+    fn gathered_mut(&mut self) -> &mut GatheredSocket<S> {
         self.get_mut()
     }
 }
 
 /// Without TLS.
 #[cfg(feature = "simulation")]
-impl<S: Socket> Wire for Gathered<S> {
+impl<S: PlainSocket> Wire for GatheredSocket<S> {
     type Socket = S;
 
-    fn gathered(&self) -> &Gathered<S> {
+    fn gathered(&self) -> &GatheredSocket<S> {
         self
     }
 
-    fn gathered_mut(&mut self) -> &mut Gathered<S> {
+    fn gathered_mut(&mut self) -> &mut GatheredSocket<S> {
         self
     }
 }
 
 /// Reads until the peer closes too. Closing a socket with unread bytes sends a reset, which can overtake the last bytes written: the peer
 /// would not receive the reason. Yields after each read.
-pub(crate) async fn discard(socket: &mut impl Socket) -> io::Result<()> {
+pub(crate) async fn discard(socket: &mut impl PlainSocket) -> io::Result<()> {
     let mut bytes = vec![0; DISCARD_SIZE];
     while socket.read(&mut bytes).await? > 0 {
         yield_now().await;

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use leafseal_config::{Item, Kind, mins, ms, settings};
+use leafseal_config::{Kind, ListItem, mins, ms, settings};
 use leafseal_http::{HttpSettings, HttpSettingsError};
 use leafseal_net::tls::ServerIdentity;
 use thiserror::Error;
 
-const ORIGINS: Item = Item {
+const ORIGINS: ListItem = ListItem {
     about: "origins, such as [\"https://app.example.com\"], or [\"*\"] for all",
     is_valid: |text| text.len() <= 4096,
 };

@@ -20,7 +20,7 @@ use common::seeds::{seeds, side_by_side};
 use common::{PATIENCE, Pki, until};
 use leafseal_client::{Client, ClientSettings, ErrorKind};
 use leafseal_engine::Settings;
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 use leafseal_server::{Server, ServerSettings, ShutdownReport};
 use leafseal_service::EngineService;
 use leafseal_testkit::{EngineFixture, engine};
@@ -65,7 +65,7 @@ impl World {
             ];
             times.into_iter().for_each(|time| *time = 2 * SHORT);
         }
-        let service = EngineService::new(self.engine.engine.clone(), Limits::default(), 1 << 30);
+        let service = EngineService::new(self.engine.engine.clone(), FrameLimits::default(), 1 << 30);
         Server::start(settings, Arc::new(service)).unwrap()
     }
 

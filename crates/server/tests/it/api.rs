@@ -11,7 +11,7 @@ use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use leafseal_engine::admin::{AppName, NewApiKey, Operation, Roles};
 use leafseal_engine::{ApiKeySecret, Settings, system_random};
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 use leafseal_server::{RelayDestination, RelayInformation, Server, ServerSettings};
 use leafseal_service::EngineService;
 use leafseal_testkit::{EngineFixture, engine};
@@ -56,7 +56,7 @@ impl TestServer {
         };
         let id = fixture.engine.store().create_api_key(&new).expect("made").id;
         let shown = format!("acme:{}", *secret.text(&id));
-        let service = EngineService::new(fixture.engine.clone(), Limits::default(), 1 << 30);
+        let service = EngineService::new(fixture.engine.clone(), FrameLimits::default(), 1 << 30);
         let server = Server::start(settings, Arc::new(service)).expect("it starts");
         let authorization = format!("Authorization: Basic {}", base64::encode_block(shown.as_bytes()));
         TestServer { server, authorization, _engine: fixture }
@@ -278,7 +278,9 @@ fn a_disconnecting_caller_ends_its_call() {
     let call = test_server.call_of(2_000_000);
     drop(call);
     wait_until("its work has ended", || test_server.server.counters().pool.jobs_held == 0);
-    wait_until("it is counted", || test_server.server.counters().ended.of(leafseal_server::Outcome::Disconnected) == 1);
+    wait_until("it is counted", || {
+        test_server.server.counters().ended.of(leafseal_server::RequestOutcome::Disconnected) == 1
+    });
     assert_eq!(test_server.server.counters().answers_bytes, 0);
 }
 

@@ -11,7 +11,7 @@ use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use leafseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
 use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles};
 use leafseal_engine::{ApiKeySecret, Engine, Settings, system_random};
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 use leafseal_server::{ApiSettings, Server};
 use leafseal_service::EngineService;
 use leafseal_testkit::{Gate, GatedStore, RecordedDecisions, ScratchStore};
@@ -70,7 +70,7 @@ impl Blocked {
         let pki = Pki::new();
         let mut settings = pki.server_settings();
         settings.api.calls_max = calls_max;
-        let service = EngineService::new(engine.clone(), Limits::default(), 1 << 30);
+        let service = EngineService::new(engine.clone(), FrameLimits::default(), 1 << 30);
         let server = Server::start(settings, Arc::new(service)).expect("it starts");
         // The start has made the secret of tokens: a change, after which the caches are emptied once.
         engine.maintain().expect("refreshed");

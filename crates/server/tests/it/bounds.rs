@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::common::{PATIENCE, Raw, TestServer, test_request, wait_until};
 use leafseal_engine::pool::CancelReason;
 use leafseal_protocol::{EncryptOptions, ErrorCode, request};
-use leafseal_server::{Outcome, Scheduling};
+use leafseal_server::{RequestOutcome, Scheduling};
 
 fn gate(raw: &mut Raw, id: u32) {
     raw.send(|out| test_request(id, "gate", "", out));
@@ -111,7 +111,7 @@ fn a_request_waiting_for_room_ends_with_its_connection() {
     drop(second);
     wait_until("it is dropped", || test_server.service.alive() == 1);
     assert_eq!(test_server.service.cancellations.lock().unwrap()[1].reason(), Some(CancelReason::Disconnected));
-    wait_until("it is counted", || test_server.server.counters().ended.of(Outcome::Disconnected) == 1);
+    wait_until("it is counted", || test_server.server.counters().ended.of(RequestOutcome::Disconnected) == 1);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn requests_can_be_served_whole_in_the_order_of_arrival() {
     second.send(|out| test_request(1, "echo", "small", out));
     wait_until("the small one waits", || test_server.server.counters().pool.jobs_held == 2);
     std::thread::sleep(Duration::from_millis(30));
-    assert_eq!(test_server.server.counters().ended.of(Outcome::Ok), 0, "a fair order would have served it");
+    assert_eq!(test_server.server.counters().ended.of(RequestOutcome::Ok), 0, "a fair order would have served it");
     test_server.service.open_gate();
     assert_eq!((first.read_response(), second.read_response()), ((1, String::new()), (1, String::new())));
 }

@@ -11,7 +11,7 @@ use leafseal_client::{
 };
 use leafseal_engine::pool::CancelReason;
 use leafseal_protocol::{GoingAway, Health, Message, request};
-use leafseal_server::{Outcome, ShutdownReport};
+use leafseal_server::{RequestOutcome, ShutdownReport};
 
 async fn call(client: &Client, app: &str, document: &str) -> Result<Document, ClientError> {
     client.encrypt_document(&EncryptOptions::new(app), None, document.as_bytes()).await
@@ -48,7 +48,7 @@ async fn many_calls_are_in_flight_and_each_gets_its_own_answer() {
     }
     let counters = test_server.server.counters();
     // The client sent `health` when it connected.
-    assert_eq!((counters.ended.of(Outcome::Ok), counters.connections_open), (401, 2));
+    assert_eq!((counters.ended.of(RequestOutcome::Ok), counters.connections_open), (401, 2));
 }
 
 #[tokio::test]
@@ -371,7 +371,7 @@ fn answers_are_bounded_over_all_connections() {
     slow.send(|out| (0..3).for_each(|id| test_request(id, "large", "7000000", out)));
     wait_until("one answer waits, two were refused", || {
         let counters = test_server.server.counters();
-        (counters.ended.of(Outcome::Ok), counters.ended.of(ErrorCode::Overloaded)) == (1, 2)
+        (counters.ended.of(RequestOutcome::Ok), counters.ended.of(ErrorCode::Overloaded)) == (1, 2)
     });
     assert!((7_000_000..=16 << 20).contains(&test_server.server.counters().answers_bytes));
     let mut other = test_server.raw();

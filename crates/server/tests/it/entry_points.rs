@@ -9,7 +9,7 @@ use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use leafseal_client::{Client, ClientError, ClientSettings, DecryptOptions, EncryptOptions, RewrapOptions};
 use leafseal_engine::EntryPoint;
 use leafseal_net::tls::{Issued, Validity};
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 use leafseal_server::{Server, issue_client};
 use leafseal_service::EngineService;
 use leafseal_testkit::{CASE_APP, CaseCaller, CaseRequest, DecisionCase, DecisionFixture, decision_cases};
@@ -26,7 +26,7 @@ impl RealServer {
     fn new() -> RealServer {
         let (fixture, pki) = (DecisionFixture::new(), Pki::new());
         let settings = pki.server_settings();
-        let service = EngineService::new(fixture.engine.clone(), Limits::default(), 1 << 30);
+        let service = EngineService::new(fixture.engine.clone(), FrameLimits::default(), 1 << 30);
         let server = Server::start(settings, Arc::new(service)).expect("it starts");
         RealServer { fixture, pki, server }
     }

@@ -13,8 +13,10 @@ use crate::common::{Pki, TestServer, until};
 use boring::pkey::PKey;
 use boring::ssl::{SslAcceptor, SslMethod, SslStream};
 use boring::x509::X509;
-use leafseal_client::{Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, Retry, Scalar, Sent};
-use leafseal_protocol::{ErrorObject, Health, Limits, Message, Scanner, answer, write};
+use leafseal_client::{
+    Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, RequestProgress, Retry, Scalar,
+};
+use leafseal_protocol::{ErrorObject, FrameLimits, Health, Message, Scanner, answer, write};
 
 /// Forwards every connection to `target`, each direction on its own thread running `forward`.
 fn proxy(target: SocketAddr, forward: impl Fn(TcpStream, TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
@@ -90,7 +92,7 @@ async fn a_connection_cut_in_a_frame_fails_its_calls_and_the_next_one_works() {
         });
         let client = Client::connect(through(&test_server, address)).await.unwrap();
         let error = echo(&client, &"x".repeat(100_000)).await.unwrap_err();
-        assert_eq!(error.kind, ErrorKind::ConnectionLost { sent: Sent::Maybe }, "{error}");
+        assert_eq!(error.kind, ErrorKind::ConnectionLost { sent: RequestProgress::Maybe }, "{error}");
         assert_eq!(error.retry, Retry::Elsewhere);
         echo(&client, &"x".repeat(100_000)).await.unwrap();
         until("the first connection is gone", || test_server.server.counters().connections_open == 1).await;
@@ -121,7 +123,10 @@ async fn a_byte_that_is_forged_on_the_way_breaks_the_connection_and_the_next_one
         });
         let client = Client::connect(through(&test_server, address)).await.unwrap();
         let error = echo(&client, &"x".repeat(100_000)).await.unwrap_err();
-        assert_eq!((error.kind, error.retry), (ErrorKind::ConnectionLost { sent: Sent::Maybe }, Retry::Elsewhere));
+        assert_eq!(
+            (error.kind, error.retry),
+            (ErrorKind::ConnectionLost { sent: RequestProgress::Maybe }, Retry::Elsewhere)
+        );
         echo(&client, &"x".repeat(100_000)).await.unwrap();
     }
 }
@@ -241,7 +246,7 @@ impl Peer {
     }
 
     fn read_frame(&mut self) -> Option<Vec<u8>> {
-        let mut scanner = Scanner::new(Limits::default());
+        let mut scanner = Scanner::new(FrameLimits::default());
         loop {
             if let Some(size) = scanner.scan(&self.received).unwrap() {
                 let rest = self.received.split_off(size);
@@ -315,7 +320,7 @@ async fn a_server_that_dies_loses_the_call_but_not_silently() {
         let _ = peer.stream.get_ref().shutdown(Shutdown::Both);
     })
     .await;
-    assert_eq!(error.kind, ErrorKind::ConnectionLost { sent: Sent::Maybe });
+    assert_eq!(error.kind, ErrorKind::ConnectionLost { sent: RequestProgress::Maybe });
 }
 
 #[tokio::test]
@@ -449,8 +454,8 @@ async fn calls_that_were_never_written_say_so() {
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let second = client.health().await.unwrap_err();
-    assert_eq!(second.kind, ErrorKind::ConnectionLost { sent: Sent::No }, "{second}");
+    assert_eq!(second.kind, ErrorKind::ConnectionLost { sent: RequestProgress::No }, "{second}");
     let first = first.await.unwrap().unwrap_err();
-    assert_eq!(first.kind, ErrorKind::ConnectionLost { sent: Sent::Maybe }, "{first}");
+    assert_eq!(first.kind, ErrorKind::ConnectionLost { sent: RequestProgress::Maybe }, "{first}");
     fake.join().await;
 }

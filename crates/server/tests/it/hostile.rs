@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::common::{PATIENCE, TestServer, test_request, wait_until};
 use leafseal_engine::pool::CancelReason;
 use leafseal_protocol::{Health, Message, answer, connection_error, request, write};
-use leafseal_server::Outcome;
+use leafseal_server::RequestOutcome;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
@@ -171,9 +171,12 @@ fn a_peer_that_reads_no_answer_is_disconnected_and_its_memory_freed() {
     }
     wait_until("it was answered and is cut", || {
         let counters = test_server.server.counters();
-        counters.ended.of(Outcome::Ok) > 0 && counters.connections_open == 0
+        counters.ended.of(RequestOutcome::Ok) > 0 && counters.connections_open == 0
     });
-    assert!(test_server.server.counters().ended.of(Outcome::Ok) < 20, "it was not read on while it did not read");
+    assert!(
+        test_server.server.counters().ended.of(RequestOutcome::Ok) < 20,
+        "it was not read on while it did not read"
+    );
     test_server.assert_healthy();
     let mut answers = 0;
     while raw.read_frame().is_ok() {

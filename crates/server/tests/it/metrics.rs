@@ -8,13 +8,13 @@ use std::sync::Arc;
 use crate::common::operator::{get, sample, settings_of_port, test_server};
 use crate::common::{Pki, Raw, raw_connector, test_request, wait_until};
 use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
-use leafseal_engine::{Counters, Settings};
+use leafseal_engine::{EngineCounters, Settings};
 use leafseal_net::tls::CertificateExpiry;
 use leafseal_protocol::{
-    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, Limits,
+    DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, FrameLimits,
     Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
 };
-use leafseal_server::{Outcome, Server, ServerSettings};
+use leafseal_server::{RequestOutcome, Server, ServerSettings};
 use leafseal_service::EngineService;
 use leafseal_testkit::{EngineFixture, engine};
 
@@ -181,7 +181,7 @@ impl TestEngine {
             operator: settings_of_port(),
             ..ServerSettings::new(pki.server_tls())
         };
-        let service = EngineService::new(engine.engine.clone(), Limits::default(), ANSWER_SIZE_MAX);
+        let service = EngineService::new(engine.engine.clone(), FrameLimits::default(), ANSWER_SIZE_MAX);
         let server = Server::start(settings, Arc::new(service)).expect("starts");
         TestEngine { pki, engine, server }
     }
@@ -277,8 +277,8 @@ fn the_engines_answers_are_counted_to_the_byte() {
     assert_cache_metrics(&test_server.engine.engine.counters(), &metrics);
 }
 
-fn assert_cache_metrics(counters: &Counters, metrics: &str) {
-    let Counters {
+fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
+    let EngineCounters {
         apps,
         grants,
         api_keys,
@@ -344,7 +344,7 @@ fn unfinished_messages_are_counted_by_cause() {
     let mut leaving = test_server.raw();
     begin(&mut leaving);
     drop(leaving);
-    wait_until("it is stopped", || test_server.server.counters().ended.of(Outcome::Disconnected) == 1);
+    wait_until("it is stopped", || test_server.server.counters().ended.of(RequestOutcome::Disconnected) == 1);
     client.ledger.note("encrypt_document", "disconnected", [1, 0, frame.len() as u64, 0]);
 
     wait_until("the last slice is over", || test_server.server.counters().pool.jobs_held == 0);

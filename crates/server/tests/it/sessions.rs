@@ -18,7 +18,7 @@ use leafseal_engine::Settings;
 use leafseal_net::tls::{
     Issued, ServerIdentity, SessionSettings, Validity, VerifiedChains, offer_session, ticket_keys,
 };
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 use leafseal_server::{ApiSettings, Server, ServerSettings, TlsSettings, issue_client};
 use leafseal_service::EngineService;
 
@@ -234,7 +234,7 @@ fn a_session_of_the_api_is_none_of_the_rpc_listener() {
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
     let fixture = engine(Settings::default(), "shop", None);
-    let service = EngineService::new(fixture.engine.clone(), Limits::default(), 1 << 30);
+    let service = EngineService::new(fixture.engine.clone(), FrameLimits::default(), 1 << 30);
     let settings = ServerSettings { address: local, network_threads: 1, workers: 1, api, ..ServerSettings::new(tls) };
     let server = Server::start(settings, Arc::new(service)).unwrap();
     let (rpc, api) = (server.local_addr(), server.api_addr().unwrap());

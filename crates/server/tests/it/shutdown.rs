@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{PATIENCE, Repetitions, TestServer, test_request, until, wait_until};
-use leafseal_client::simulation::{Connecting, Network, Stream};
+use leafseal_client::simulation::{Connecting, SimulatedNetwork, SimulatedStream};
 use leafseal_client::{Client, ClientError, ClientSettings, Document, EncryptOptions, ErrorCode, ErrorKind};
 use leafseal_protocol::{GoingAway, answer};
 use leafseal_server::{Server, ServerSettings, ShutdownReport};
@@ -237,7 +237,7 @@ struct Hostile {
     connections: Arc<AtomicUsize>,
 }
 
-impl Network for Hostile {
+impl SimulatedNetwork for Hostile {
     fn connect<'a>(&'a self, _: &'a str) -> Connecting<'a> {
         self.connections.fetch_add(1, Ordering::SeqCst);
         Box::pin(async {
@@ -249,7 +249,7 @@ impl Network for Hostile {
                 // It stays open as long as the client wants.
                 let _ = tokio::io::copy(&mut theirs, &mut tokio::io::sink()).await;
             });
-            Ok(Box::new(ours) as Box<dyn Stream>)
+            Ok(Box::new(ours) as Box<dyn SimulatedStream>)
         })
     }
 

@@ -7,7 +7,7 @@ use leafseal_engine::admin::AppName;
 use leafseal_engine::pool::{CancelReason, Pool, PoolSettings};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_protocol::{
-    DecryptOptions, DocumentResult, EncryptOptions, InspectResult, Keying, Limits as WireLimits, Message,
+    DecryptOptions, DocumentResult, EncryptOptions, FrameLimits as WireLimits, InspectResult, Keying, Message,
     RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
 };
 use leafseal_server::in_process::InProcess;

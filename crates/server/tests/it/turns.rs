@@ -12,7 +12,7 @@ use leafseal_engine::pool::PoolClock;
 use leafseal_engine::{EntryPoint, RequestOrigin};
 use leafseal_protocol::request;
 use leafseal_server::ServerSettings;
-use leafseal_server::simulation::{Simulated, Socket};
+use leafseal_server::simulation::{PlainSocket, Simulated};
 use leafseal_service::{PeerIdentity, Service};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
 
@@ -52,7 +52,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-impl Socket for Stream {
+impl PlainSocket for Stream {
     fn poll_closed(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Pending
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use leafseal_protocol::{FrameBuffer, Limits};
+use leafseal_protocol::{FrameBuffer, FrameLimits};
 use tokio::time::Instant;
 
 use crate::common::script::{Event, Fault};
@@ -95,8 +95,8 @@ impl Lane {
             refusal: None,
             reader: None,
             writer: None,
-            written_frames: FrameBuffer::new(Limits::default()),
-            read_frames: FrameBuffer::new(Limits::default()),
+            written_frames: FrameBuffer::new(FrameLimits::default()),
+            read_frames: FrameBuffer::new(FrameLimits::default()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use leafseal_client::{EncryptFileOptions, EncryptOptions, Scalar, Value};
 use leafseal_engine::pool::{Pool, PoolClock, PoolSettings};
 use leafseal_engine::{Caller, Engine, Settings};
-use leafseal_protocol::{DocumentResult, FileResult, Limits, Message, RawValue, ValuesResult, request};
+use leafseal_protocol::{DocumentResult, FileResult, FrameLimits, Message, RawValue, ValuesResult, request};
 use leafseal_server::in_process::InProcess;
 use leafseal_service::EngineService;
 use leafseal_testkit::ScratchStore;
@@ -55,7 +55,7 @@ impl Material {
     pub(crate) fn new() -> Material {
         let store = ScratchStore::new(&["acme", "other"]);
         let engine = Engine::new(Box::new(store.open()), Settings::default());
-        let service = EngineService::new(engine, Limits::default(), ANSWER_SIZE_MAX);
+        let service = EngineService::new(engine, FrameLimits::default(), ANSWER_SIZE_MAX);
         let settings = PoolSettings { workers: 1, ..PoolSettings::default() };
         let pool = Pool::manual(settings, Arc::new(Still(Instant::now())));
         let judge = Mutex::new(InProcess::new(service, Arc::new(pool), 2 * ANSWER_SIZE_MAX));

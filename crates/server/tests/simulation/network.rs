@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use leafseal_client::simulation::{Connecting, Network, Stream};
+use leafseal_client::simulation::{Connecting, SimulatedNetwork, SimulatedStream};
 use leafseal_protocol::{FrameBuffer, Message};
-use leafseal_server::simulation::Socket;
+use leafseal_server::simulation::PlainSocket;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -236,7 +236,7 @@ impl AsyncWrite for Endpoint {
     }
 }
 
-impl Socket for Endpoint {
+impl PlainSocket for Endpoint {
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.link.lock()[1 - self.side as usize].poll_end(cx)
     }
@@ -272,7 +272,7 @@ pub(crate) struct ClientNetwork {
 }
 
 impl ClientNetwork {
-    async fn connect(&self, address: &str) -> io::Result<Box<dyn Stream>> {
+    async fn connect(&self, address: &str) -> io::Result<Box<dyn SimulatedStream>> {
         let world = &self.world;
         let host = host_of(address);
         let number = world.network_connections.fetch_add(1, Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl ClientNetwork {
     }
 }
 
-impl Network for ClientNetwork {
+impl SimulatedNetwork for ClientNetwork {
     fn connect<'a>(&'a self, address: &'a str) -> Connecting<'a> {
         Box::pin(self.connect(address))
     }

@@ -7,8 +7,8 @@ use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{Caller, RequestOrigin};
 use leafseal_protocol::{ErrorObject, Message, Peek};
 use leafseal_service::{
-    EngineService, Part, PartStep, PeerIdentity, Planned, Refused, RequestStage, RequestWork, Service, Step, Tenant,
-    Written,
+    EngineService, PartStep, PeerIdentity, PlannedRequest, RefusedCaller, RequestPart, RequestStage, RequestStep,
+    RequestWork, Service, Tenant, WrittenOutput,
 };
 
 use crate::network::Opener;
@@ -31,7 +31,7 @@ pub(crate) struct SimulatedCaller {
 impl Service for Watched {
     type Caller = SimulatedCaller;
 
-    fn authenticate(&self, _: &PeerIdentity, _: RequestOrigin) -> Result<Arc<SimulatedCaller>, Refused> {
+    fn authenticate(&self, _: &PeerIdentity, _: RequestOrigin) -> Result<Arc<SimulatedCaller>, RefusedCaller> {
         unreachable!("who connects is known already")
     }
 
@@ -71,26 +71,26 @@ struct WatchedRequest {
 }
 
 impl RequestWork for WatchedRequest {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         self.world.step(self.number, watch::Step::Work);
         self.request.step(out)
     }
 
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+    fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
         self.world.step(self.number, watch::Step::Plan);
         let watched = |part| {
             self.world.watch.begin_part();
             let world = Arc::clone(&self.world);
-            Box::new(WatchedPart { part, world, number: self.number }) as Box<dyn Part>
+            Box::new(WatchedPart { part, world, number: self.number }) as Box<dyn RequestPart>
         };
         Ok(match self.request.work().next_part()? {
-            Planned::Part(part) => Planned::Part(watched(part)),
-            Planned::Last(part) => Planned::Last(watched(part)),
+            PlannedRequest::Part(part) => PlannedRequest::Part(watched(part)),
+            PlannedRequest::Last(part) => PlannedRequest::Last(watched(part)),
             other => other,
         })
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+    fn finish(&mut self, head: &mut Vec<u8>, written: WrittenOutput, tail: &mut Vec<u8>) {
         self.request.work().finish(head, written, tail);
     }
 
@@ -110,12 +110,12 @@ impl Drop for WatchedRequest {
 }
 
 struct WatchedPart {
-    part: Box<dyn Part>,
+    part: Box<dyn RequestPart>,
     world: Arc<World>,
     number: Number,
 }
 
-impl Part for WatchedPart {
+impl RequestPart for WatchedPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         self.world.step(self.number, watch::Step::Work);
         self.part.step(out)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use leafseal_engine::pool::{PoolClock, Scheduling};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
-use leafseal_protocol::Limits;
+use leafseal_protocol::FrameLimits;
 use leafseal_server::simulation::Simulated;
 use leafseal_server::{ServerSettings, TlsSettings};
 use leafseal_service::EngineService;
@@ -91,7 +91,7 @@ impl PoolClock for Time {
     }
 }
 
-impl leafseal_engine::Clock for Time {
+impl leafseal_engine::EngineClock for Time {
     fn now_unix_s(&self) -> u32 {
         1_800_000_000
     }
@@ -152,7 +152,7 @@ impl World {
         for app in APPS {
             engine.public_keys(&Caller::Owner, app).expect("it is in the store");
         }
-        let service = EngineService::new(engine, Limits::default(), 1 << 28);
+        let service = EngineService::new(engine, FrameLimits::default(), 1 << 28);
         let service = Watched { service, world: Arc::downgrade(self) };
         let settings = self.settings.get().expect("set when the world was made").clone();
         Arc::new(Simulated::new(settings, Arc::new(service), Arc::new(time)))

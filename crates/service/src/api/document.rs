@@ -11,31 +11,36 @@ use leafseal_protocol::ErrorObject;
 use super::{CallInput, CallReport};
 use crate::rpc::convert::error as error_object;
 use crate::rpc::parts::next_part;
-use crate::work::{Planned, RequestStage, RequestWork, Step, Written};
+use crate::work::{PlannedRequest, RequestStage, RequestStep, RequestWork, WrittenOutput};
 
 /// Encrypts the selected scalars of [`CallInput::body`] as JSON.
 pub fn encrypt_document(input: CallInput) -> RequestStage {
     let begin = |input: &CallInput, caller: &Caller| input.engine.encryptor(caller, &input.encrypt_options());
     let caller = input.caller.clone();
-    RequestStage::working(Document::<Encryptor> { input: Arc::new(input), stage: Stage::Received, begin, caller })
+    RequestStage::working(ApiDocument::<Encryptor> {
+        input: Arc::new(input),
+        stage: BodyStage::Received,
+        begin,
+        caller,
+    })
 }
 
 /// The same with every envelope in it decrypted that is selected. Nothing but its payload is decrypted for a token.
 pub fn decrypt_document(input: CallInput) -> RequestStage {
     let begin = |input: &CallInput, caller: &Caller| input.engine.decryptor(caller, &input.decrypt_options());
-    let (stage, caller) = (Stage::of(&input.caller), input.caller.clone());
-    RequestStage::working(Document::<Decryptor> { input: Arc::new(input), stage, begin, caller })
+    let (stage, caller) = (BodyStage::of(&input.caller), input.caller.clone());
+    RequestStage::working(ApiDocument::<Decryptor> { input: Arc::new(input), stage, begin, caller })
 }
 
-struct Document<R: Rewriter> {
+struct ApiDocument<R: Rewriter> {
     input: Arc<CallInput>,
-    stage: Stage<R>,
+    stage: BodyStage<R>,
     begin: fn(&CallInput, &Caller) -> Result<R, Error>,
     /// The caller of the input, or the same after its payload was compared.
     caller: Caller,
 }
 
-enum Stage<R: Rewriter> {
+enum BodyStage<R: Rewriter> {
     /// It is not known yet whether the token is for this document.
     Unread,
     Read(Box<PayloadReading>),
@@ -45,9 +50,9 @@ enum Stage<R: Rewriter> {
     Working(Box<DocumentWork<R>>),
 }
 
-impl<R: Rewriter> Stage<R> {
+impl<R: Rewriter> BodyStage<R> {
     fn of(caller: &Caller) -> Self {
-        if matches!(caller, Caller::Token(_)) { Stage::Unread } else { Stage::Received }
+        if matches!(caller, Caller::Token(_)) { BodyStage::Unread } else { BodyStage::Received }
     }
 }
 
@@ -58,39 +63,39 @@ struct Selecting<R> {
     done: usize,
 }
 
-impl<R: Rewriter> Document<R> {
+impl<R: Rewriter> ApiDocument<R> {
     fn work(&self) -> Option<&DocumentWork<R>> {
         match &self.stage {
-            Stage::Working(work) => Some(work),
-            Stage::Unread | Stage::Read(_) | Stage::Received | Stage::Selecting(_) => None,
+            BodyStage::Working(work) => Some(work),
+            BodyStage::Unread | BodyStage::Read(_) | BodyStage::Received | BodyStage::Selecting(_) => None,
         }
     }
 
-    fn begin(&self) -> Result<Stage<R>, Error> {
+    fn begin(&self) -> Result<BodyStage<R>, Error> {
         let rewriter = (self.begin)(&self.input, &self.caller)?;
         if self.input.options.select.is_empty() {
             return self.begin_work(rewriter, None);
         }
         let selectors = self.input.engine.selection_builder();
-        Ok(Stage::Selecting(Some(Box::new(Selecting { rewriter, selectors, done: 0 }))))
+        Ok(BodyStage::Selecting(Some(Box::new(Selecting { rewriter, selectors, done: 0 }))))
     }
 
-    fn begin_work(&self, rewriter: R, selection: Option<&Selection>) -> Result<Stage<R>, Error> {
+    fn begin_work(&self, rewriter: R, selection: Option<&Selection>) -> Result<BodyStage<R>, Error> {
         let CallInput { engine, body, .. } = &*self.input;
         let work = engine.rewrite_document(rewriter, selection, body.len())?;
         let work = work.strict(self.input.is_strict());
-        Ok(Stage::Working(Box::new(if self.input.is_lines { work.lines() } else { work })))
+        Ok(BodyStage::Working(Box::new(if self.input.is_lines { work.lines() } else { work })))
     }
 
     /// Compiles the next selector, or starts the work after the last.
-    fn select(&self, mut selecting: Box<Selecting<R>>) -> Result<Stage<R>, Error> {
+    fn select(&self, mut selecting: Box<Selecting<R>>) -> Result<BodyStage<R>, Error> {
         let Some(selector) = self.input.options.select.get(selecting.done) else {
             let Selecting { rewriter, selectors, .. } = *selecting;
             return self.begin_work(rewriter, Some(&selectors.finish()));
         };
         selecting.selectors.add(selector)?;
         selecting.done += 1;
-        Ok(Stage::Selecting(Some(selecting)))
+        Ok(BodyStage::Selecting(Some(selecting)))
     }
 
     /// Leaves the report about finished work for the answer.
@@ -101,44 +106,46 @@ impl<R: Rewriter> Document<R> {
     }
 }
 
-impl<R: Rewriter + Send + 'static> RequestWork for Document<R> {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl<R: Rewriter + Send + 'static> RequestWork for ApiDocument<R> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let input = Arc::clone(&self.input);
         let body = &input.body;
         let stage = match &mut self.stage {
-            Stage::Selecting(selecting) => {
+            BodyStage::Selecting(selecting) => {
                 let selecting = selecting.take().expect("it is put back unless the work begins");
                 self.select(selecting).map_err(error_object)?
             }
-            Stage::Unread => Stage::Read(Box::new(self.input.engine.payload(body.len()).map_err(error_object)?)),
-            Stage::Read(reading) => match reading.step(body).map_err(error_object)? {
-                None => return Ok(Step::More),
+            BodyStage::Unread => {
+                BodyStage::Read(Box::new(self.input.engine.payload(body.len()).map_err(error_object)?))
+            }
+            BodyStage::Read(reading) => match reading.step(body).map_err(error_object)? {
+                None => return Ok(RequestStep::More),
                 Some(read) => {
                     self.caller = self.input.engine.show_payload(&self.caller, &read).map_err(error_object)?;
-                    Stage::Received
+                    BodyStage::Received
                 }
             },
-            Stage::Received => self.begin().map_err(error_object)?,
-            Stage::Working(work) => {
+            BodyStage::Received => self.begin().map_err(error_object)?,
+            BodyStage::Working(work) => {
                 let progress = work.step(body, out).map_err(error_object)?;
                 if progress == Progress::More {
-                    return Ok(Step::Spread { answer_size_max: work.output_size_max() });
+                    return Ok(RequestStep::Spread { answer_size_max: work.output_size_max() });
                 }
                 let count = work.count();
                 self.report(count);
-                return Ok(Step::Done);
+                return Ok(RequestStep::Done);
             }
         };
         self.stage = stage;
-        Ok(Step::More)
+        Ok(RequestStep::More)
     }
 
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
-        let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
+    fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
+        let BodyStage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
         next_part(&self.input, work)
     }
 
-    fn finish(&mut self, _head: &mut Vec<u8>, written: Written, _tail: &mut Vec<u8>) {
+    fn finish(&mut self, _head: &mut Vec<u8>, written: WrittenOutput, _tail: &mut Vec<u8>) {
         self.report(written.fields);
     }
 

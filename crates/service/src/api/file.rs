@@ -5,16 +5,16 @@ use leafseal_protocol::ErrorObject;
 
 use super::CallInput;
 use crate::rpc::convert::error as error_object;
-use crate::work::{RequestStage, RequestWork, Step};
+use crate::work::{RequestStage, RequestStep, RequestWork};
 
 /// The file form of [`CallInput::body`].
 pub fn encrypt_file(input: CallInput) -> RequestStage {
-    RequestStage::working(File { input, work: None, begin: begin_encryption })
+    RequestStage::working(ApiFile { input, work: None, begin: begin_encryption })
 }
 
 /// The content of the file that [`CallInput::body`] is.
 pub fn decrypt_file(input: CallInput) -> RequestStage {
-    RequestStage::working(File { input, work: None, begin: begin_decryption })
+    RequestStage::working(ApiFile { input, work: None, begin: begin_decryption })
 }
 
 fn begin_encryption(input: &CallInput) -> Result<FileWork, Error> {
@@ -26,7 +26,7 @@ fn begin_decryption(input: &CallInput) -> Result<FileWork, Error> {
     input.engine.decrypt_file(&input.caller, &input.app).map(FileWork::Decrypt)
 }
 
-struct File {
+struct ApiFile {
     input: CallInput,
     work: Option<FileWork>,
     begin: fn(&CallInput) -> Result<FileWork, Error>,
@@ -37,17 +37,17 @@ enum FileWork {
     Decrypt(FileDecryption),
 }
 
-impl RequestWork for File {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl RequestWork for ApiFile {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let body = &self.input.body;
         let progress = match &mut self.work {
             None => {
                 self.work = Some((self.begin)(&self.input).map_err(error_object)?);
-                return Ok(Step::More);
+                return Ok(RequestStep::More);
             }
             Some(FileWork::Encrypt(work)) => work.step(body, out),
             Some(FileWork::Decrypt(work)) => work.step(body, out),
         };
-        Ok(if progress.map_err(error_object)? == Progress::More { Step::More } else { Step::Done })
+        Ok(if progress.map_err(error_object)? == Progress::More { RequestStep::More } else { RequestStep::Done })
     }
 }

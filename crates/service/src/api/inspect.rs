@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{CallInput, invalid, write};
 use crate::rpc::convert::{error as error_object, text_kind, wire_curve};
-use crate::work::{RequestStage, RequestWork, Step};
+use crate::work::{RequestStage, RequestStep, RequestWork};
 
 /// Bytes of blank lines that a step skips: some ten microseconds.
 const STEP_SIZE: usize = 16 << 10;
@@ -68,18 +68,18 @@ impl Inspect {
 }
 
 impl RequestWork for Inspect {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let CallInput { engine, caller, app, .. } = &self.input;
         let Some(inspector) = &mut self.inspector else {
             self.inspector = Some(engine.inspector(caller, Some(app)).map_err(error_object)?);
-            return Ok(Step::More);
+            return Ok(RequestStep::More);
         };
         let Some(envelope) = &self.envelope else {
             let goes_on = self.advance(out).map_err(|error| self.in_line(error))?;
-            return Ok(if goes_on { Step::More } else { Step::Done });
+            return Ok(if goes_on { RequestStep::More } else { RequestStep::Done });
         };
         let inspected = inspector.inspect(envelope.as_bytes()).map_err(error_object);
-        let Some(inspected) = inspected.map_err(|error| self.in_line(error))? else { return Ok(Step::More) };
+        let Some(inspected) = inspected.map_err(|error| self.in_line(error))? else { return Ok(RequestStep::More) };
         let reported = json!({
             "type": text_kind(inspected.value_type).as_str(),
             "role": inspected.role,
@@ -93,10 +93,10 @@ impl RequestWork for Inspect {
         write(&reported, out);
         self.envelope = None;
         if !self.input.is_lines {
-            return Ok(Step::Done);
+            return Ok(RequestStep::Done);
         }
         out.push(b'\n');
-        Ok(Step::More)
+        Ok(RequestStep::More)
     }
 }
 

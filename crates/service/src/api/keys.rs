@@ -7,20 +7,20 @@ use serde_json::json;
 
 use super::{CallInput, write};
 use crate::rpc::convert::error as error_object;
-use crate::work::{RequestStage, RequestWork, Step};
+use crate::work::{RequestStage, RequestStep, RequestWork};
 
 /// An app's public keys, in the form in which SDKs read them.
 pub fn public_keys(input: CallInput, team: String) -> RequestStage {
-    RequestStage::working(Keys { input, team })
+    RequestStage::working(PublicKeysWork { input, team })
 }
 
-struct Keys {
+struct PublicKeysWork {
     input: CallInput,
     team: String,
 }
 
-impl RequestWork for Keys {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl RequestWork for PublicKeysWork {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let CallInput { engine, caller, app, .. } = &self.input;
         let keys = engine.public_keys(caller, app).map_err(error_object)?;
         let [r1, k1] = [&keys.r1, &keys.k1].map(|key| STANDARD.encode(key.compressed()));
@@ -35,6 +35,6 @@ impl RequestWork for Keys {
             "isDebugMode": false,
         });
         write(&reported, out);
-        Ok(Step::Done)
+        Ok(RequestStep::Done)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{CallInput, invalid, write};
 use crate::rpc::convert::error as error_object;
-use crate::work::{RequestStage, RequestWork, Step};
+use crate::work::{RequestStage, RequestStep, RequestWork};
 
 /// Makes a client-side token.
 pub fn issue_token(input: CallInput) -> RequestStage {
@@ -30,15 +30,15 @@ const EXPIRY_FROM_NOW_MAX_MS: u64 = TOKEN_AGE_MAX.as_millis() as u64;
 const EXPIRY_MIN_MS: u64 = 1_000;
 
 impl RequestWork for Issue {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let CallInput { engine, caller, app, body, .. } = &self.input;
         let Some(request) = &self.request else {
             let Some(reading) = &mut self.reading else {
                 self.reading = Some(engine.token_request(body.len()).map_err(error_object)?);
-                return Ok(Step::More);
+                return Ok(RequestStep::More);
             };
             self.request = reading.step(body).map_err(error_object)?;
-            return Ok(Step::More);
+            return Ok(RequestStep::More);
         };
         if request.action.as_deref() != Some(DECRYPT) {
             return Err(invalid("the field `action` is \"api:decrypt\""));
@@ -55,7 +55,7 @@ impl RequestWork for Issue {
         let reported =
             json!({ "id": token.id, "token": token.text, "createdAt": token.created_ms, "expiry": token.expires_ms });
         write(&reported, out);
-        Ok(Step::Done)
+        Ok(RequestStep::Done)
     }
 }
 

@@ -10,7 +10,7 @@ use leafseal_protocol::{
 use super::parts::OwnsDocument;
 
 /// The parameters of any method, or why they are invalid.
-pub(super) enum Parsed<'a> {
+pub(super) enum ParsedCall<'a> {
     Encrypt(EncryptParams<'a>),
     Decrypt(DecryptParams<'a>),
     EncryptDocument(EncryptDocumentParams<'a>),
@@ -26,53 +26,53 @@ pub(super) enum Parsed<'a> {
 }
 
 self_cell::self_cell!(
-    struct Cell {
+    struct OwnedCallCell {
         owner: Vec<u8>,
 
         #[covariant]
-        dependent: Parsed,
+        dependent: ParsedCall,
     }
 );
 
 /// Owns a frame and the view of it.
-pub(super) struct Call(Cell);
+pub(super) struct OwnedCall(OwnedCallCell);
 
-impl Call {
+impl OwnedCall {
     /// Reads the parameters. An error is kept for the answer.
     pub(super) fn read(frame: Vec<u8>) -> Self {
-        Self(Cell::new(frame, |frame| read(frame).unwrap_or_else(Parsed::Fault)))
+        Self(OwnedCallCell::new(frame, |frame| read(frame).unwrap_or_else(ParsedCall::Fault)))
     }
 
-    pub(super) fn parsed(&self) -> &Parsed<'_> {
+    pub(super) fn parsed(&self) -> &ParsedCall<'_> {
         self.0.borrow_dependent()
     }
 
     /// The parameters of `encrypt`. Each accessor is only called for its own method.
     pub(super) fn encrypt(&self) -> &EncryptParams<'_> {
-        let Parsed::Encrypt(params) = self.parsed() else { unreachable!("{OWN}") };
+        let ParsedCall::Encrypt(params) = self.parsed() else { unreachable!("{OWN}") };
         params
     }
 
     pub(super) fn decrypt(&self) -> &DecryptParams<'_> {
-        let Parsed::Decrypt(params) = self.parsed() else { unreachable!("{OWN}") };
+        let ParsedCall::Decrypt(params) = self.parsed() else { unreachable!("{OWN}") };
         params
     }
 
     pub(super) fn rewrap(&self) -> &RewrapParams<'_> {
-        let Parsed::Rewrap(params) = self.parsed() else { unreachable!("{OWN}") };
+        let ParsedCall::Rewrap(params) = self.parsed() else { unreachable!("{OWN}") };
         params
     }
 
     pub(super) fn inspect(&self) -> &InspectParams<'_> {
-        let Parsed::Inspect(params) = self.parsed() else { unreachable!("{OWN}") };
+        let ParsedCall::Inspect(params) = self.parsed() else { unreachable!("{OWN}") };
         params
     }
 
     /// The file of any method that has one.
     pub(super) fn file(&self) -> &[u8] {
         match self.parsed() {
-            Parsed::EncryptFile(params) => params.data,
-            Parsed::DecryptFile(params) => params.data,
+            ParsedCall::EncryptFile(params) => params.data,
+            ParsedCall::DecryptFile(params) => params.data,
             _ => unreachable!("{OWN}"),
         }
     }
@@ -80,19 +80,19 @@ impl Call {
     /// The selectors of any method that has them.
     pub(super) fn select(&self) -> Option<RawValues<'_>> {
         match self.parsed() {
-            Parsed::EncryptDocument(params) => params.select,
-            Parsed::DecryptDocument(params) => params.select,
+            ParsedCall::EncryptDocument(params) => params.select,
+            ParsedCall::DecryptDocument(params) => params.select,
             _ => unreachable!("{OWN}"),
         }
     }
 }
 
-impl OwnsDocument for Call {
+impl OwnsDocument for OwnedCall {
     /// The document of any method that has one.
     fn document(&self) -> &[u8] {
         match self.parsed() {
-            Parsed::EncryptDocument(params) => params.document,
-            Parsed::DecryptDocument(params) => params.document,
+            ParsedCall::EncryptDocument(params) => params.document,
+            ParsedCall::DecryptDocument(params) => params.document,
             _ => unreachable!("{OWN}"),
         }
     }
@@ -100,7 +100,7 @@ impl OwnsDocument for Call {
 
 const OWN: &str = "work begins from its own parameters";
 
-impl Parsed<'_> {
+impl ParsedCall<'_> {
     /// The app of the request; empty if the method has none.
     pub(super) fn app(&self) -> &str {
         match self {
@@ -137,28 +137,28 @@ impl Parsed<'_> {
     }
 }
 
-fn read(frame: &[u8]) -> Result<Parsed<'_>, ErrorObject> {
+fn read(frame: &[u8]) -> Result<ParsedCall<'_>, ErrorObject> {
     let Message::Request { method, params, .. } = Message::parse(frame)? else {
         return Err(ErrorObject::new(ErrorCode::InvalidRequest, "expected a request"));
     };
     read_params(Method::require(method)?, params)
 }
 
-fn read_params(method: Method, params: RawParams<'_>) -> Result<Parsed<'_>, ErrorObject> {
+fn read_params(method: Method, params: RawParams<'_>) -> Result<ParsedCall<'_>, ErrorObject> {
     Ok(match method {
-        Method::Encrypt => Parsed::Encrypt(EncryptParams::decode(params)?),
-        Method::Decrypt => Parsed::Decrypt(DecryptParams::decode(params)?),
-        Method::EncryptDocument => Parsed::EncryptDocument(EncryptDocumentParams::decode(params)?),
-        Method::DecryptDocument => Parsed::DecryptDocument(DecryptDocumentParams::decode(params)?),
-        Method::EncryptFile => Parsed::EncryptFile(EncryptFileParams::decode(params)?),
-        Method::DecryptFile => Parsed::DecryptFile(DecryptFileParams::decode(params)?),
-        Method::Rewrap => Parsed::Rewrap(RewrapParams::decode(params)?),
-        Method::Inspect => Parsed::Inspect(InspectParams::decode(params)?),
-        Method::PublicKeys => Parsed::PublicKeys(PublicKeysParams::decode(params)?),
-        Method::Authenticate => Parsed::Authenticate(AuthenticateParams::decode(params)?),
+        Method::Encrypt => ParsedCall::Encrypt(EncryptParams::decode(params)?),
+        Method::Decrypt => ParsedCall::Decrypt(DecryptParams::decode(params)?),
+        Method::EncryptDocument => ParsedCall::EncryptDocument(EncryptDocumentParams::decode(params)?),
+        Method::DecryptDocument => ParsedCall::DecryptDocument(DecryptDocumentParams::decode(params)?),
+        Method::EncryptFile => ParsedCall::EncryptFile(EncryptFileParams::decode(params)?),
+        Method::DecryptFile => ParsedCall::DecryptFile(DecryptFileParams::decode(params)?),
+        Method::Rewrap => ParsedCall::Rewrap(RewrapParams::decode(params)?),
+        Method::Inspect => ParsedCall::Inspect(InspectParams::decode(params)?),
+        Method::PublicKeys => ParsedCall::PublicKeys(PublicKeysParams::decode(params)?),
+        Method::Authenticate => ParsedCall::Authenticate(AuthenticateParams::decode(params)?),
         Method::Info => {
             InfoParams::decode(params)?;
-            Parsed::Info
+            ParsedCall::Info
         }
         Method::Health => {
             HealthParams::decode(params)?;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use leafseal_engine::{Caller, Curve, Engine, Error, Keying, OnFailure, Report};
+use leafseal_engine::{Caller, Curve, Engine, Error, Keying, OnFailure, RequestReport};
 use leafseal_protocol::answer::{self, Failures};
 use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
 
@@ -96,20 +96,24 @@ pub(super) fn on_failure(on_failure: Option<wire::OnFailure>) -> OnFailure {
 /// Converts a report for the answer to a document; `paths` are those of its failures. Failures are included if `tells_failures`:
 /// the request set an action for them.
 pub(super) fn document_report<'a>(
-    report: &'a Report,
+    report: &'a RequestReport,
     paths: &'a [&'a str],
     tells_failures: bool,
-) -> answer::Report<'a> {
-    let Report { resealed, skipped, failed, .. } = *report;
+) -> answer::AnswerReport<'a> {
+    let RequestReport { resealed, skipped, failed, .. } = *report;
     let failed = tells_failures.then_some(failed);
-    answer::Report { matched: &report.matched, resealed, skipped, failed, failures: Failures::Paths(paths) }
+    answer::AnswerReport { matched: &report.matched, resealed, skipped, failed, failures: Failures::Paths(paths) }
 }
 
 /// Converts a report for the answer to a list.
-pub(super) fn list_report<'a>(report: &Report, indexes: &'a [u64], tells_failures: bool) -> answer::Report<'a> {
-    let Report { resealed, skipped, failed, .. } = *report;
+pub(super) fn list_report<'a>(
+    report: &RequestReport,
+    indexes: &'a [u64],
+    tells_failures: bool,
+) -> answer::AnswerReport<'a> {
+    let RequestReport { resealed, skipped, failed, .. } = *report;
     let failed = tells_failures.then_some(failed);
-    answer::Report { matched: &[], resealed, skipped, failed, failures: Failures::Indexes(indexes) }
+    answer::AnswerReport { matched: &[], resealed, skipped, failed, failures: Failures::Indexes(indexes) }
 }
 
 /// Converts an engine error. Its index counts from the first value of the step, which is value `first` of the request.

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use leafseal_engine::{
-    Caller, Decryptor, DocumentWork, Encryptor, Engine, Progress, Report, Rewriter, SelectionBuilder,
+    Caller, Decryptor, DocumentWork, Encryptor, Engine, Progress, RequestReport, Rewriter, SelectionBuilder,
 };
 use leafseal_protocol::answer::OpenDocument;
 use leafseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
 
 use super::FailureObserver;
-use super::call::Call;
+use super::call::OwnedCall;
 use super::convert;
 use super::failures::FailureLog;
 use super::parts::{self, OwnsDocument};
-use crate::work::{Planned, RequestWork, Step, Written};
+use crate::work::{PlannedRequest, RequestStep, RequestWork, WrittenOutput};
 
 /// A document that an [`Encryptor`] or a [`Decryptor`] processes.
-pub(super) struct Document<R: Rewriter> {
-    call: Arc<Call>,
-    stage: Stage<R>,
+pub(super) struct RpcDocument<R: Rewriter> {
+    call: Arc<OwnedCall>,
+    stage: DocumentStage<R>,
     answer: Option<OpenDocument>,
     /// The offset of the document in the answer.
     start: usize,
@@ -40,7 +40,7 @@ impl Ending {
 }
 
 /// The progress of a document.
-enum Stage<R: Rewriter> {
+enum DocumentStage<R: Rewriter> {
     /// Its selectors are being compiled, one per step. There is a rewriter, so the caller may use the app.
     Selecting(Option<Box<Selecting<R>>>),
     Working(Box<DocumentWork<R>>),
@@ -54,12 +54,12 @@ struct Selecting<R> {
     position: ValuesPosition,
 }
 
-impl Document<Encryptor> {
+impl RpcDocument<Encryptor> {
     pub(super) fn encrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &EncryptDocumentParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &EncryptDocumentParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
@@ -72,12 +72,12 @@ impl Document<Encryptor> {
     }
 }
 
-impl Document<Decryptor> {
+impl RpcDocument<Decryptor> {
     pub(super) fn decrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &DecryptDocumentParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &DecryptDocumentParams<'_>),
         log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
@@ -92,25 +92,25 @@ impl Document<Decryptor> {
     }
 }
 
-impl<R: Rewriter> Document<R> {
+impl<R: Rewriter> RpcDocument<R> {
     /// Without a list of selectors, everything is selected; an empty list was refused when the parameters were read.
     fn begin(
         engine: &Engine,
         rewriter: R,
         id: u32,
-        (call, select): (&Arc<Call>, Option<SelectionBuilder>),
+        (call, select): (&Arc<OwnedCall>, Option<SelectionBuilder>),
         ending: Ending,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let stage = match select {
             None => {
                 let work = engine.rewrite_document(rewriter, None, call.document().len());
-                Stage::Working(Box::new(ending.apply(work.map_err(convert::error)?)))
+                DocumentStage::Working(Box::new(ending.apply(work.map_err(convert::error)?)))
             }
             Some(selectors) => {
                 let engine = engine.clone();
                 let position = ValuesPosition::default();
-                Stage::Selecting(Some(Box::new(Selecting { engine, rewriter, selectors, position })))
+                DocumentStage::Selecting(Some(Box::new(Selecting { engine, rewriter, selectors, position })))
             }
         };
         let answer = Some(OpenDocument::begin(id, out));
@@ -137,12 +137,12 @@ impl<R: Rewriter> Selecting<R> {
     }
 }
 
-impl<R: Rewriter + Send + 'static> Document<R> {
+impl<R: Rewriter + Send + 'static> RpcDocument<R> {
     /// The document's work, once its selectors are compiled.
     fn work(&self) -> Option<&DocumentWork<R>> {
         match &self.stage {
-            Stage::Selecting(_) => None,
-            Stage::Working(work) => Some(work),
+            DocumentStage::Selecting(_) => None,
+            DocumentStage::Working(work) => Some(work),
         }
     }
 
@@ -156,44 +156,44 @@ impl<R: Rewriter + Send + 'static> Document<R> {
     }
 
     /// Returns the report of finished work, and logs it if envelopes failed to decrypt.
-    fn report(&self) -> Report {
+    fn report(&self) -> RequestReport {
         let report = self.work().map(DocumentWork::report).unwrap_or_default();
         self.ending.failures.ended(&self.call, &report);
         report
     }
 }
 
-impl<R: Rewriter + Send + 'static> RequestWork for Document<R> {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl<R: Rewriter + Send + 'static> RequestWork for RpcDocument<R> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let call = &self.call;
         let work = match &mut self.stage {
-            Stage::Working(work) => work,
-            Stage::Selecting(selecting) => {
+            DocumentStage::Working(work) => work,
+            DocumentStage::Selecting(selecting) => {
                 let next = selecting.as_mut().expect("it is finished once").next(call.select())?;
                 if !next && let Some(selecting) = selecting.take() {
                     let work = selecting.finish(call.document().len(), &self.ending)?;
-                    self.stage = Stage::Working(Box::new(work));
+                    self.stage = DocumentStage::Working(Box::new(work));
                 }
-                return Ok(Step::More);
+                return Ok(RequestStep::More);
             }
         };
         let progress = work.step(call.document(), out).map_err(convert::error)?;
         let count = work.count();
         if progress == Progress::More {
-            return Ok(Step::Spread { answer_size_max: self.answer_size_max() });
+            return Ok(RequestStep::Spread { answer_size_max: self.answer_size_max() });
         }
         let (report, tells_failures) = (self.report(), self.ending.failures.is_wanted());
         let paths = paths(&report);
         self.open().finish_with(count, &convert::document_report(&report, &paths, tells_failures), out);
-        Ok(Step::Done)
+        Ok(RequestStep::Done)
     }
 
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
-        let Stage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
+    fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
+        let DocumentStage::Working(work) = &mut self.stage else { unreachable!("only work spreads") };
         parts::next_part(&self.call, work)
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+    fn finish(&mut self, head: &mut Vec<u8>, written: WrittenOutput, tail: &mut Vec<u8>) {
         let (report, tells_failures) = (self.report(), self.ending.failures.is_wanted());
         let paths = paths(&report);
         let report = convert::document_report(&report, &paths, tells_failures);
@@ -214,6 +214,6 @@ impl<R: Rewriter + Send + 'static> RequestWork for Document<R> {
     }
 }
 
-fn paths(report: &Report) -> Vec<&str> {
+fn paths(report: &RequestReport) -> Vec<&str> {
     report.failures.iter().map(|failure| failure.path.as_str()).collect()
 }

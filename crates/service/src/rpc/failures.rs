@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, OnFailure, Report};
+use leafseal_engine::{Caller, OnFailure, RequestReport};
 
 use super::FailureObserver;
-use super::call::Call;
+use super::call::OwnedCall;
 
 /// The log of a request with an action for failures; nothing for one that fails.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl FailureLog {
     }
 
     /// Logs the failures of a request that has ended; returns their positions.
-    pub(super) fn ended(&self, call: &Call, report: &Report) -> Vec<u64> {
+    pub(super) fn ended(&self, call: &OwnedCall, report: &RequestReport) -> Vec<u64> {
         if let Some((log, caller)) = &self.0 {
             log.ended(caller, call.parsed().app(), report);
         }

@@ -6,13 +6,13 @@ use leafseal_engine::{Caller, Engine, FileDecryption, FileEncryption, Progress};
 use leafseal_protocol::answer::OpenFile;
 use leafseal_protocol::{DecryptFileParams, EncryptFileParams, ErrorObject};
 
-use super::call::Call;
+use super::call::OwnedCall;
 use super::convert;
-use crate::work::{RequestWork, Step};
+use crate::work::{RequestStep, RequestWork};
 
 /// A file in progress.
-pub(super) struct File {
-    call: Arc<Call>,
+pub(super) struct RpcFile {
+    call: Arc<OwnedCall>,
     work: Rewriting,
     answer: Option<OpenFile>,
 }
@@ -22,12 +22,12 @@ enum Rewriting {
     Decrypt(FileDecryption),
 }
 
-impl File {
+impl RpcFile {
     pub(super) fn encrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &EncryptFileParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &EncryptFileParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let curve = params.options.curve.map(convert::curve);
@@ -39,7 +39,7 @@ impl File {
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &DecryptFileParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &DecryptFileParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let work = engine.decrypt_file(caller, params.options.app).map_err(convert::error)?;
@@ -47,17 +47,17 @@ impl File {
     }
 }
 
-impl RequestWork for File {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl RequestWork for RpcFile {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let file = self.call.file();
         let progress = match &mut self.work {
             Rewriting::Encrypt(work) => work.step(file, out),
             Rewriting::Decrypt(work) => work.step(file, out),
         };
         if progress.map_err(convert::error)? == Progress::More {
-            return Ok(Step::More);
+            return Ok(RequestStep::More);
         }
         self.answer.take().expect("an answer ends once").finish(out);
-        Ok(Step::Done)
+        Ok(RequestStep::Done)
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use leafseal_engine::Engine;
 use leafseal_protocol::{ErrorObject, RawValues};
 
-use super::call::Call;
+use super::call::OwnedCall;
 use super::span::Span;
-use crate::work::{Part, PartStep, Planned, RequestWork, Step, Written};
+use crate::work::{PartStep, PlannedRequest, RequestPart, RequestStep, RequestWork, WrittenOutput};
 
 /// What a method does with each value of a list.
 pub(super) trait ListMethod: Send + Sized + 'static {
@@ -18,7 +18,7 @@ pub(super) trait ListMethod: Send + Sized + 'static {
     type Ending: Send;
 
     /// The list in the parameters of the method.
-    fn values(call: &Call) -> RawValues<'_>;
+    fn values(call: &OwnedCall) -> RawValues<'_>;
 
     /// Maximum number of values of a part.
     fn part_values_max(&self) -> usize;
@@ -45,7 +45,7 @@ pub(super) trait ListMethod: Send + Sized + 'static {
     fn end(
         &mut self,
         ending: &mut Self::Ending,
-        call: &Call,
+        call: &OwnedCall,
         count: u64,
         head: Option<&mut Vec<u8>>,
         tail: &mut Vec<u8>,
@@ -53,8 +53,8 @@ pub(super) trait ListMethod: Send + Sized + 'static {
 }
 
 /// A stretch of a list, and its progress.
-struct Stretch<M: ListMethod> {
-    call: Arc<Call>,
+struct ListStretch<M: ListMethod> {
+    call: Arc<OwnedCall>,
     method: M,
     span: Span,
     long: M::Long,
@@ -63,12 +63,12 @@ struct Stretch<M: ListMethod> {
 }
 
 /// A list that is being processed.
-pub(super) struct List<M: ListMethod> {
-    rest: Stretch<M>,
+pub(super) struct ListWork<M: ListMethod> {
+    rest: ListStretch<M>,
     ending: M::Ending,
 }
 
-impl<M: ListMethod> Stretch<M> {
+impl<M: ListMethod> ListStretch<M> {
     fn advance(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         let list = M::values(&self.call);
         self.count += self.method.advance(list, &mut self.span, &mut self.long, out)?;
@@ -76,46 +76,46 @@ impl<M: ListMethod> Stretch<M> {
     }
 }
 
-impl<M: ListMethod> List<M> {
-    pub(super) fn begin(engine: &Engine, call: &Arc<Call>, method: M, ending: M::Ending) -> Self {
+impl<M: ListMethod> ListWork<M> {
+    pub(super) fn begin(engine: &Engine, call: &Arc<OwnedCall>, method: M, ending: M::Ending) -> Self {
         let span = Span::whole(M::values(call), engine.settings().step_bytes_max);
-        let rest = Stretch { call: Arc::clone(call), method, span, long: M::Long::default(), count: 0 };
-        List { rest, ending }
+        let rest = ListStretch { call: Arc::clone(call), method, span, long: M::Long::default(), count: 0 };
+        ListWork { rest, ending }
     }
 
     fn end(&mut self, count: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
-        let Stretch { call, method, .. } = &mut self.rest;
+        let ListStretch { call, method, .. } = &mut self.rest;
         method.end(&mut self.ending, call, count, head, tail);
     }
 }
 
-impl<M: ListMethod> RequestWork for List<M> {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+impl<M: ListMethod> RequestWork for ListWork<M> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         match self.rest.advance(out)? {
             // The request spreads; only the service's limit applies to its answer.
-            PartStep::More => Ok(Step::Spread { answer_size_max: usize::MAX }),
+            PartStep::More => Ok(RequestStep::Spread { answer_size_max: usize::MAX }),
             PartStep::Done => {
                 self.end(self.rest.count, None, out);
-                Ok(Step::Done)
+                Ok(RequestStep::Done)
             }
         }
     }
 
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
-        let Stretch { call, method, span, long, .. } = &mut self.rest;
+    fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
+        let ListStretch { call, method, span, long, .. } = &mut self.rest;
         let forked = method.fork()?;
         let cut = span.cut(M::values(call), forked.part_values_max())?;
         // A long value that has been started is the first of the part.
         let long = std::mem::take(long);
-        let part = Box::new(Stretch { call: Arc::clone(call), method: forked, span: cut, long, count: 0 });
-        Ok(if span.is_done() { Planned::Last(part) } else { Planned::Part(part) })
+        let part = Box::new(ListStretch { call: Arc::clone(call), method: forked, span: cut, long, count: 0 });
+        Ok(if span.is_done() { PlannedRequest::Last(part) } else { PlannedRequest::Part(part) })
     }
 
     fn step_unplanned(&mut self, out: &mut Vec<u8>) -> Option<Result<PartStep, ErrorObject>> {
         Some(self.rest.advance(out))
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+    fn finish(&mut self, head: &mut Vec<u8>, written: WrittenOutput, tail: &mut Vec<u8>) {
         self.end(written.fields, Some(head), tail);
     }
 
@@ -124,7 +124,7 @@ impl<M: ListMethod> RequestWork for List<M> {
     }
 }
 
-impl<M: ListMethod> Part for Stretch<M> {
+impl<M: ListMethod> RequestPart for ListStretch<M> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         self.advance(out)
     }

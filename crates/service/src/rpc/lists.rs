@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, Rewrapped, Rewrapper, admin};
+use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, RewrappedText, Rewrapper, admin};
 use leafseal_protocol::answer::OpenRewrap;
 use leafseal_protocol::{
-    AuthenticateParams, ErrorObject, InspectParams, Inspected, Limits, PROTOCOL_VERSION, PublicKeys, PublicKeysParams,
-    RawValues, RewrapParams, Scalar, answer, write,
+    AuthenticateParams, ErrorObject, FrameLimits, InspectParams, Inspected, PROTOCOL_VERSION, PublicKeys,
+    PublicKeysParams, RawValues, RewrapParams, Scalar, answer, write,
 };
 
 use super::FailureObserver;
-use super::call::Call;
+use super::call::OwnedCall;
 use super::convert;
 use super::failures::FailureLog;
-use super::list::{List, ListMethod};
+use super::list::{ListMethod, ListWork};
 use super::long::Long;
 use super::span::Span;
 
-impl List<Rewrapper> {
+impl ListWork<Rewrapper> {
     pub(super) fn rewrap(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &RewrapParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &RewrapParams<'_>),
         log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
@@ -32,7 +32,7 @@ impl List<Rewrapper> {
         let rewrapper = engine.rewrapper(caller, &RewrapOptions { app, curve, on_failure }).map_err(convert::error)?;
         let answer = OpenRewrap::begin(id, params.values.count(), out);
         let failures = FailureLog::of(on_failure, log, caller);
-        Ok(List::begin(engine, call, rewrapper, Ending { answer: Some(answer), failures }))
+        Ok(ListWork::begin(engine, call, rewrapper, Ending { answer: Some(answer), failures }))
     }
 }
 
@@ -46,7 +46,7 @@ impl ListMethod for Rewrapper {
     type Long = Long<LongRewrap>;
     type Ending = Ending;
 
-    fn values(call: &Call) -> RawValues<'_> {
+    fn values(call: &OwnedCall) -> RawValues<'_> {
         call.rewrap().values
     }
 
@@ -71,7 +71,14 @@ impl ListMethod for Rewrapper {
         }
     }
 
-    fn end(&mut self, ending: &mut Ending, call: &Call, count: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+    fn end(
+        &mut self,
+        ending: &mut Ending,
+        call: &OwnedCall,
+        count: u64,
+        head: Option<&mut Vec<u8>>,
+        tail: &mut Vec<u8>,
+    ) {
         let report = self.report();
         let indexes = ending.failures.ended(call, &report);
         let report = convert::list_report(&report, &indexes, ending.failures.is_wanted());
@@ -95,13 +102,13 @@ fn rewrap(
     let (first, mut count, mut failed) = (span.index(), 0, Vec::new());
     let done = rewrapper.rewrap(&bytes, |index, rewrapped| {
         match rewrapped {
-            Rewrapped::New(envelope) => {
+            RewrappedText::New(envelope) => {
                 count += 1;
                 write::string_header(envelope.len(), out);
                 return out.extend_from_slice(envelope);
             }
-            Rewrapped::Unchanged => {}
-            Rewrapped::Failed => failed.push(first + index as u64),
+            RewrappedText::Unchanged => {}
+            RewrappedText::Failed => failed.push(first + index as u64),
         }
         write::scalar(&Scalar::Str(texts[index]), out);
     });
@@ -111,17 +118,17 @@ fn rewrap(
     Ok(count)
 }
 
-impl List<Inspector> {
+impl ListWork<Inspector> {
     pub(super) fn inspect(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &InspectParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &InspectParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let inspector = engine.inspector(caller, params.app).map_err(convert::error)?;
         answer::begin_inspect(id, params.values.count(), out);
-        Ok(List::begin(engine, call, inspector, ()))
+        Ok(ListWork::begin(engine, call, inspector, ()))
     }
 }
 
@@ -129,7 +136,7 @@ impl ListMethod for Inspector {
     type Long = ();
     type Ending = ();
 
-    fn values(call: &Call) -> RawValues<'_> {
+    fn values(call: &OwnedCall) -> RawValues<'_> {
         call.inspect().values
     }
 
@@ -152,7 +159,7 @@ impl ListMethod for Inspector {
         inspect(self, list, span, out).map(|()| 0)
     }
 
-    fn end(&mut self, (): &mut (), _: &Call, _: u64, _: Option<&mut Vec<u8>>, _: &mut Vec<u8>) {}
+    fn end(&mut self, (): &mut (), _: &OwnedCall, _: u64, _: Option<&mut Vec<u8>>, _: &mut Vec<u8>) {}
 }
 
 /// Processes one envelope, which costs the check of a point or a key agreement, or a piece of a long one.
@@ -234,7 +241,7 @@ pub(super) fn authenticate(
 }
 
 /// The properties that `docs/protocol.md` specifies, and those of the engine.
-pub(super) fn info(id: u32, limits: &Limits, out: &mut Vec<u8>) {
+pub(super) fn info(id: u32, limits: &FrameLimits, out: &mut Vec<u8>) {
     let mut facts = vec![
         ("protocol", PROTOCOL_VERSION.to_string()),
         ("frame_size_max", limits.frame_size_max.to_string()),

@@ -23,10 +23,10 @@ pub(super) trait LongRewriter {
 }
 
 /// The state of a long string, if the next value is one that has been started.
-pub(super) struct Long<L>(Option<Box<State<L>>>);
+pub(super) struct Long<L>(Option<Box<LongState<L>>>);
 
 #[derive(Default)]
-struct State<L> {
+struct LongState<L> {
     /// The number of bytes checked as UTF-8.
     checked: usize,
     work: L,
@@ -84,7 +84,7 @@ impl<L: Default> Long<L> {
     }
 }
 
-impl<L> State<L> {
+impl<L> LongState<L> {
     fn check(&mut self, bytes: &[u8], size: usize, index: u64) -> Result<LongStep, ErrorObject> {
         let rest = &bytes[self.checked..];
         let piece = &rest[..size.max(CHARACTER_SIZE_MAX).min(rest.len())];

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{DocumentPart, DocumentWork, Planned as Stretch, Progress, Rewriter};
+use leafseal_engine::{DocumentPart, DocumentWork, PlannedPart, Progress, Rewriter};
 use leafseal_protocol::ErrorObject;
 
 use super::convert;
-use crate::work::{Part, PartStep, Planned};
+use crate::work::{PartStep, PlannedRequest, RequestPart};
 
 /// Owns the bytes of a document while it is processed.
 pub(crate) trait OwnsDocument: Send + Sync + 'static {
@@ -21,21 +21,21 @@ struct PartOfDocument<D, R: Rewriter> {
 }
 
 /// Plans the next part.
-pub(crate) fn next_part<D, R>(owner: &Arc<D>, work: &mut DocumentWork<R>) -> Result<Planned, ErrorObject>
+pub(crate) fn next_part<D, R>(owner: &Arc<D>, work: &mut DocumentWork<R>) -> Result<PlannedRequest, ErrorObject>
 where
     D: OwnsDocument,
     R: Rewriter + Send + 'static,
 {
     let part = match work.next_part(owner.document()).map_err(convert::error)? {
-        Stretch::Part(part) => part,
-        Stretch::Walked => return Ok(Planned::Nothing),
-        Stretch::All => return Ok(Planned::None),
+        PlannedPart::Part(part) => part,
+        PlannedPart::Walked => return Ok(PlannedRequest::Nothing),
+        PlannedPart::All => return Ok(PlannedRequest::None),
     };
     let part = Box::new(PartOfDocument { owner: Arc::clone(owner), part });
-    Ok(if work.is_planned() { Planned::Last(part) } else { Planned::Part(part) })
+    Ok(if work.is_planned() { PlannedRequest::Last(part) } else { PlannedRequest::Part(part) })
 }
 
-impl<D: OwnsDocument, R: Rewriter + Send> Part for PartOfDocument<D, R> {
+impl<D: OwnsDocument, R: Rewriter + Send> RequestPart for PartOfDocument<D, R> {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         let progress = self.part.step(self.owner.document(), out).map_err(convert::error)?;
         Ok(if progress == Progress::More { PartStep::More } else { PartStep::Done })

@@ -20,7 +20,7 @@ pub(super) struct LongString<'a> {
 }
 
 /// Values that were read, and the position after them.
-pub(super) struct Read<'a> {
+pub(super) struct ReadSpan<'a> {
     pub(super) scalars: Vec<Scalar<'a>>,
     after: ValuesPosition,
 }
@@ -62,7 +62,7 @@ impl Span {
 
     /// Reads up to `count_max` values from the front, in pieces of about equal size unless limited by their bytes. A malformed value ends
     /// the piece: its fault is reported when it is the first value, so that faults are reported in order.
-    pub(super) fn read<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<Read<'a>, ValueError> {
+    pub(super) fn read<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<ReadSpan<'a>, ValueError> {
         let count = self.piece(count_max) as usize;
         let mut iterator = values.iter_from(self.next).up_to(self.bytes_max);
         let mut scalars = Vec::with_capacity(count);
@@ -78,7 +78,7 @@ impl Span {
                 Some(Err(_)) | None => break,
             }
         }
-        Ok(Read { scalars, after })
+        Ok(ReadSpan { scalars, after })
     }
 
     /// As [`Span::read`], for lists that hold only strings.
@@ -103,7 +103,12 @@ impl Span {
     }
 
     /// Advances past values that were read, of which `done` are done.
-    pub(super) fn advance(&mut self, values: RawValues<'_>, read: &Read<'_>, done: usize) -> Result<(), ValueError> {
+    pub(super) fn advance(
+        &mut self,
+        values: RawValues<'_>,
+        read: &ReadSpan<'_>,
+        done: usize,
+    ) -> Result<(), ValueError> {
         if done == read.scalars.len() {
             self.next = read.after;
             return Ok(());

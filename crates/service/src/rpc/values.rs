@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use leafseal_engine::{
     Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, OpenedValue,
-    Report, SealedInput, Settled, ValueType,
+    RequestReport, SealedInput, Settled, ValueType,
 };
 use leafseal_protocol::answer::OpenValues;
 use leafseal_protocol::{DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, write};
 
 use super::FailureObserver;
-use super::call::Call;
+use super::call::OwnedCall;
 use super::convert;
 use super::failures::FailureLog;
-use super::list::{List, ListMethod};
+use super::list::{ListMethod, ListWork};
 use super::long::Long;
 use super::span::{Span, text_of};
 
@@ -24,7 +24,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    fn end(&mut self, call: &Call, report: &Report, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+    fn end(&mut self, call: &OwnedCall, report: &RequestReport, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
         let indexes = self.failures.ended(call, report);
         let report = convert::list_report(report, &indexes, self.failures.is_wanted());
         let answer = self.answer.take().expect("an answer ends once");
@@ -35,27 +35,27 @@ impl Ending {
     }
 }
 
-impl List<Encryptor> {
+impl ListWork<Encryptor> {
     pub(super) fn encrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &EncryptParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &EncryptParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
         let options = convert::encrypt_options(&params.options);
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
-        Ok(List::begin(engine, call, encryptor, Ending { answer, failures: FailureLog::default() }))
+        Ok(ListWork::begin(engine, call, encryptor, Ending { answer, failures: FailureLog::default() }))
     }
 }
 
-impl List<Decryptor> {
+impl ListWork<Decryptor> {
     pub(super) fn decrypt(
         engine: &Engine,
         caller: &Caller,
         id: u32,
-        (call, params): (&Arc<Call>, &DecryptParams<'_>),
+        (call, params): (&Arc<OwnedCall>, &DecryptParams<'_>),
         log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
@@ -63,7 +63,7 @@ impl List<Decryptor> {
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
         let failures = FailureLog::of(options.on_failure, log, caller);
-        Ok(List::begin(engine, call, decryptor, Ending { answer, failures }))
+        Ok(ListWork::begin(engine, call, decryptor, Ending { answer, failures }))
     }
 }
 
@@ -71,7 +71,7 @@ impl ListMethod for Encryptor {
     type Long = Long<LongEncryption>;
     type Ending = Ending;
 
-    fn values(call: &Call) -> RawValues<'_> {
+    fn values(call: &OwnedCall) -> RawValues<'_> {
         call.encrypt().values
     }
 
@@ -96,7 +96,7 @@ impl ListMethod for Encryptor {
         }
     }
 
-    fn end(&mut self, ending: &mut Ending, call: &Call, _: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+    fn end(&mut self, ending: &mut Ending, call: &OwnedCall, _: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
         ending.end(call, &self.report(), head, tail);
     }
 }
@@ -105,7 +105,7 @@ impl ListMethod for Decryptor {
     type Long = Long<LongDecryption>;
     type Ending = Ending;
 
-    fn values(call: &Call) -> RawValues<'_> {
+    fn values(call: &OwnedCall) -> RawValues<'_> {
         call.decrypt().values
     }
 
@@ -130,7 +130,7 @@ impl ListMethod for Decryptor {
         }
     }
 
-    fn end(&mut self, ending: &mut Ending, call: &Call, _: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
+    fn end(&mut self, ending: &mut Ending, call: &OwnedCall, _: u64, head: Option<&mut Vec<u8>>, tail: &mut Vec<u8>) {
         ending.end(call, &self.report(), head, tail);
     }
 }

@@ -258,13 +258,13 @@ fn fault(message: impl Into<String>) -> ErrorObject {
 }
 
 impl RequestWork for ScriptedRequest {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         self.alive.0.step();
         self.calls += 1;
         if self.steps < self.script.steps_alone {
             self.steps += 1;
             self.alive.0.fields.fetch_add(1, Ordering::Relaxed);
-            return Ok(Step::More);
+            return Ok(RequestStep::More);
         }
         if self.script.fault_alone {
             return Err(fault("alone"));
@@ -273,19 +273,19 @@ impl RequestWork for ScriptedRequest {
         out.extend_from_slice(&[0xc6, 0, 0, 0, 0]);
         assert_eq!(out.len(), HEAD_SIZE);
         match self.script.parts.len() {
-            0 => Ok(Step::Done),
-            _ => Ok(Step::Spread { answer_size_max: self.script.size_max }),
+            0 => Ok(RequestStep::Done),
+            _ => Ok(RequestStep::Spread { answer_size_max: self.script.size_max }),
         }
     }
 
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+    fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
         self.alive.0.step();
         self.calls += 1;
         Ok(match self.next()? {
-            Some((part, true)) => Planned::Last(Box::new(part)),
-            Some((part, false)) => Planned::Part(Box::new(part)),
-            None if self.planned == self.script.parts.len() => Planned::None,
-            None => Planned::Nothing,
+            Some((part, true)) => PlannedRequest::Last(Box::new(part)),
+            Some((part, false)) => PlannedRequest::Part(Box::new(part)),
+            None if self.planned == self.script.parts.len() => PlannedRequest::None,
+            None => PlannedRequest::Nothing,
         })
     }
 
@@ -298,7 +298,7 @@ impl RequestWork for ScriptedRequest {
         Some(self.run_step(out))
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, written: Written, _tail: &mut Vec<u8>) {
+    fn finish(&mut self, head: &mut Vec<u8>, written: WrittenOutput, _tail: &mut Vec<u8>) {
         head[HEAD_SIZE - 4..HEAD_SIZE].copy_from_slice(&((written.size - HEAD_SIZE) as u32).to_be_bytes());
     }
 
@@ -324,7 +324,7 @@ struct ScriptedPart {
     own_steps: u64,
 }
 
-impl Part for ScriptedPart {
+impl RequestPart for ScriptedPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         self.alive.0.step();
         self.own_steps += 1;
@@ -358,7 +358,7 @@ type Entry = (Answered, Effort);
 #[derive(Clone, Default)]
 struct Inbox(Arc<Mutex<Vec<Entry>>>);
 
-impl Receiver for Inbox {
+impl AnswerReceiver for Inbox {
     fn takes(&self, written: &Rope) -> bool {
         written.size() > 0
     }

@@ -9,11 +9,12 @@ use leafseal_engine::pool::{Cancellation, StopReason};
 use leafseal_engine::{ApiKeySecret, EntryPoint, RequestOrigin, Settings, system_random};
 use leafseal_protocol::{
     Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
-    FileResult, InfoResult, InspectResult, Keying, Limits as WireLimits, Message, OtherCase, PublicKeys, RewrapOptions,
-    RewrapResult, Scalar, ValuesResult, answer, request,
+    FileResult, FrameLimits as WireLimits, InfoResult, InspectResult, Keying, Message, OtherCase, PublicKeys,
+    RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
 };
 use leafseal_service::{
-    EngineService, Part, PartStep, PeerIdentity, Planned, RequestStage, RequestWork, Service, Step, Tenant, Written,
+    EngineService, PartStep, PeerIdentity, PlannedRequest, RequestPart, RequestStage, RequestStep, RequestWork,
+    Service, Tenant, WrittenOutput,
 };
 use leafseal_testkit::{EngineFixture, engine};
 
@@ -82,13 +83,13 @@ fn run_alone(request: &mut RequestStage, steps: &mut Steps) -> Result<Vec<u8>, E
     let mut head = Vec::new();
     loop {
         match steps.take(&mut head, |head| request.step(head))? {
-            Step::More => {}
-            Step::Done => return Ok(head),
-            Step::Spread { .. } => break,
+            RequestStep::More => {}
+            RequestStep::Done => return Ok(head),
+            RequestStep::Spread { .. } => break,
         }
     }
     let (mut parts, mut fault, mut fields) = (Vec::new(), None, 0);
-    let all: Vec<Box<dyn Part>> =
+    let all: Vec<Box<dyn RequestPart>> =
         planned(request.work(), steps).map_while(|part| part.map_err(|error| fault = Some(error)).ok()).collect();
     for mut part in all.into_iter().rev() {
         let mut out = Vec::new();
@@ -107,7 +108,7 @@ fn run_alone(request: &mut RequestStage, steps: &mut Steps) -> Result<Vec<u8>, E
     let size = head.len() + parts.iter().map(Vec::len).sum::<usize>();
     let mut tail = Vec::new();
     let fields = fields + request.fields();
-    request.work().finish(&mut head, Written { size, fields }, &mut tail);
+    request.work().finish(&mut head, WrittenOutput { size, fields }, &mut tail);
     Ok(std::iter::once(head).chain(parts.into_iter().rev()).chain([tail]).flatten().collect())
 }
 
@@ -115,18 +116,18 @@ fn run_alone(request: &mut RequestStage, steps: &mut Steps) -> Result<Vec<u8>, E
 fn planned(
     request: &mut dyn RequestWork,
     steps: &mut Steps,
-) -> impl Iterator<Item = Result<Box<dyn Part>, ErrorObject>> {
+) -> impl Iterator<Item = Result<Box<dyn RequestPart>, ErrorObject>> {
     let mut is_over = false;
     std::iter::from_fn(move || {
         while !is_over {
             match steps.take(&mut Vec::new(), |_| request.next_part()) {
-                Ok(Planned::Part(part)) => return Some(Ok(part)),
-                Ok(Planned::Last(part)) => {
+                Ok(PlannedRequest::Part(part)) => return Some(Ok(part)),
+                Ok(PlannedRequest::Last(part)) => {
                     is_over = true;
                     return Some(Ok(part));
                 }
-                Ok(Planned::Nothing) => {}
-                Ok(Planned::None) => is_over = true,
+                Ok(PlannedRequest::Nothing) => {}
+                Ok(PlannedRequest::None) => is_over = true,
                 Err(error) => {
                     is_over = true;
                     return Some(Err(error));
@@ -355,9 +356,9 @@ fn the_tree_of_a_document_counts_as_memory_of_its_request() {
         });
         let mut request =
             fixture.service.request(&fixture.caller, frame, 9, Instant::now(), Arc::new(Cancellation::new()));
-        while request.step(&mut Vec::new()).expect("a step") == Step::More {}
+        while request.step(&mut Vec::new()).expect("a step") == RequestStep::More {}
         let mut memory_max = request.memory();
-        while !matches!(request.work().next_part().expect("a part"), Planned::Last(_) | Planned::None) {
+        while !matches!(request.work().next_part().expect("a part"), PlannedRequest::Last(_) | PlannedRequest::None) {
             memory_max = memory_max.max(request.memory());
         }
         // Memory is allocated in chunks of 64 KiB.
@@ -435,7 +436,7 @@ fn the_deadline_is_set_before_any_work() {
     let arrived = Instant::now();
     let mut request = fixture.service.request(&fixture.caller, frame, 9, arrived, Arc::clone(&cancellation));
     assert_eq!(cancellation.deadline(), None);
-    assert_eq!(request.step(&mut Vec::new()), Ok(Step::More));
+    assert_eq!(request.step(&mut Vec::new()), Ok(RequestStep::More));
     assert_eq!(cancellation.deadline(), Some(arrived + Duration::from_millis(50)));
     assert_eq!(cancellation.check(arrived + Duration::from_millis(50)), Err(StopReason::DeadlineExceeded));
 }

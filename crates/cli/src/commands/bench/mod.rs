@@ -7,7 +7,7 @@ mod table;
 use crate::arguments::{BenchArguments, BenchCommand, GlobalArguments};
 use crate::failure::{CommandFailure, CommandOutcome, plain};
 use crate::note::note;
-use crate::signals::{self, Signals};
+use crate::signals::{self, StopSignals};
 
 use leafseal_load::LoadError;
 
@@ -25,7 +25,7 @@ pub(super) fn run(global: &GlobalArguments, arguments: &BenchArguments) -> Comma
 /// Runs `work` on this thread. A signal ends it early without a message: the engine that it started is stopped, its folder removed.
 fn block_on<T>(work: impl Future<Output = CommandOutcome<T>>) -> CommandOutcome<T> {
     signals::runtime()?.block_on(async {
-        let mut signals = Signals::listen()?;
+        let mut signals = StopSignals::listen()?;
         tokio::select! {
             result = work => result,
             _ = signals.next() => Err(CommandFailure::interrupted()),

@@ -22,7 +22,7 @@ use crate::input::read_file;
 use crate::note::note;
 use crate::output::{OpenOutput, print, print_json};
 use crate::progress::TerminalProgress;
-use crate::signals::{self, Signals};
+use crate::signals::{self, StopSignals};
 
 /// `leafseal load`.
 pub(super) fn run(global: &GlobalArguments, arguments: &LoadArguments) -> CommandOutcome {
@@ -89,7 +89,7 @@ fn measured(script: &Script, settings: &RunSettings, engine: &EngineTarget) -> C
     let (stop, stopped) = watch::channel(false);
     let live = Live::new(script);
     signals::runtime()?.block_on(async {
-        let mut signals = Signals::listen()?;
+        let mut signals = StopSignals::listen()?;
         let observed = &engine.observed;
         let running = run::run(script.clone(), settings, connector, observed, stopped, |snapshot| live.show(snapshot));
         let mut running = std::pin::pin!(running);

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use leafseal_client::{ClientSettings, ClientTls, TlsPart};
 use leafseal_load::accounting::ProcessAccount;
 use leafseal_load::run::ObservedEngine;
-use leafseal_load::scenario::{LoadTarget, Pem, PemSource, Script, TargetAuthority, YamlPosition as FilePlace};
+use leafseal_load::scenario::{LoadTarget, Pem, PemSource, Script, TargetAuthority, YamlPosition};
 
 use crate::arguments::{GlobalArguments, LoadRunArguments};
-use crate::commands::bench::engine::BenchTarget as OwnEngine;
+use crate::commands::bench::engine::BenchTarget;
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome, plain};
 
@@ -27,7 +27,7 @@ pub(super) struct EngineTarget {
     /// Its settings, if the command started it.
     pub settings: Vec<String>,
     /// Stopped on drop.
-    _own: Option<OwnEngine>,
+    _own: Option<BenchTarget>,
 }
 
 /// The engine of a run. If the command starts one, the script's requests use its app.
@@ -38,7 +38,7 @@ pub(super) fn engine(
     script: &mut Script,
 ) -> CommandOutcome<EngineTarget> {
     if arguments.start {
-        let own = OwnEngine::start(global, &[])?;
+        let own = BenchTarget::start(global, &[])?;
         script.kinds.iter_mut().for_each(|kind| own.app.clone_into(&mut kind.app));
         return Ok(EngineTarget {
             client: own.client.clone(),
@@ -63,7 +63,7 @@ pub(super) fn engine(
 /// A part of the certificates: its key in `config.e3`, its position in the scenario file, and the file, if it is one.
 struct CertificatePart<'a> {
     key: &'static str,
-    place: FilePlace,
+    place: YamlPosition,
     source: TargetSource<'a>,
 }
 

@@ -6,26 +6,32 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
-use super::{Inner, Pool};
+use super::{ConnectionPool, PoolInner};
 use crate::client::dialler::{self, Dialler};
-use crate::client::dialling::{Kind, Plan};
+use crate::client::dialling::{DialPlan, DialPurpose};
 use crate::connection::Connection;
 use crate::error::{ClientError, ErrorKind};
-use crate::places::Place;
-use crate::shared::Shared;
+use crate::places::DialTarget;
+use crate::shared::ConnectionShared;
 #[cfg(feature = "simulation")]
 use crate::tls;
 
-impl Inner {
+impl PoolInner {
     /// A pause after this many earlier ones.
     pub(in crate::client) fn pause(&self, earlier: u32) -> Duration {
         crate::decisions::backoff(&self.settings, earlier, self.dialler.chance())
     }
 
     /// Begins a dial, unless one runs or the pause after a failure has not passed.
-    pub(super) fn start_dial(self: &Arc<Self>, pool: &mut Pool, kind: Kind, runtime: Option<&Handle>, now: Instant) {
+    pub(super) fn start_dial(
+        self: &Arc<Self>,
+        pool: &mut ConnectionPool,
+        kind: DialPurpose,
+        runtime: Option<&Handle>,
+        now: Instant,
+    ) {
         let Some((token, pause)) = pool.dialling.start(kind, now, |earlier| self.pause(earlier)) else { return };
-        let running = Running { inner: Arc::clone(self), token: Some(token) };
+        let running = RunningDial { inner: Arc::clone(self), token: Some(token) };
         let dial = running.dial(kind, pause);
         match runtime {
             Some(runtime) => drop(runtime.spawn(dial)),
@@ -33,9 +39,9 @@ impl Inner {
         }
     }
 
-    fn plan(&self, kind: Kind, count: usize) -> Plan {
+    fn plan(&self, kind: DialPurpose, count: usize) -> DialPlan {
         let (mut pool, now) = (self.lock(), Instant::now());
-        let Pool { places, dialling, .. } = &mut *pool;
+        let ConnectionPool { places, dialling, .. } = &mut *pool;
         places.forget_expired(now);
         dialling.plan(places, kind, count, now)
     }
@@ -43,26 +49,28 @@ impl Inner {
     async fn dial(self: &Arc<Self>, index: usize) -> Result<Arc<Connection>, ClientError> {
         let settings = &self.settings;
         let address = &*settings.addresses[index];
-        let shared = |place| Shared::new(settings, Arc::downgrade(self) as _, Arc::clone(&self.signals), place);
+        let shared =
+            |place| ConnectionShared::new(settings, Arc::downgrade(self) as _, Arc::clone(&self.signals), place);
         Ok(Arc::new(match &self.dialler {
             Dialler::Tls(connector) => {
                 let start = self.dialler.chance();
-                let is_avoided = |record| self.lock().places.is_avoided(Place { address: index, record: Some(record) });
+                let is_avoided =
+                    |record| self.lock().places.is_avoided(DialTarget { address: index, record: Some(record) });
                 let dialled = dialler::dial(settings, connector, address, start, is_avoided).await?;
                 self.lock().places.note_records(index, dialled.records);
-                let place = Place { address: index, record: Some(dialled.record) };
+                let place = DialTarget { address: index, record: Some(dialled.record) };
                 Connection::spawn(dialled.stream, place, shared(place), settings.limits, dialled.valid_for)
             }
             #[cfg(feature = "simulation")]
             Dialler::Simulated(network) => {
                 let stream = dialler::dial_simulated(settings, network.as_ref(), address).await?;
-                let place = Place { address: index, record: None };
+                let place = DialTarget { address: index, record: None };
                 Connection::spawn(tls::socket(stream), place, shared(place), settings.limits, None)
             }
         }))
     }
 
-    fn opened(&self, pool: &mut Pool, opened: &Arc<Connection>) {
+    fn opened(&self, pool: &mut ConnectionPool, opened: &Arc<Connection>) {
         pool.dialling.note_opened();
         // It may have ended since.
         if opened.shared.is_usable() {
@@ -74,13 +82,13 @@ impl Inner {
 }
 
 /// A dial that runs.
-struct Running {
-    inner: Arc<Inner>,
-    token: Option<Arc<Kind>>,
+struct RunningDial {
+    inner: Arc<PoolInner>,
+    token: Option<Arc<DialPurpose>>,
 }
 
-impl Running {
-    async fn dial(mut self, kind: Kind, pause: Duration) {
+impl RunningDial {
+    async fn dial(mut self, kind: DialPurpose, pause: Duration) {
         if !pause.is_zero() {
             sleep(pause).await;
         }
@@ -118,7 +126,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningDial {
     /// Only if the runtime of the dial has ended are calls still waiting for it.
     fn drop(&mut self) {
         if self.token.take().is_some()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
-use leafseal_engine::{Caller, Clock, DocumentWork, Engine, Error, PayloadDigest, Progress, Rewriter, Settings};
+use leafseal_engine::{Caller, DocumentWork, Engine, EngineClock, Error, PayloadDigest, Progress, Rewriter, Settings};
 use leafseal_testkit::ScratchStore;
 
 /// A clock that tests advance.
@@ -20,7 +20,7 @@ impl ManualClock {
     }
 }
 
-impl Clock for ManualClock {
+impl EngineClock for ManualClock {
     fn now_unix_s(&self) -> u32 {
         1_700_000_000 + self.0.load(Ordering::Relaxed) as u32
     }

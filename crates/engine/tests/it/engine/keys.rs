@@ -201,12 +201,12 @@ fn opening_keys_are_bounded_expire_and_go_with_a_change() {
 #[test]
 fn caches_count_hits_and_misses() {
     let TestEngine { engine, clock, store: _store } = test_engine();
-    let reported = |of: fn(&Counters) -> &CacheCounters| {
+    let reported = |of: fn(&EngineCounters) -> &CacheCounters| {
         let CacheCounters { hits, misses, entries } = *of(&engine.counters());
         (hits, misses, entries)
     };
     // The first look at the store counts as a change.
-    assert_eq!(engine.counters(), Counters { store_resyncs: 1, ..Counters::default() });
+    assert_eq!(engine.counters(), EngineCounters { store_resyncs: 1, ..EngineCounters::default() });
     let client = grant(&engine, "client", &[Operation::Encrypt, Operation::Decrypt], Roles::Any);
     assert_eq!(reported(|counters| &counters.grants), (0, 1, 1));
     let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };

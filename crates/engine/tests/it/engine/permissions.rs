@@ -80,9 +80,9 @@ fn revoking_a_permission_ends_parts_that_need_it() {
     let mut work = engine.encrypt_document(&both, &EncryptOptions::new("acme"), None, document.len()).expect("begins");
     work.step(document.as_bytes(), &mut Vec::new()).expect("granted");
     let mut part = || match work.next_part(document.as_bytes()) {
-        Ok(Planned::Part(part)) => Ok(part),
+        Ok(PlannedPart::Part(part)) => Ok(part),
         Err(error) => Err(error),
-        Ok(Planned::Walked | Planned::All) => panic!("there is more"),
+        Ok(PlannedPart::Walked | PlannedPart::All) => panic!("there is more"),
     };
     let (mut first, mut second) = (part().expect("granted"), part().expect("granted"));
     first.step(document.as_bytes(), &mut Vec::new()).expect("granted");

@@ -1,6 +1,6 @@
 //! The search for the key version of a value: its cost in key agreements, what a request remembers of it, and its bound.
 
-use leafseal_engine::{Decryptor, OnFailure, Report};
+use leafseal_engine::{Decryptor, OnFailure, RequestReport};
 
 use super::*;
 
@@ -37,7 +37,12 @@ fn lenient<'a>() -> DecryptOptions<'a> {
 }
 
 /// What a request decrypts, with its report.
-fn opened(engine: &Engine, caller: &Caller, options: &DecryptOptions<'_>, document: &str) -> Result<Report, Error> {
+fn opened(
+    engine: &Engine,
+    caller: &Caller,
+    options: &DecryptOptions<'_>,
+    document: &str,
+) -> Result<RequestReport, Error> {
     let mut work = engine.decrypt_document(caller, options, None, document.len())?;
     while work.step(document.as_bytes(), &mut Vec::new())? == Progress::More {}
     Ok(work.report())

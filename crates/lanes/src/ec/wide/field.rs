@@ -12,7 +12,7 @@
 //! below 2^260, or 16, so that it fits the limbs. Products and squares are columns of 2^(52·i) first; a curve reduces columns,
 //! and may add something to the result at no cost.
 
-use super::super::curve::Curve;
+use super::super::curve::PrimeCurve;
 use super::super::words::{Words, add, mask, select, subtract};
 use crate::u64x8::{LANES, LIMB_BITS, LIMB_MASK, U64x8};
 
@@ -20,7 +20,7 @@ use crate::u64x8::{LANES, LIMB_BITS, LIMB_MASK, U64x8};
 pub(super) const LIMBS: usize = 5;
 
 /// The element of each lane; each limb is below 2^52.
-pub(in crate::ec) type Element<V> = [V; LIMBS];
+pub(in crate::ec) type WideElement<V> = [V; LIMBS];
 
 /// A sum of products before its reduction.
 pub(in crate::ec) type Columns<V> = [V; 2 * LIMBS];
@@ -32,7 +32,7 @@ pub(in crate::ec) struct Constants<V> {
 }
 
 /// The differences between the curves.
-pub(in crate::ec) trait WideCurve: Curve {
+pub(in crate::ec) trait WideCurve: PrimeCurve {
     /// The numbers of [`Constants`].
     const CONSTANTS: [u64; 3];
     /// For elements in Montgomery form, 2^520 modulo p: the factor that makes an element of a number.
@@ -40,31 +40,35 @@ pub(in crate::ec) trait WideCurve: Curve {
 
     /// The sum of a reduced product and `addend`, whose limbs are below 2^60. The factors' bounds α and β give at most
     /// α·β/16 + 1 and the addend on P-256, and 1.0001 on secp256k1.
-    fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
+    fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &WideElement<V>) -> WideElement<V>;
     /// As `reduce`, to at most 1.0001 on both curves. The sum of the product and the addend is at most 2^8.
-    fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V>;
+    fn reduce_tightly<V: U64x8>(
+        constants: &Constants<V>,
+        columns: Columns<V>,
+        addend: &WideElement<V>,
+    ) -> WideElement<V>;
     /// For the doubling of a point (X/Z², Y/Z³): 3·X² + a·Z⁴, and twice Y·Z; `gamma` is Y².
     fn slope_and_z<V: U64x8>(
-        field: &Field<Self, V>,
-        point: [&Element<V>; 3],
-        gamma: &Element<V>,
-    ) -> (Element<V>, Element<V>)
+        field: &WideField<Self, V>,
+        point: [&WideElement<V>; 3],
+        gamma: &WideElement<V>,
+    ) -> (WideElement<V>, WideElement<V>)
     where
         Self: Sized;
     /// A square root, where there is one: the power of (p + 1)/4, as both primes are 3 modulo 4.
-    fn square_root<V: U64x8>(field: &Field<Self, V>, a: &Element<V>) -> Element<V>
+    fn square_root<V: U64x8>(field: &WideField<Self, V>, a: &WideElement<V>) -> WideElement<V>
     where
         Self: Sized;
 }
 
 /// The arithmetic of a field on a CPU.
-pub(in crate::ec) struct Field<C, V: U64x8> {
+pub(in crate::ec) struct WideField<C, V: U64x8> {
     pub(super) cpu: V::Cpu,
     constants: Constants<V>,
     curve: std::marker::PhantomData<C>,
 }
 
-impl<C: WideCurve, V: U64x8> Field<C, V> {
+impl<C: WideCurve, V: U64x8> WideField<C, V> {
     #[inline(always)]
     pub(super) fn new(cpu: V::Cpu) -> Self {
         let [a, b, c] = C::CONSTANTS;
@@ -73,13 +77,13 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
     }
 
     #[inline(always)]
-    pub(super) fn zero(&self) -> Element<V> {
+    pub(super) fn zero(&self) -> WideElement<V> {
         [V::splat(self.cpu, 0); LIMBS]
     }
 
     /// The same number in every lane.
     #[inline(always)]
-    pub(super) fn splat(&self, number: &Words) -> Element<V> {
+    pub(super) fn splat(&self, number: &Words) -> WideElement<V> {
         let limbs = limbs(number);
         let mut element = self.zero();
         for i in 0..LIMBS {
@@ -89,18 +93,18 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
     }
 
     #[inline(always)]
-    pub(super) fn multiply(&self, a: &Element<V>, b: &Element<V>) -> Element<V> {
+    pub(super) fn multiply(&self, a: &WideElement<V>, b: &WideElement<V>) -> WideElement<V> {
         C::reduce(&self.constants, add_product([self.constants.zero(); 2 * LIMBS], a, b), &self.zero())
     }
 
     #[inline(always)]
-    pub(super) fn square(&self, a: &Element<V>) -> Element<V> {
+    pub(super) fn square(&self, a: &WideElement<V>) -> WideElement<V> {
         C::reduce(&self.constants, square(self.constants.zero(), a), &self.zero())
     }
 
     /// The power of 2^`times`.
     #[inline(always)]
-    pub(super) fn square_times(&self, a: &Element<V>, times: usize) -> Element<V> {
+    pub(super) fn square_times(&self, a: &WideElement<V>, times: usize) -> WideElement<V> {
         let mut power = *a;
         for _ in 0..times {
             power = self.square(&power);
@@ -110,26 +114,31 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
 
     /// a·b + `addend`.
     #[inline(always)]
-    pub(super) fn multiply_add(&self, a: &Element<V>, b: &Element<V>, addend: &Element<V>) -> Element<V> {
+    pub(super) fn multiply_add(
+        &self,
+        a: &WideElement<V>,
+        b: &WideElement<V>,
+        addend: &WideElement<V>,
+    ) -> WideElement<V> {
         C::reduce(&self.constants, add_product([self.constants.zero(); 2 * LIMBS], a, b), addend)
     }
 
     /// a² + `addend`, at most 1.0001.
     #[inline(always)]
-    pub(super) fn square_add_tightly(&self, a: &Element<V>, addend: &Element<V>) -> Element<V> {
+    pub(super) fn square_add_tightly(&self, a: &WideElement<V>, addend: &WideElement<V>) -> WideElement<V> {
         C::reduce_tightly(&self.constants, square(self.constants.zero(), a), addend)
     }
 
     /// a·b + c·d, reduced once.
     #[inline(always)]
-    pub(super) fn multiply_both(&self, [a, b]: [&Element<V>; 2], [c, d]: [&Element<V>; 2]) -> Element<V> {
+    pub(super) fn multiply_both(&self, [a, b]: [&WideElement<V>; 2], [c, d]: [&WideElement<V>; 2]) -> WideElement<V> {
         let columns = add_product([self.constants.zero(); 2 * LIMBS], a, b);
         C::reduce(&self.constants, add_product(columns, c, d), &self.zero())
     }
 
     /// Sums of limbs: no element yet, but an addend.
     #[inline(always)]
-    pub(super) fn add(&self, a: &Element<V>, b: &Element<V>) -> Element<V> {
+    pub(super) fn add(&self, a: &WideElement<V>, b: &WideElement<V>) -> WideElement<V> {
         let mut sum = *a;
         for i in 0..LIMBS {
             sum[i] = sum[i].add(b[i]);
@@ -139,7 +148,7 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
 
     /// `MULTIPLE` times p minus a, as an addend. The limbs of a are sums of at most `SUMMANDS` elements', and a is at most `MULTIPLE`.
     #[inline(always)]
-    pub(super) fn negate<const MULTIPLE: u64, const SUMMANDS: u64>(&self, a: &Element<V>) -> Element<V> {
+    pub(super) fn negate<const MULTIPLE: u64, const SUMMANDS: u64>(&self, a: &WideElement<V>) -> WideElement<V> {
         let multiple = const { multiple(&C::PRIME, MULTIPLE, SUMMANDS) };
         let mut negative = self.zero();
         for i in 0..LIMBS {
@@ -150,13 +159,13 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
 
     /// An element from sums of limbs.
     #[inline(always)]
-    pub(super) fn carry(&self, sums: Element<V>) -> Element<V> {
+    pub(super) fn carry(&self, sums: WideElement<V>) -> WideElement<V> {
         carry(&self.constants, sums)
     }
 
     /// The elements of numbers below 2^256.
     #[inline(always)]
-    pub(super) fn to_element(&self, number: &Element<V>) -> Element<V> {
+    pub(super) fn to_element(&self, number: &WideElement<V>) -> WideElement<V> {
         match C::MONTGOMERY {
             Some(factor) => self.multiply(number, &self.splat(&factor)),
             None => *number,
@@ -165,7 +174,7 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
 
     /// The numbers of an element: below the prime, in each lane.
     #[inline(always)]
-    pub(super) fn to_numbers(&self, a: &Element<V>) -> [Words; LANES] {
+    pub(super) fn to_numbers(&self, a: &WideElement<V>) -> [Words; LANES] {
         let number = match C::MONTGOMERY {
             // At most p: the product with 1 adds nothing to the bound of the reduction.
             Some(_) => self.multiply(a, &self.splat(&[1, 0, 0, 0])),
@@ -179,7 +188,7 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
 
     /// `other` in the chosen lanes.
     #[inline(always)]
-    pub(super) fn blend(&self, a: &Element<V>, mask: V::Mask, other: &Element<V>) -> Element<V> {
+    pub(super) fn blend(&self, a: &WideElement<V>, mask: V::Mask, other: &WideElement<V>) -> WideElement<V> {
         let mut blended = *a;
         for i in 0..LIMBS {
             blended[i] = blended[i].blend(mask, other[i]);
@@ -188,7 +197,7 @@ impl<C: WideCurve, V: U64x8> Field<C, V> {
     }
 
     #[inline(always)]
-    pub(super) fn rotate_lanes<const COUNT: i32>(&self, a: &Element<V>) -> Element<V> {
+    pub(super) fn rotate_lanes<const COUNT: i32>(&self, a: &WideElement<V>) -> WideElement<V> {
         let mut rotated = *a;
         for limb in &mut rotated {
             *limb = limb.rotate_lanes::<COUNT>();
@@ -206,7 +215,7 @@ impl<V: U64x8> Constants<V> {
 
 /// Adds the columns of a product: at most nine parts below 2^52 each.
 #[inline(always)]
-fn add_product<V: U64x8>(mut columns: Columns<V>, a: &Element<V>, b: &Element<V>) -> Columns<V> {
+fn add_product<V: U64x8>(mut columns: Columns<V>, a: &WideElement<V>, b: &WideElement<V>) -> Columns<V> {
     for i in 0..LIMBS {
         for j in 0..LIMBS {
             columns[i + j] = columns[i + j].add_product_low(a[j], b[i]);
@@ -221,7 +230,7 @@ fn add_product<V: U64x8>(mut columns: Columns<V>, a: &Element<V>, b: &Element<V>
 /// The columns of a square: products of different limbs once, doubled, and the squares of the limbs. The limbs themselves cannot be
 /// doubled, because only 52 bits of a factor count.
 #[inline(always)]
-fn square<V: U64x8>(zero: V, a: &Element<V>) -> Columns<V> {
+fn square<V: U64x8>(zero: V, a: &WideElement<V>) -> Columns<V> {
     let mut columns = [zero; 2 * LIMBS];
     for i in 0..LIMBS {
         for j in i + 1..LIMBS {
@@ -241,7 +250,7 @@ fn square<V: U64x8>(zero: V, a: &Element<V>) -> Columns<V> {
 
 /// Adds the excess of each limb over 52 bits to the next one. The highest keeps its excess.
 #[inline(always)]
-pub(super) fn carry<V: U64x8>(constants: &Constants<V>, mut sums: Element<V>) -> Element<V> {
+pub(super) fn carry<V: U64x8>(constants: &Constants<V>, mut sums: WideElement<V>) -> WideElement<V> {
     for i in 0..LIMBS - 1 {
         sums[i + 1] = sums[i + 1].add(sums[i].shift_right(LIMB_BITS));
         sums[i] = sums[i].and(constants.mask);
@@ -251,7 +260,7 @@ pub(super) fn carry<V: U64x8>(constants: &Constants<V>, mut sums: Element<V>) ->
 
 /// As [`carry`] for limbs that may be negative, of a number that is not.
 #[inline(always)]
-pub(super) fn carry_signed<V: U64x8>(constants: &Constants<V>, mut sums: Element<V>) -> Element<V> {
+pub(super) fn carry_signed<V: U64x8>(constants: &Constants<V>, mut sums: WideElement<V>) -> WideElement<V> {
     for i in 0..LIMBS - 1 {
         sums[i + 1] = sums[i + 1].add(sums[i].shift_right_signed::<LIMB_BITS>());
         sums[i] = sums[i].and(constants.mask);
@@ -315,7 +324,7 @@ pub(super) fn transpose<V: U64x8>(cpu: V::Cpu, numbers: [&Words; LANES]) -> [V; 
 }
 
 /// The number below the prime, of limbs that are at most 2^256 + 2^254 together. Constant time.
-fn below_prime<C: Curve>(limbs: &[u64; LIMBS]) -> Words {
+fn below_prime<C: PrimeCurve>(limbs: &[u64; LIMBS]) -> Words {
     // 2^256 minus the prime, which equals 2^256 modulo the prime.
     let (rest, _) = subtract([0; 4], C::PRIME);
     let (folded, _) = add(words(limbs), select(mask(limbs[LIMBS - 1] >> 48 != 0), [0; 4], rest));
@@ -328,7 +337,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{RngExt, SeedableRng};
 
-    use super::super::super::element::{Element as Single, Field as _};
+    use super::super::super::element::{ElementField as _, FieldElement as Single};
     use super::super::super::p256::P256;
     use super::super::super::portable::Portable;
     use super::super::super::secp256k1::Secp256k1;
@@ -361,7 +370,7 @@ mod tests {
 
     /// Every operation on random elements and on edges, as large as limbs can be, against the same on single numbers.
     fn agrees<C: WideCurve, V: U64x8>(cpu: V::Cpu, rounds: usize) {
-        let field = Field::<C, V>::new(cpu);
+        let field = WideField::<C, V>::new(cpu);
         let mut rng = StdRng::seed_from_u64(1);
         for round in 0..rounds {
             let mut inputs: [[[u64; LANES]; LIMBS]; 4] = std::array::from_fn(|_| element(&mut rng, round % 2 == 0));

@@ -14,12 +14,12 @@
 //!   y = −y where the sign is negative
 //! ```
 
-use super::super::element::Element as Single;
-use super::super::path::Path;
+use super::super::element::FieldElement;
+use super::super::path::InstructionPath;
 use super::super::scalar::{WINDOWS, window_entries};
 use super::super::words::{Words, write_bytes};
-use super::super::{Point, Scalar};
-use super::field::{Element, Field, LIMBS, WideCurve, transpose};
+use super::super::{CurveScalar, ProductPoint};
+use super::field::{LIMBS, WideCurve, WideElement, WideField, transpose};
 use super::point::{Affine, Jacobian, add};
 use super::table::Window;
 use crate::u64x8::{LANES, U64x8};
@@ -42,13 +42,13 @@ struct Assignment<'a> {
 }
 
 /// The intermediate values of two vectors. Wiped on drop.
-struct Group<V: U64x8> {
+struct WideGroup<V: U64x8> {
     digits: [[V; 4]; WIDTH],
     sums: [Jacobian<V>; WIDTH],
     zero: V,
 }
 
-impl<V: U64x8> Drop for Group<V> {
+impl<V: U64x8> Drop for WideGroup<V> {
     fn drop(&mut self) {
         let zero = [self.zero; LIMBS];
         overwrite(&mut self.digits, [self.zero; 4]);
@@ -58,14 +58,14 @@ impl<V: U64x8> Drop for Group<V> {
 
 /// The products of each scalar with the point of each table, in this order: as `walk::multiply`. `single` inverts.
 #[inline(always)]
-pub(in crate::ec) fn multiply<C: WideCurve, V: U64x8, P: Path>(
+pub(in crate::ec) fn multiply<C: WideCurve, V: U64x8, P: InstructionPath>(
     cpu: V::Cpu,
     single: P,
     tables: &[&[Window; WINDOWS]],
-    scalars: &[Scalar],
-    out: &mut [Point],
+    scalars: &[CurveScalar],
+    out: &mut [ProductPoint],
 ) {
-    let field = Field::<C, V>::new(cpu);
+    let field = WideField::<C, V>::new(cpu);
     let mut vectors = assign(tables, scalars.len());
     loop {
         match (vectors.next(), vectors.next()) {
@@ -107,16 +107,16 @@ fn assign<'a>(tables: &'a [&'a [Window; WINDOWS]], count: usize) -> impl Iterato
 }
 
 #[inline(always)]
-fn multiply_group<C: WideCurve, V: U64x8, P: Path, const N: usize>(
-    field: &Field<C, V>,
+fn multiply_group<C: WideCurve, V: U64x8, P: InstructionPath, const N: usize>(
+    field: &WideField<C, V>,
     single: P,
     vectors: [Assignment<'_>; N],
-    scalars: &[Scalar],
-    out: &mut [Point],
+    scalars: &[CurveScalar],
+    out: &mut [ProductPoint],
 ) {
     let zero = field.zero();
     let empty = Jacobian { x: zero, y: zero, z: zero };
-    let mut group = Group { digits: [[zero[0]; 4]; WIDTH], sums: [empty; WIDTH], zero: zero[0] };
+    let mut group = WideGroup { digits: [[zero[0]; 4]; WIDTH], sums: [empty; WIDTH], zero: zero[0] };
     for (i, vector) in vectors.iter().enumerate() {
         let lanes: [&Words; LANES] = std::array::from_fn(|lane| scalars[vector.scalars[lane]].odd.words());
         group.digits[i] = transpose(field.cpu, lanes);
@@ -135,7 +135,7 @@ fn multiply_group<C: WideCurve, V: U64x8, P: Path, const N: usize>(
 /// The entries that the lanes' scalars select in a window, with their signs.
 #[inline(always)]
 fn entry<C: WideCurve, V: U64x8>(
-    field: &Field<C, V>,
+    field: &WideField<C, V>,
     vector: &Assignment<'_>,
     words: &[V; 4],
     window: usize,
@@ -172,13 +172,13 @@ fn entry<C: WideCurve, V: U64x8>(
 
 /// From the sums to affine points.
 #[inline(always)]
-fn finish<C: WideCurve, V: U64x8, P: Path, const N: usize>(
-    field: &Field<C, V>,
+fn finish<C: WideCurve, V: U64x8, P: InstructionPath, const N: usize>(
+    field: &WideField<C, V>,
     single: P,
     vectors: &[Assignment<'_>; N],
-    group: &Group<V>,
-    scalars: &[Scalar],
-    out: &mut [Point],
+    group: &WideGroup<V>,
+    scalars: &[CurveScalar],
+    out: &mut [ProductPoint],
 ) {
     let mut z = [field.zero(); N];
     for (z, sum) in z.iter_mut().zip(&group.sums) {
@@ -193,7 +193,7 @@ fn finish<C: WideCurve, V: U64x8, P: Path, const N: usize>(
         for lane in (0..LANES).filter(|lane| vectors[i].used >> lane & 1 == 1) {
             let point = &mut out[vectors[i].out[lane]];
             let negative = scalars[vectors[i].scalars[lane]].odd.negative();
-            let y = Single::<C, P>::from_number(single, &y[lane]).negate_by(negative).to_number();
+            let y = FieldElement::<C, P>::from_number(single, &y[lane]).negate_by(negative).to_number();
             write_bytes(&x[lane], &mut point.x);
             write_bytes(&y, &mut point.y);
         }
@@ -202,10 +202,10 @@ fn finish<C: WideCurve, V: U64x8, P: Path, const N: usize>(
 
 /// Inverts every lane, none of which may be zero, with one inversion (Montgomery's trick): first across the vectors, then across the lanes.
 #[inline(always)]
-pub(super) fn invert<C: WideCurve, V: U64x8, P: Path, const N: usize>(
-    field: &Field<C, V>,
+pub(super) fn invert<C: WideCurve, V: U64x8, P: InstructionPath, const N: usize>(
+    field: &WideField<C, V>,
     single: P,
-    elements: &mut [Element<V>; N],
+    elements: &mut [WideElement<V>; N],
 ) {
     let mut products = *elements;
     for i in 1..N {
@@ -219,7 +219,7 @@ pub(super) fn invert<C: WideCurve, V: U64x8, P: Path, const N: usize>(
     let quarters = field.multiply(&halves, &halves_2);
     let quarters_1 = field.rotate_lanes::<1>(&quarters);
     let [whole, ..] = field.to_numbers(&field.multiply(&quarters, &quarters_1));
-    let inverse = Single::<C, P>::from_number(single, &whole).invert().to_number();
+    let inverse = FieldElement::<C, P>::from_number(single, &whole).invert().to_number();
     let mut inverse = field.to_element(&field.splat(&inverse));
     for other in [&quarters_1, &halves_2, &all_4] {
         inverse = field.multiply(&inverse, other);

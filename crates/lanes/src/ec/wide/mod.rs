@@ -26,20 +26,20 @@ macro_rules! entries {
     ($cpu:ident) => {
         use $crate::cpu::{Adx, entry};
         use $crate::ec::wide::{self, table::Window};
-        use $crate::ec::{Agreement, COMPRESSED_SIZE, Curve, P256, Point, Scalar, Secp256k1, WINDOWS};
+        use $crate::ec::{Agreement, COMPRESSED_SIZE, LaneCurve, P256, ProductPoint, CurveScalar, Secp256k1, WINDOWS};
         use $crate::u64x8::Avx512;
 
         entry! {
             pub(super) fn agree(
                 cpu: $cpu,
-                scalar: &Scalar,
+                scalar: &CurveScalar,
                 points: &[[u8; COMPRESSED_SIZE]],
                 out: &mut [Option<Agreement>],
             ) {
                 let single = Adx::from(cpu);
                 match scalar.curve {
-                    Curve::P256 => wide::agree::<P256, Avx512<_>, _>(cpu, single, &scalar.odd, points, out),
-                    Curve::Secp256k1 => wide::agree::<Secp256k1, Avx512<_>, _>(cpu, single, &scalar.odd, points, out),
+                    LaneCurve::P256 => wide::agree::<P256, Avx512<_>, _>(cpu, single, &scalar.odd, points, out),
+                    LaneCurve::Secp256k1 => wide::agree::<Secp256k1, Avx512<_>, _>(cpu, single, &scalar.odd, points, out),
                 }
             }
         }
@@ -47,15 +47,15 @@ macro_rules! entries {
         entry! {
             pub(super) fn multiply(
                 cpu: $cpu,
-                curve: Curve,
+                curve: LaneCurve,
                 tables: &[&[Window; WINDOWS]],
-                scalars: &[Scalar],
-                out: &mut [Point],
+                scalars: &[CurveScalar],
+                out: &mut [ProductPoint],
             ) {
                 let single = Adx::from(cpu);
                 match curve {
-                    Curve::P256 => wide::multiply::<P256, Avx512<_>, _>(cpu, single, tables, scalars, out),
-                    Curve::Secp256k1 => wide::multiply::<Secp256k1, Avx512<_>, _>(cpu, single, tables, scalars, out),
+                    LaneCurve::P256 => wide::multiply::<P256, Avx512<_>, _>(cpu, single, tables, scalars, out),
+                    LaneCurve::Secp256k1 => wide::multiply::<Secp256k1, Avx512<_>, _>(cpu, single, tables, scalars, out),
                 }
             }
         }

@@ -14,7 +14,7 @@
 
 use super::super::p256::P256;
 use super::super::words::{Words, from_hex};
-use super::field::{Columns, Constants, Element, Field, LIMBS, WideCurve, carry, carry_signed};
+use super::field::{Columns, Constants, LIMBS, WideCurve, WideElement, WideField, carry, carry_signed};
 use crate::u64x8::{LIMB_BITS, U64x8};
 
 /// The bits of the highest limb that are above 2^256.
@@ -28,14 +28,18 @@ impl WideCurve for P256 {
         Some(from_hex("000004fffffffdfffffffffffffffefffffffbffffffff000000000000000300"));
 
     #[inline(always)]
-    fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V> {
+    fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &WideElement<V>) -> WideElement<V> {
         carry(constants, montgomery(constants, columns, addend))
     }
 
     /// 2^256 is 2^224 − 2^192 − 2^96 + 1 modulo p. The bits above it are folded before the limbs are carried, so the carry into the highest
     /// limb stays: less than 2^12 of its units.
     #[inline(always)]
-    fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V> {
+    fn reduce_tightly<V: U64x8>(
+        constants: &Constants<V>,
+        columns: Columns<V>,
+        addend: &WideElement<V>,
+    ) -> WideElement<V> {
         let [a, b, c, d, e] = montgomery(constants, columns, addend);
         let top = e.shift_right(TOP);
         let e = e.xor(top.shift_left(TOP)).add(top.shift_left(16));
@@ -46,10 +50,10 @@ impl WideCurve for P256 {
     /// a = −3, so the slope is 3·(X − Z²)·(X + Z²). At most 2.3, and 1.0001.
     #[inline(always)]
     fn slope_and_z<V: U64x8>(
-        field: &Field<Self, V>,
-        [x, y, z]: [&Element<V>; 3],
-        gamma: &Element<V>,
-    ) -> (Element<V>, Element<V>) {
+        field: &WideField<Self, V>,
+        [x, y, z]: [&WideElement<V>; 3],
+        gamma: &WideElement<V>,
+    ) -> (WideElement<V>, WideElement<V>) {
         let delta = field.square(z);
         let sum = field.add(x, &delta);
         let difference = field.carry(field.add(x, &field.negate::<2, 1>(&delta)));
@@ -61,7 +65,7 @@ impl WideCurve for P256 {
 
     /// (p + 1)/4 is ((2^32 − 1)·2^128 + 2^96 + 1)·2^94.
     #[inline(always)]
-    fn square_root<V: U64x8>(field: &Field<Self, V>, a: &Element<V>) -> Element<V> {
+    fn square_root<V: U64x8>(field: &WideField<Self, V>, a: &WideElement<V>) -> WideElement<V> {
         // The power of 2^n − 1, for n doubling up to 32.
         let mut ones = *a;
         for n in [1, 2, 4, 8, 16] {
@@ -75,7 +79,7 @@ impl WideCurve for P256 {
 
 /// Montgomery's reduction, limb by limb: the sums of the limbs of the result.
 #[inline(always)]
-fn montgomery<V: U64x8>(constants: &Constants<V>, mut columns: Columns<V>, addend: &Element<V>) -> Element<V> {
+fn montgomery<V: U64x8>(constants: &Constants<V>, mut columns: Columns<V>, addend: &WideElement<V>) -> WideElement<V> {
     let [p1, p3, p4] = constants.curve;
     for i in 0..LIMBS {
         columns[LIMBS + i] = columns[LIMBS + i].add(addend[i]);

@@ -1,28 +1,28 @@
 //! Points, eight side by side, and the formulas for them. Bounds are those of P-256; on secp256k1 all are 1.0001.
 
-use super::field::{Element, Field, WideCurve};
+use super::field::{WideCurve, WideElement, WideField};
 use crate::u64x8::U64x8;
 
 /// A point that is not infinity, x at most 1.0001 and y at most 2.
 #[derive(Clone, Copy)]
 pub(super) struct Affine<V> {
-    pub(super) x: Element<V>,
-    pub(super) y: Element<V>,
+    pub(super) x: WideElement<V>,
+    pub(super) y: WideElement<V>,
 }
 
 /// A point as (X/Z², Y/Z³), not infinity. X is at most 1.0001; Y at most 2.5 and Z at most 1.4 after an addition, 3.4 and 1.0001 after a
 /// doubling. On secp256k1 Z is at most 2.001.
 #[derive(Clone, Copy)]
 pub(in crate::ec) struct Jacobian<V> {
-    pub(super) x: Element<V>,
-    pub(super) y: Element<V>,
-    pub(super) z: Element<V>,
+    pub(super) x: WideElement<V>,
+    pub(super) y: WideElement<V>,
+    pub(super) z: WideElement<V>,
 }
 
 /// The sum of two points of which neither is the other or its negative: 8 products and 3 squares, of which two products share a reduction
 /// (<https://hyperelliptic.org/EFD/g1p/auto-shortw-jacobian.html#addition-madd>).
 #[inline(always)]
-pub(super) fn add<C: WideCurve, V: U64x8>(field: &Field<C, V>, a: &Jacobian<V>, b: &Affine<V>) -> Jacobian<V> {
+pub(super) fn add<C: WideCurve, V: U64x8>(field: &WideField<C, V>, a: &Jacobian<V>, b: &Affine<V>) -> Jacobian<V> {
     // At most 1.13, and 1.1.
     let z_square = field.square(&a.z);
     let z_cube = field.multiply(&a.z, &z_square);
@@ -48,7 +48,7 @@ pub(super) fn add<C: WideCurve, V: U64x8>(field: &Field<C, V>, a: &Jacobian<V>, 
 /// Twice the point. No point of a group of odd order has y = 0, so the result is not infinity
 /// (<https://hyperelliptic.org/EFD/g1p/auto-shortw-jacobian-3.html#doubling-dbl-2001-b>, with the curve's slope).
 #[inline(always)]
-pub(super) fn double<C: WideCurve, V: U64x8>(field: &Field<C, V>, a: &Jacobian<V>) -> Jacobian<V> {
+pub(super) fn double<C: WideCurve, V: U64x8>(field: &WideField<C, V>, a: &Jacobian<V>) -> Jacobian<V> {
     // At most 1.73 and 1.12.
     let gamma = field.square(&a.y);
     let beta = field.multiply(&a.x, &gamma);
@@ -67,16 +67,16 @@ pub(super) fn double<C: WideCurve, V: U64x8>(field: &Field<C, V>, a: &Jacobian<V
 
 /// Twice each limb: an addend.
 #[inline(always)]
-pub(super) fn double_limbs<C: WideCurve, V: U64x8>(field: &Field<C, V>, a: &Element<V>) -> Element<V> {
+pub(super) fn double_limbs<C: WideCurve, V: U64x8>(field: &WideField<C, V>, a: &WideElement<V>) -> WideElement<V> {
     field.add(a, a)
 }
 
 /// The affine points, from the inverses of their Z.
 #[inline(always)]
 pub(super) fn to_affine<C: WideCurve, V: U64x8>(
-    field: &Field<C, V>,
+    field: &WideField<C, V>,
     a: &Jacobian<V>,
-    inverse: &Element<V>,
+    inverse: &WideElement<V>,
 ) -> Affine<V> {
     let square = field.square(inverse);
     Affine { x: field.multiply(&a.x, &square), y: field.multiply(&a.y, &field.multiply(&square, inverse)) }

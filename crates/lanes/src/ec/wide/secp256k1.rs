@@ -10,7 +10,7 @@
 
 use super::super::secp256k1::{FOLD, Secp256k1};
 use super::super::words::Words;
-use super::field::{Columns, Constants, Element, Field, LIMBS, WideCurve, carry};
+use super::field::{Columns, Constants, LIMBS, WideCurve, WideElement, WideField, carry};
 use super::point::double_limbs;
 use crate::u64x8::U64x8;
 
@@ -23,7 +23,7 @@ impl WideCurve for Secp256k1 {
     const MONTGOMERY: Option<Words> = None;
 
     #[inline(always)]
-    fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V> {
+    fn reduce<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &WideElement<V>) -> WideElement<V> {
         let [fold_260, fold_256, below_256] = constants.curve;
         let [.., h0, h1, h2, h3, h4] = columns;
         let high = carry(constants, [h0, h1, h2, h3, h4]);
@@ -44,17 +44,21 @@ impl WideCurve for Secp256k1 {
     }
 
     #[inline(always)]
-    fn reduce_tightly<V: U64x8>(constants: &Constants<V>, columns: Columns<V>, addend: &Element<V>) -> Element<V> {
+    fn reduce_tightly<V: U64x8>(
+        constants: &Constants<V>,
+        columns: Columns<V>,
+        addend: &WideElement<V>,
+    ) -> WideElement<V> {
         Self::reduce(constants, columns, addend)
     }
 
     /// a = 0, so the slope is 3·X². At most 3.001, and 2.001.
     #[inline(always)]
     fn slope_and_z<V: U64x8>(
-        field: &Field<Self, V>,
-        [x, y, z]: [&Element<V>; 3],
-        _: &Element<V>,
-    ) -> (Element<V>, Element<V>) {
+        field: &WideField<Self, V>,
+        [x, y, z]: [&WideElement<V>; 3],
+        _: &WideElement<V>,
+    ) -> (WideElement<V>, WideElement<V>) {
         let square = field.square(x);
         let slope = field.carry(field.add(&square, &double_limbs(field, &square)));
         (slope, field.carry(double_limbs(field, &field.multiply(y, z))))
@@ -62,7 +66,7 @@ impl WideCurve for Secp256k1 {
 
     /// (p + 1)/4 is (2^223 − 1)·2^31 + (2^22 − 1)·2^8 + 3·2^2.
     #[inline(always)]
-    fn square_root<V: U64x8>(field: &Field<Self, V>, a: &Element<V>) -> Element<V> {
+    fn square_root<V: U64x8>(field: &WideField<Self, V>, a: &WideElement<V>) -> WideElement<V> {
         let mut powers = [*a; CHAIN.len() + 1];
         // A loop, and no call for each step: the products are then compiled once.
         for (i, (power, times, other)) in CHAIN.into_iter().enumerate() {

@@ -1,29 +1,29 @@
 //! A fixed point's table for look-ups by eight lanes: for each window and each limb of x and y, the limbs of all entries side by side.
 
-use super::super::curve::Curve;
-use super::super::entry::Entry;
+use super::super::curve::PrimeCurve;
+use super::super::entry::TableEntry;
 use super::super::scalar::{WINDOWS, window_entries};
 use super::super::words::Words;
 use super::field::{LIMBS, WideCurve, limbs};
-use crate::u64x8::{TABLE_LENGTH, Table};
+use crate::u64x8::{SelectionTable, TABLE_LENGTH};
 
 /// The entries of a window: the limbs of x, then those of y.
 #[derive(Clone, Copy)]
-pub(in crate::ec) struct Window(pub(super) [Table; 2 * LIMBS]);
+pub(in crate::ec) struct Window(pub(super) [SelectionTable; 2 * LIMBS]);
 
 /// Bytes of a table.
 pub(in crate::ec) const SIZE: usize = WINDOWS * size_of::<Window>();
 
 /// A table in progress.
-pub(in crate::ec) struct Work(Vec<Window>);
+pub(in crate::ec) struct WideTableDraft(Vec<Window>);
 
-impl Work {
+impl WideTableDraft {
     pub(in crate::ec) fn new() -> Self {
         Self(Vec::with_capacity(WINDOWS))
     }
 
     /// Appends the entries of further windows, which another path of the curve has computed.
-    pub(in crate::ec) fn extend<C: WideCurve>(&mut self, mut entries: &[Entry]) {
+    pub(in crate::ec) fn extend<C: WideCurve>(&mut self, mut entries: &[TableEntry]) {
         while !entries.is_empty() {
             let (window, rest) = entries.split_at(window_entries(self.0.len()));
             self.0.push(of_entries::<C>(window));
@@ -37,8 +37,8 @@ impl Work {
     }
 }
 
-fn of_entries<C: WideCurve>(entries: &[Entry]) -> Window {
-    let mut window = Window([Table([0; TABLE_LENGTH]); 2 * LIMBS]);
+fn of_entries<C: WideCurve>(entries: &[TableEntry]) -> Window {
+    let mut window = Window([SelectionTable([0; TABLE_LENGTH]); 2 * LIMBS]);
     for (i, entry) in entries.iter().enumerate() {
         let [x0, x1, x2, x3, y0, y1, y2, y3] = entry.0;
         let (x, y) = (element::<C>([x0, x1, x2, x3]), element::<C>([y0, y1, y2, y3]));
@@ -53,7 +53,7 @@ fn of_entries<C: WideCurve>(entries: &[Entry]) -> Window {
 fn element<C: WideCurve>(mut words: Words) -> [u64; LIMBS] {
     if C::MONTGOMERY.is_some() {
         for _ in 0..4 {
-            words = <C as Curve>::add(&words, &words);
+            words = <C as PrimeCurve>::add(&words, &words);
         }
     }
     limbs(&words)

@@ -13,11 +13,11 @@
 //! The digits are odd and signed as those of fixed points, in windows of five bits, so that no addition is exceptional: the proof at
 //! `scalar` holds for points of the same order, with the lowest window of five bits.
 
-use super::super::path::Path;
+use super::super::path::InstructionPath;
 use super::super::scalar::{Odd, UNIFORM_WINDOWS};
 use super::super::words::{Words, from_bytes, mask, write_bytes};
-use super::super::{Agreement, COMPRESSED_SIZE, Point};
-use super::field::{Element, Field, LIMBS, WideCurve, limbs};
+use super::super::{Agreement, COMPRESSED_SIZE, ProductPoint};
+use super::field::{LIMBS, WideCurve, WideElement, WideField, limbs};
 use super::fixed::invert;
 use super::point::{Affine, Jacobian, add, double, to_affine};
 use crate::u64x8::{LANES, U64x8};
@@ -42,14 +42,14 @@ impl<V: U64x8> Drop for Sum<V> {
 /// The product of the scalar with each point, up to eight; `None` where the bytes are not a point. `single` inverts. Constant time in
 /// the scalar.
 #[inline(always)]
-pub(in crate::ec) fn agree<C: WideCurve, V: U64x8, P: Path>(
+pub(in crate::ec) fn agree<C: WideCurve, V: U64x8, P: InstructionPath>(
     cpu: V::Cpu,
     single: P,
     scalar: &Odd,
     points: &[[u8; COMPRESSED_SIZE]],
     out: &mut [Option<Agreement>],
 ) {
-    let field = Field::<C, V>::new(cpu);
+    let field = WideField::<C, V>::new(cpu);
     let (affine, decompressed) = decompress(&field, points);
     let table = odd_multiples(&field, single, &affine);
     let one = field.to_element(&field.splat(&[1, 0, 0, 0]));
@@ -68,7 +68,7 @@ pub(in crate::ec) fn agree<C: WideCurve, V: U64x8, P: Path>(
     overwrite(&mut inverse, field.zero());
     for (((out, point), [x, y]), mut shared) in out.iter_mut().zip(points).zip(&decompressed).zip(shared) {
         *out = y.map(|y| {
-            let mut agreement = Agreement { point: Point::default(), shared: Default::default() };
+            let mut agreement = Agreement { point: ProductPoint::default(), shared: Default::default() };
             write_bytes(&x.expect("known with y"), &mut agreement.point.x);
             write_bytes(&y, &mut agreement.point.y);
             debug_assert_eq!(agreement.point.x, point[1..]);
@@ -82,7 +82,7 @@ pub(in crate::ec) fn agree<C: WideCurve, V: U64x8, P: Path>(
 /// The points, and their coordinates. Lanes without a point have the generator and no coordinates. Not constant time: points are public.
 #[inline(always)]
 fn decompress<C: WideCurve, V: U64x8>(
-    field: &Field<C, V>,
+    field: &WideField<C, V>,
     points: &[[u8; COMPRESSED_SIZE]],
 ) -> (Affine<V>, [[Option<Words>; 2]; LANES]) {
     let mut numbers = [C::GENERATOR[0]; LANES];
@@ -119,7 +119,7 @@ fn decompress<C: WideCurve, V: U64x8>(
 }
 
 #[inline(always)]
-fn from_lanes<C: WideCurve, V: U64x8>(field: &Field<C, V>, numbers: &[Words; LANES]) -> Element<V> {
+fn from_lanes<C: WideCurve, V: U64x8>(field: &WideField<C, V>, numbers: &[Words; LANES]) -> WideElement<V> {
     let mut element = field.zero();
     for (i, limb) in element.iter_mut().enumerate() {
         let mut lanes = [0; LANES];
@@ -136,8 +136,8 @@ fn from_lanes<C: WideCurve, V: U64x8>(field: &Field<C, V>, numbers: &[Words; LAN
 /// Additions do not depend on the coefficients of the curve. They are therefore made on the isomorphic curve, (x·Z², y·Z³) for (x, y), on
 /// which twice the point, (X/Z², Y/Z³), is (X, Y): that saves the inverse of Z.
 #[inline(always)]
-fn odd_multiples<C: WideCurve, V: U64x8, P: Path>(
-    field: &Field<C, V>,
+fn odd_multiples<C: WideCurve, V: U64x8, P: InstructionPath>(
+    field: &WideField<C, V>,
     single: P,
     point: &Affine<V>,
 ) -> [Affine<V>; ENTRIES] {
@@ -171,7 +171,7 @@ fn odd_multiples<C: WideCurve, V: U64x8, P: Path>(
 /// The multiple that the scalar's digit names, in every lane. Reads all entries.
 #[inline(always)]
 fn select<C: WideCurve, V: U64x8>(
-    field: &Field<C, V>,
+    field: &WideField<C, V>,
     table: &[Affine<V>; ENTRIES],
     scalar: &Odd,
     window: usize,

@@ -2,15 +2,15 @@
 
 use super::*;
 
-impl<S: Service, W: Wire> Connection<S, W> {
+impl<S: Service, W: Wire> RpcConnection<S, W> {
     /// Ends the connection if a timeout has passed or the server shuts down.
-    pub(super) fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    pub(super) fn check_end(&mut self, cx: &mut Context<'_>) -> Result<(), ConnectionEnding> {
         let is_done = self.in_flight.is_empty() && self.outgoing.bytes() == 0 && self.is_flushed;
         if is_done && self.server_state.phase() == ShutdownPhase::Closing {
-            return Err(End::ShutDown);
+            return Err(ConnectionEnding::ShutDown);
         }
         if is_done && self.has_ended_reading {
-            return Err(End::AgeReached);
+            return Err(ConnectionEnding::AgeReached);
         }
         // The timer is reset only if something is due earlier: most turns leave it unchanged.
         loop {
@@ -49,23 +49,23 @@ impl<S: Service, W: Wire> Connection<S, W> {
             .fold(later.min(self.times.expires), Instant::min)
     }
 
-    pub(super) fn check_times(&self, is_done: bool, now: Instant) -> Result<(), End> {
+    pub(super) fn check_times(&self, is_done: bool, now: Instant) -> Result<(), ConnectionEnding> {
         let settings = &self.server_state.settings;
         if now >= self.times.expires {
             let message = "the client's certificate, or that of an authority above it, has expired";
-            return Err(End::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));
+            return Err(ConnectionEnding::Fault(ErrorObject::new(ErrorCode::Forbidden, message)));
         }
         if self.times.frame.as_ref().is_some_and(|frame| now >= frame.due(settings)) {
             let (limit, paused) = (settings.frame_timeout.as_millis(), settings.paused_frame_timeout.as_millis());
             let message =
                 format!("the frame did not arrive within {limit} ms, or {paused} ms with the server's pauses");
-            return Err(End::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
+            return Err(ConnectionEnding::Fault(ErrorObject::new(ErrorCode::DeadlineExceeded, message)));
         }
         if self.is_writing() && now >= self.times.write_timeout.due(settings) {
-            return Err(End::SlowReader);
+            return Err(ConnectionEnding::SlowReader);
         }
         if self.is_idle(is_done) && now >= self.times.active + settings.idle_timeout {
-            return Err(End::Idle);
+            return Err(ConnectionEnding::Idle);
         }
         Ok(())
     }

@@ -25,12 +25,13 @@ use leafseal_net::tls::{
     VerifiedChains,
 };
 use leafseal_protocol::{
-    EncryptDocumentParams, ErrorCode, ErrorObject, GOING_AWAY, GoingAway, Limits, Message, Scanner, answer,
+    EncryptDocumentParams, ErrorCode, ErrorObject, FrameLimits, GOING_AWAY, GoingAway, Message, Scanner, answer,
     connection_error,
 };
 use leafseal_server::{ApiSettings, Server, ServerSettings, TlsSettings, issue_client};
 use leafseal_service::{
-    Part, PartStep, PeerIdentity, Planned, Refused, RequestStage, RequestWork, Service, Step, Tenant, Written,
+    PartStep, PeerIdentity, PlannedRequest, RefusedCaller, RequestPart, RequestStage, RequestStep, RequestWork,
+    Service, Tenant, WrittenOutput,
 };
 
 /// Long enough for a slow machine; a passing test never waits for it.
@@ -239,7 +240,7 @@ impl TestService {
 impl Service for TestService {
     type Caller = Caller;
 
-    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Caller>, Refused> {
+    fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Caller>, RefusedCaller> {
         if peer.name == "waiter" {
             while !self.gate_is_open.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -248,7 +249,7 @@ impl Service for TestService {
         if peer.name == "stranger" || self.forbidden.lock().unwrap().contains(&peer.name) {
             let message = "no client of this name".to_owned();
             self.refuse_peer(Some(peer), origin, &message);
-            return Err(Refused { code: ErrorCode::Forbidden, message });
+            return Err(RefusedCaller { code: ErrorCode::Forbidden, message });
         }
         self.admitted.lock().unwrap().push(peer.name.clone());
         Ok(Arc::new(Caller { peer: peer.clone() }))
@@ -355,7 +356,7 @@ impl TestRequest {
 }
 
 impl RequestWork for TestRequest {
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<Step, ErrorObject> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         self.steps.fetch_add(1, Ordering::SeqCst);
         if self.is_unavailable.load(Ordering::SeqCst) {
             return Err(ErrorObject::new(ErrorCode::Unavailable, "as the test wishes"));
@@ -379,7 +380,7 @@ impl RequestWork for TestRequest {
             "spread" => {
                 let head = answer::OpenDocument::begin(self.id, out);
                 self.parts = Some((head, number() as usize));
-                return Ok(Step::Spread { answer_size_max: usize::MAX });
+                return Ok(RequestStep::Spread { answer_size_max: usize::MAX });
             }
             "echo" => params.document.to_vec(),
             "large" => vec![b'x'; number() as usize],
@@ -388,29 +389,29 @@ impl RequestWork for TestRequest {
             "sleep" | "gate" => {
                 self.steps_done += 1;
                 std::thread::sleep(Duration::from_millis(1));
-                return Ok(Step::More);
+                return Ok(RequestStep::More);
             }
             "panic" => panic!("as the request wishes"),
-            "mute" => return Ok(Step::Done),
+            "mute" => return Ok(RequestStep::Done),
             "closed" => return Err(self.refuse()),
             other => panic!("no such app: {other}"),
         };
         let open = answer::OpenDocument::begin(self.id, out);
         out.extend_from_slice(&document);
         open.finish(1, out);
-        Ok(Step::Done)
+        Ok(RequestStep::Done)
     }
 
-    fn next_part(&mut self) -> Result<Planned, ErrorObject> {
+    fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
         let (_, count) = self.parts.as_ref().expect("it has spread");
         if self.planned == *count {
-            return Ok(Planned::None);
+            return Ok(PlannedRequest::None);
         }
         self.planned += 1;
-        Ok(Planned::Part(Box::new(TestPart { number: self.planned - 1 })))
+        Ok(PlannedRequest::Part(Box::new(TestPart { number: self.planned - 1 })))
     }
 
-    fn finish(&mut self, head: &mut Vec<u8>, written: Written, tail: &mut Vec<u8>) {
+    fn finish(&mut self, head: &mut Vec<u8>, written: WrittenOutput, tail: &mut Vec<u8>) {
         let (open, count) = self.parts.take().expect("it has spread");
         open.finish_at(written.size, count as u64, head, tail);
     }
@@ -420,7 +421,7 @@ struct TestPart {
     number: usize,
 }
 
-impl Part for TestPart {
+impl RequestPart for TestPart {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
         out.extend_from_slice(&spread_part(self.number));
         Ok(PartStep::Done)
@@ -491,7 +492,7 @@ impl Raw {
     }
 
     fn read_any_frame(&mut self) -> Result<Vec<u8>, String> {
-        let mut scanner = Scanner::new(Limits::default());
+        let mut scanner = Scanner::new(FrameLimits::default());
         loop {
             if let Some(size) = scanner.scan(&self.received).unwrap() {
                 let rest = self.received.split_off(size);
