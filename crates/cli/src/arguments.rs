@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use leafseal_engine::{Curve, Keying, OnFailure};
+use leafseal_client::{DecryptOptions, EncryptOptions, RewrapOptions};
+use leafseal_engine::{Curve, Keying};
 
 pub(crate) use bench::{
     BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, TableArguments,
 };
 pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
+use options::OptionArguments;
 
 mod bench;
 mod load;
+mod options;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -330,47 +333,6 @@ impl KeyingName {
     }
 }
 
-/// The action for an envelope that fails to decrypt, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OnFailureName {
-    /// Fail the command
-    Fail,
-    /// Leave the envelope unchanged
-    Leave,
-    /// Replace the envelope with null
-    Null,
-}
-
-impl OnFailureName {
-    /// Returns the engine's value.
-    pub(crate) fn on_failure(self) -> OnFailure {
-        match self {
-            Self::Fail => OnFailure::Fail,
-            Self::Leave => OnFailure::Leave,
-            Self::Null => OnFailure::Null,
-        }
-    }
-}
-
-/// The action for an envelope that `rewrap` cannot open. Null would destroy a stored value that another key may open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RewrapFailureName {
-    /// Fail the command
-    Fail,
-    /// Leave the envelope unchanged
-    Leave,
-}
-
-impl RewrapFailureName {
-    /// Returns the engine's value.
-    pub(crate) fn on_failure(self) -> OnFailure {
-        match self {
-            Self::Fail => OnFailure::Fail,
-            Self::Leave => OnFailure::Leave,
-        }
-    }
-}
-
 /// `leafseal encrypt`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -386,18 +348,9 @@ pub(crate) struct EncryptArguments {
     /// JSONPath (RFC 9535) of the values to encrypt, in an object or array all of them; may be repeated [default: every value]
     #[arg(long, value_name = "PATH", conflicts_with = "file")]
     pub select: Vec<String>,
-    /// The curve [default: engine.curve]
-    #[arg(long, value_enum)]
-    pub curve: Option<CurveName>,
-    /// How often to create an ephemeral key [default: engine.keying; if that is not set, session for JSON Lines]
-    #[arg(long, value_enum, conflicts_with = "file")]
-    pub keying: Option<KeyingName>,
-    /// The data role to write into each envelope
-    #[arg(long, conflicts_with = "file")]
-    pub role: Option<String>,
-    /// Skip envelopes that decrypt under this app and role instead of encrypting them again
-    #[arg(long, conflicts_with = "file")]
-    pub skip_sealed: bool,
+    /// The options of the protocol.
+    #[command(flatten)]
+    pub options: OptionArguments<EncryptOptions<'static>>,
     /// Fail if a selector matches nothing, in JSON Lines in any line [default: input.strict]
     #[arg(long, conflicts_with = "file")]
     pub strict: bool,
@@ -426,12 +379,9 @@ pub(crate) struct DecryptArguments {
     /// JSONPath (RFC 9535) of the envelopes to decrypt; may be repeated [default: every envelope]
     #[arg(long, value_name = "PATH", conflicts_with = "file")]
     pub select: Vec<String>,
-    /// The data role that every envelope must carry
-    #[arg(long, conflicts_with = "file")]
-    pub role: Option<String>,
-    /// What to do with an envelope that fails to decrypt; the first failures are listed on standard error
-    #[arg(long, value_enum, default_value_t = OnFailureName::Fail, value_name = "WHAT", conflicts_with = "file")]
-    pub on_failure: OnFailureName,
+    /// The options of the protocol.
+    #[command(flatten)]
+    pub options: OptionArguments<DecryptOptions<'static>>,
     /// Fail if a selector matches nothing, in JSON Lines in any line [default: input.strict]
     #[arg(long, conflicts_with = "file")]
     pub strict: bool,
@@ -461,12 +411,9 @@ pub(crate) struct RewrapArguments {
     /// Fail if a selector matches nothing, in JSON Lines in any line [default: input.strict]
     #[arg(long)]
     pub strict: bool,
-    /// The curve of the new envelopes [default: each keeps its own]
-    #[arg(long, value_enum)]
-    pub curve: Option<CurveName>,
-    /// What to do with an envelope that fails to decrypt; the first failures are listed on standard error
-    #[arg(long, value_enum, default_value_t = RewrapFailureName::Fail, value_name = "WHAT")]
-    pub on_failure: RewrapFailureName,
+    /// The options of the protocol.
+    #[command(flatten)]
+    pub options: OptionArguments<RewrapOptions<'static>>,
     /// In and out.
     #[command(flatten)]
     pub stream: StreamArguments,

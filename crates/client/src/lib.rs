@@ -47,8 +47,9 @@ pub use client::Client;
 pub use error::{ClientError, ErrorKind, RequestProgress};
 pub use identity::{ClientTls, TlsPart, TlsProblem};
 pub use leafseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, FrameLimits, Interface,
-    Keying, Method, OnFailure, OtherCase, Retry, RewrapOptions, Scalar, Text, TextKind,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Field, FrameLimits,
+    Interface, Keying, Method, OnFailure, OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, Retry,
+    RewrapOptions, Scalar, Surface, Text, TextKind,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;

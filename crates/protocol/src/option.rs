@@ -26,6 +26,8 @@ pub enum Surface {
     Python,
     /// The HTTPS API.
     Api,
+    /// The command line.
+    Cli,
 }
 
 /// The type of an option.

@@ -18,17 +18,17 @@ options! {
         /// The curve of the envelopes. Default: the engine's setting.
         ///
         /// P-256 or secp256k1. Default: the engine's setting, `r1` unless changed
-        Curve curve: Option<Curve>, Any [Clients Python Api];
+        Curve curve: Option<Curve>, Any [Clients Python Api Cli];
         /// How often a fresh ephemeral key is created. Default: the engine's setting.
         ///
         /// how often a fresh ephemeral key is made: for every value, once a request, or once for many requests within bounds of time
         /// and count. Default: the engine's setting, `request` unless changed
-        Keying keying: Option<Keying>, Any [Clients Python Api];
+        Keying keying: Option<Keying>, Any [Clients Python Api Cli];
         /// The data role written into the envelopes: 1 to 20 characters of `a-z0-9-`. Default: none.
         ///
         /// encrypting: the data role written into the envelopes; default none. Decrypting: every envelope must carry this role, or the
         /// request fails with `forbidden`; default: policy alone decides
-        Role role: Option<&'a str>, Any [Clients Python Api];
+        Role role: Option<&'a str>, Any [Clients Python Api Cli];
         /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
         ///
         /// documents: the action for a member whose name differs from a selector's only in case, by any simple case mapping of
@@ -48,7 +48,7 @@ options! {
         /// other string that looks like one is encrypted again. Requires the permission to decrypt as well as to encrypt, because the
         /// answer shows which envelopes open. Default `false`: every value is encrypted, envelopes too, so that no text can pass as
         /// already protected
-        SkipSealed skip_sealed: bool, Any [Clients Python Api];
+        SkipSealed skip_sealed: bool, Any [Clients Python Api Cli];
         /// Documents: every selector must match something, or the call fails with `unmatched_selector`.
         ///
         /// documents: every selector of `select` must match a value, or the request fails with `unmatched_selector` and changes
@@ -75,12 +75,12 @@ options! {
     /// Options of `decrypt` and `decrypt_document`.
     DecryptOptions {
         /// The data role that every envelope must carry. Default: any.
-        Role role: Option<&'a str>, Any [Clients Python Api];
+        Role role: Option<&'a str>, Any [Clients Python Api Cli];
         /// The action for an envelope that does not open. Default: the call fails.
         ///
         /// decrypting: the action for an envelope that does not open. `fail`: the request fails. `leave`: it stays unchanged. `null`:
         /// it is replaced by nil, in a document by `null`. Default `fail`
-        OnFailure on_failure: Option<OnFailure>, Any [Clients Python Api];
+        OnFailure on_failure: Option<OnFailure>, Any [Clients Python Api Cli];
         /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
         OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python];
         /// The id of an API key on whose behalf the call is made, from `authenticate`: it may do what both may.
@@ -102,10 +102,10 @@ options! {
     /// Options of `rewrap`.
     RewrapOptions {
         /// The curve of the new envelopes. Default: each keeps its own.
-        Curve curve: Option<Curve>, Any [Clients];
+        Curve curve: Option<Curve>, Any [Clients Cli];
         /// The action for an envelope that does not open. The engine refuses `null`, which would destroy a stored value. Default: the
         /// call fails.
-        OnFailure on_failure: Option<OnFailure>, Any [Clients];
+        OnFailure on_failure: Option<OnFailure>, Any [Clients Cli];
         /// How long the caller waits, in milliseconds; at least 1.
         DeadlineMs deadline_ms: Option<u32>, Any [];
     }

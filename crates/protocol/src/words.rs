@@ -96,7 +96,7 @@ words! {
     Keying {
         /// For every value.
         Field = "field",
-        /// Once for each request.
+        /// Once for each request: a list of values, a document or a file.
         Request = "request",
         /// Once for many requests, within bounds of time and count.
         Session = "session",

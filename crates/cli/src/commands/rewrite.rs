@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use leafseal_engine::{Keying, OnFailure};
+use leafseal_client::{Field, Keying, OnFailure, OptionValue};
 use serde_json::{Value, json};
 
 use crate::arguments::{
-    ConnectArguments, DecryptArguments, EncryptArguments, InputFormat, KeyingName, RewrapArguments, StreamArguments,
+    ConnectArguments, DecryptArguments, EncryptArguments, InputFormat, RewrapArguments, StreamArguments,
 };
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -30,19 +30,17 @@ enum InputType {
 /// `leafseal encrypt`.
 pub(super) fn encrypt(context: &RunContext, arguments: EncryptArguments) -> CommandOutcome {
     let content = content(&arguments.stream, arguments.file);
-    let keying = arguments.keying.map(KeyingName::keying);
+    let mut options = arguments.options.given;
     // A key agreement per line would cost more than everything else; a session's limits of time and count apply.
     let by_session = content == InputType::Lines && !context.loaded().is_set("engine.keying");
-    let keying = keying.or(by_session.then_some(Keying::Session));
+    if by_session && options.iter().all(|(option, _)| option != Field::Keying) {
+        options.insert(Field::Keying, OptionValue::Text(Keying::Session.as_str()));
+    }
     let job = TransformJob {
         operation: ValueOperation::Encrypt,
         app: arguments.app,
         select: arguments.select,
-        curve: arguments.curve.map(|name| name.curve()),
-        keying,
-        role: arguments.role,
-        skip_sealed: arguments.skip_sealed,
-        on_failure: OnFailure::Fail,
+        options,
         strict: is_strict(context, arguments.strict),
     };
     rewrite(context, job, content, &arguments.stream, &arguments.engine)
@@ -55,11 +53,7 @@ pub(super) fn decrypt(context: &RunContext, arguments: DecryptArguments) -> Comm
         operation: ValueOperation::Decrypt,
         app: arguments.app,
         select: arguments.select,
-        curve: None,
-        keying: None,
-        role: arguments.role,
-        skip_sealed: false,
-        on_failure: arguments.on_failure.on_failure(),
+        options: arguments.options.given,
         strict: is_strict(context, arguments.strict),
     };
     rewrite(context, job, content, &arguments.stream, &arguments.engine)
@@ -72,11 +66,7 @@ pub(super) fn rewrap(context: &RunContext, arguments: RewrapArguments) -> Comman
         operation: ValueOperation::Rewrap,
         app: arguments.app,
         select: arguments.select,
-        curve: arguments.curve.map(|name| name.curve()),
-        keying: None,
-        role: None,
-        skip_sealed: false,
-        on_failure: arguments.on_failure.on_failure(),
+        options: arguments.options.given,
         strict: is_strict(context, arguments.strict),
     };
     rewrite(context, job, content, &arguments.stream, &arguments.engine)
@@ -102,7 +92,7 @@ fn rewrite(
     stream: &StreamArguments,
     engine: &ConnectArguments,
 ) -> CommandOutcome {
-    let (operation, on_failure, check) = (job.operation, job.on_failure, job.clone());
+    let (operation, check) = (job.operation, job.clone());
     let select = &check.select;
     let backend: Box<dyn TransformBackend> = match &engine.connect {
         Some(address) => {
@@ -127,7 +117,7 @@ fn rewrite(
         InputType::Lines => lines(context, &*backend, &input, output)?,
         InputType::File => file(context, &*backend, &input, output)?,
     };
-    warn(&report, select, on_failure);
+    warn(&report, select, check.decrypt_options().on_failure);
     if stream.form.json {
         note(summary(operation, &report, select, start.elapsed().as_secs_f64()));
     } else if operation != ValueOperation::Decrypt && content != InputType::File {
@@ -143,7 +133,7 @@ fn counted(count: u64, what: &str) -> String {
 }
 
 /// Warns about unexpected results.
-fn warn(report: &TransformReport, select: &[String], on_failure: OnFailure) {
+fn warn(report: &TransformReport, select: &[String], on_failure: Option<OnFailure>) {
     for selector in report.unmatched(select) {
         note(format_args!("leafseal: warning: {}", no_match(selector)));
     }
@@ -161,7 +151,7 @@ fn warn(report: &TransformReport, select: &[String], on_failure: OnFailure) {
         note(format_args!("leafseal: skipped {}", counted(report.skipped, "sealed value")));
     }
     if report.failed > 0 {
-        let fate = if on_failure == OnFailure::Null { "replaced by null" } else { "left unchanged" };
+        let fate = if on_failure == Some(OnFailure::Null) { "replaced by null" } else { "left unchanged" };
         let envelopes = counted(report.failed, "envelope");
         note(format_args!("leafseal: warning: {envelopes} failed to decrypt, {fate}{}", places(report)));
     }

@@ -1,9 +1,9 @@
 //! Runs a job in this process, with an engine over the local store.
 
 use leafseal_engine::{
-    Caller, DecryptOptions, DocumentDecryption, DocumentEncryption, DocumentRewrap, EncryptOptions, Engine, Error,
-    Progress as Step, RewrapOptions, Selection,
+    Caller, DocumentDecryption, DocumentEncryption, DocumentRewrap, Engine, Error, Progress as Step, Selection,
 };
+use leafseal_service::{decrypt_options, encrypt_options, rewrap_options};
 
 use super::{TransformBackend, TransformJob, TransformReport, ValueOperation, is_blank};
 use crate::failure::CommandOutcome;
@@ -61,18 +61,17 @@ impl Local {
     fn begin(&self, size: usize) -> Result<LocalRewriting, Error> {
         let Self { engine, job, selection } = self;
         let (caller, selection) = (&Caller::Owner, selection.as_ref());
-        let (app, curve, keying, role) = (job.app.as_str(), job.curve, job.keying, job.role.as_deref());
         match job.operation {
             ValueOperation::Encrypt => {
-                let options = EncryptOptions { app, curve, keying, role, skip_sealed: job.skip_sealed };
+                let options = encrypt_options(&job.encrypt_options());
                 engine.encrypt_document(caller, &options, selection, size).map(LocalRewriting::Encrypt)
             }
             ValueOperation::Decrypt => {
-                let options = DecryptOptions { app, role, on_failure: job.on_failure };
+                let options = decrypt_options(&job.decrypt_options());
                 engine.decrypt_document(caller, &options, selection, size).map(LocalRewriting::Decrypt)
             }
             ValueOperation::Rewrap => {
-                let options = RewrapOptions { app, curve, on_failure: job.on_failure };
+                let options = rewrap_options(&job.rewrap_options());
                 engine.rewrap_document(caller, &options, selection, size).map(LocalRewriting::Rewrap)
             }
         }
@@ -123,7 +122,8 @@ impl TransformBackend for Local {
         let mut out = Vec::new();
         match self.job.operation {
             ValueOperation::Encrypt => {
-                let mut work = self.engine.encrypt_file(caller, app, self.job.curve)?;
+                let curve = encrypt_options(&self.job.encrypt_options()).curve;
+                let mut work = self.engine.encrypt_file(caller, app, curve)?;
                 while work.step(&content, &mut out)? == Step::More {}
             }
             ValueOperation::Decrypt => {
@@ -138,7 +138,8 @@ impl TransformBackend for Local {
 
 #[cfg(test)]
 mod tests {
-    use leafseal_engine::{EntryPoint, OnFailure, RequestOrigin};
+    use leafseal_client::{Field, OptionValue, OwnedOptions};
+    use leafseal_engine::{EntryPoint, RequestOrigin};
     use leafseal_testkit::{CaseRequest, DecisionCase, DecisionFixture, decision_cases};
 
     use super::*;
@@ -150,17 +151,9 @@ mod tests {
             CaseRequest::Rewrap => ValueOperation::Rewrap,
             CaseRequest::Inspect | CaseRequest::PublicKeys => unreachable!("no job"),
         };
-        TransformJob {
-            operation,
-            app: case.app.to_owned(),
-            select: Vec::new(),
-            curve: None,
-            keying: None,
-            role: None,
-            skip_sealed: case.request == CaseRequest::SkipSealed,
-            on_failure: OnFailure::Fail,
-            strict: false,
-        }
+        let mut options = OwnedOptions::default();
+        options.insert(Field::SkipSealed, OptionValue::Flag(case.request == CaseRequest::SkipSealed));
+        TransformJob { operation, app: case.app.to_owned(), select: Vec::new(), options, strict: false }
     }
 
     #[test]

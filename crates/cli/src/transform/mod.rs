@@ -10,7 +10,8 @@ pub(crate) use local::Local;
 pub(crate) use remote::{Remote, RemoteEngine, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
 pub(crate) use report::TransformReport;
 
-use leafseal_engine::{BYTE_ORDER_MARK, Curve, Keying, OnFailure};
+use leafseal_client::{DecryptOptions, EncryptOptions, OwnedOptions, RewrapOptions};
+use leafseal_engine::BYTE_ORDER_MARK;
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::LineBlock;
@@ -47,21 +48,25 @@ pub(crate) struct TransformJob {
     pub app: String,
     /// JSONPath selectors; empty selects everything.
     pub select: Vec<String>,
-    /// The curve, if specified.
-    pub curve: Option<Curve>,
-    /// The keying, if specified.
-    pub keying: Option<Keying>,
-    /// The data role.
-    pub role: Option<String>,
-    /// Whether envelopes that decrypt are skipped instead of encrypted again.
-    pub skip_sealed: bool,
-    /// The action for envelopes that fail to decrypt.
-    pub on_failure: OnFailure,
+    /// The options of the protocol that are set.
+    pub options: OwnedOptions,
     /// Whether each selector must match something, in each line where the input is lines.
     pub strict: bool,
 }
 
 impl TransformJob {
+    pub(crate) fn encrypt_options(&self) -> EncryptOptions<'_> {
+        EncryptOptions::of(&self.app, &self.options)
+    }
+
+    pub(crate) fn decrypt_options(&self) -> DecryptOptions<'_> {
+        DecryptOptions::of(&self.app, &self.options)
+    }
+
+    pub(crate) fn rewrap_options(&self) -> RewrapOptions<'_> {
+        RewrapOptions::of(&self.app, &self.options)
+    }
+
     /// Fails if the job is strict and a selector matched nothing in the document of this report; call it before the output is put in
     /// place.
     pub(crate) fn check(&self, report: &TransformReport) -> CommandOutcome {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use leafseal_client::{
-    Client, ClientError, ClientSettings, ClientTls, DecryptFileOptions, DecryptOptions, Document, EncryptFileOptions,
-    EncryptOptions, ErrorCode, ErrorKind, OnFailure, RewrapOptions,
+    Client, ClientError, ClientSettings, ClientTls, DecryptFileOptions, Document, EncryptFileOptions, ErrorCode,
+    ErrorKind,
 };
 use leafseal_engine::{Curve, DocumentLimits, Keying, check_document};
 use tokio::runtime::Runtime;
@@ -109,9 +109,7 @@ impl Remote {
     /// offsets of those that failed to decrypt, as far as known.
     fn rewrap(&self, json: &[u8], progress: &TerminalProgress, out: &mut Vec<u8>) -> Result<RewrapDone, ClientErrorAt> {
         let found = envelopes::in_json(json);
-        let TransformJob { app, curve, on_failure, .. } = &*self.job;
-        let (curve, on_failure) = (curve.map(curve_on_the_wire), on_failure_on_the_wire(*on_failure));
-        let options = RewrapOptions { app, curve, on_failure, deadline_ms: None };
+        let options = self.job.rewrap_options();
         let (mut copied, mut done) = (0, RewrapDone::default());
         for batch in found.chunks(REWRAP_BATCH_SIZE) {
             let offset = |index: u64| {
@@ -249,16 +247,13 @@ impl TransformBackend for Remote {
 
     fn file(&self, content: Vec<u8>) -> CommandOutcome<Vec<u8>> {
         let RemoteEngine { client, runtime } = &self.connection;
-        let TransformJob { app, curve, operation, .. } = &*self.job;
+        let TransformJob { app, options, operation, .. } = &*self.job;
         let done = match operation {
             ValueOperation::Encrypt => {
-                let curve = curve.map(curve_on_the_wire);
-                let options = EncryptFileOptions { app, curve, deadline_ms: None };
-                runtime.block_on(client.encrypt_file(&options, &content))
+                runtime.block_on(client.encrypt_file(&EncryptFileOptions::of(app, options), &content))
             }
             ValueOperation::Decrypt => {
-                let options = DecryptFileOptions::new(app);
-                runtime.block_on(client.decrypt_file(&options, &content))
+                runtime.block_on(client.decrypt_file(&DecryptFileOptions::of(app, options), &content))
             }
             ValueOperation::Rewrap => unreachable!("the command line has no rewrap of files"),
         };
@@ -269,19 +264,9 @@ impl TransformBackend for Remote {
 async fn call(client: &Client, job: &TransformJob, document: &[u8]) -> Result<Document, ClientError> {
     let select: Vec<&str> = job.select.iter().map(String::as_str).collect();
     let select = (!select.is_empty()).then_some(select.as_slice());
-    let (app, role) = (job.app.as_str(), job.role.as_deref());
     match job.operation {
-        ValueOperation::Encrypt => {
-            let (curve, keying) = (job.curve.map(curve_on_the_wire), job.keying.map(keying_on_the_wire));
-            let skip_sealed = job.skip_sealed;
-            let options = EncryptOptions { curve, keying, role, skip_sealed, ..EncryptOptions::new(app) };
-            client.encrypt_document(&options, select, document).await
-        }
-        ValueOperation::Decrypt => {
-            let on_failure = on_failure_on_the_wire(job.on_failure);
-            let options = DecryptOptions { role, on_failure, ..DecryptOptions::new(app) };
-            client.decrypt_document(&options, select, document).await
-        }
+        ValueOperation::Encrypt => client.encrypt_document(&job.encrypt_options(), select, document).await,
+        ValueOperation::Decrypt => client.decrypt_document(&job.decrypt_options(), select, document).await,
         ValueOperation::Rewrap => unreachable!("done with lists of envelopes"),
     }
 }
@@ -302,15 +287,6 @@ pub(crate) fn curve_on_the_wire(curve: Curve) -> leafseal_client::Curve {
     match curve {
         Curve::P256 => leafseal_client::Curve::R1,
         Curve::Secp256k1 => leafseal_client::Curve::K1,
-    }
-}
-
-/// The action for envelopes that fail to decrypt, as a request field: `None` for the default, so that older engines accept it.
-fn on_failure_on_the_wire(on_failure: leafseal_engine::OnFailure) -> Option<OnFailure> {
-    match on_failure {
-        leafseal_engine::OnFailure::Fail => None,
-        leafseal_engine::OnFailure::Leave => Some(OnFailure::Leave),
-        leafseal_engine::OnFailure::Null => Some(OnFailure::Null),
     }
 }
 

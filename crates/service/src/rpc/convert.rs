@@ -61,7 +61,8 @@ pub(super) fn caller<'a>(
     Ok(Cow::Owned(caller))
 }
 
-pub(crate) fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engine::EncryptOptions<'a> {
+/// Converts options to the engine's type, without those of documents.
+pub fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engine::EncryptOptions<'a> {
     leafseal_engine::EncryptOptions {
         app: options.app,
         curve: options.curve.map(curve),
@@ -79,9 +80,16 @@ pub(super) fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::Case
     }
 }
 
-pub(crate) fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engine::DecryptOptions<'a> {
+/// Converts options to the engine's type, without those of documents.
+pub fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engine::DecryptOptions<'a> {
     let on_failure = on_failure(options.on_failure);
     leafseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
+}
+
+/// Converts options to the engine's type.
+pub fn rewrap_options<'a>(options: &wire::RewrapOptions<'a>) -> leafseal_engine::RewrapOptions<'a> {
+    let (curve, on_failure) = (options.curve.map(curve), on_failure(options.on_failure));
+    leafseal_engine::RewrapOptions { app: options.app, curve, on_failure }
 }
 
 /// Converts the action for envelopes that fail to decrypt.

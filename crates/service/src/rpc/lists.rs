@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, RewrappedText, Rewrapper, admin};
+use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrappedText, Rewrapper, admin};
 use leafseal_protocol::answer::OpenRewrap;
 use leafseal_protocol::{
     AuthenticateParams, ErrorObject, FrameLimits, InspectParams, Inspected, PROTOCOL_VERSION, PublicKeys,
@@ -26,12 +26,10 @@ impl ListWork<Rewrapper> {
         log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let app = params.options.app;
-        let (curve, on_failure) =
-            (params.options.curve.map(convert::curve), convert::on_failure(params.options.on_failure));
-        let rewrapper = engine.rewrapper(caller, &RewrapOptions { app, curve, on_failure }).map_err(convert::error)?;
+        let options = convert::rewrap_options(&params.options);
+        let rewrapper = engine.rewrapper(caller, &options).map_err(convert::error)?;
         let answer = OpenRewrap::begin(id, params.values.count(), out);
-        let failures = FailureLog::of(on_failure, log, caller);
+        let failures = FailureLog::of(options.on_failure, log, caller);
         Ok(ListWork::begin(engine, call, rewrapper, Ending { answer: Some(answer), failures }))
     }
 }

@@ -5,7 +5,7 @@ package io.leafseal.client;
 public enum Keying {
     /** For every value. */
     FIELD("field"),
-    /** Once for each request. */
+    /** Once for each request: a list of values, a document or a file. */
     REQUEST("request"),
     /** Once for many requests, within bounds of time and count. */
     SESSION("session");
