@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafseal_config::{Document, Kind, SettingValue, line_column, raw};
+use leafseal_config::{Document, Kind, Raw, SettingValue, line_column};
 use leafseal_engine::admin::{
     AppName, AppPublicKeys, Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
     PostgresUrl, SqliteKeystore, SslMode, StoreError, StoreLimits, system_clock,
@@ -135,11 +135,11 @@ impl<'t> Config<'t> {
     }
 
     /// The value of a key, if the file sets it.
-    fn value(&self, key: &str, kind: &Kind<'_>) -> Result<Option<SettingValue>, CallFault> {
+    fn value(&self, key: &str, kind: &Kind) -> Result<Option<SettingValue>, CallFault> {
         let (section, name) = key.split_once('.').unwrap_or((key, ""));
         let section = self.document.root().get(section).and_then(|section| section.get_ref().as_table());
         let Some(found) = section.and_then(|section| section.get(name)) else { return Ok(None) };
-        let value = kind.read(&raw(found.get_ref())).map_err(|problem| {
+        let value = kind.read(&Raw::of(found.get_ref())).map_err(|problem| {
             let (line, column) = line_column(self.text, found.span().start);
             CallFault::settings(format!("{}:{line}:{column}: {key} {problem}", self.path.display()))
         })?;
@@ -159,10 +159,10 @@ impl<'t> Config<'t> {
     }
 
     fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)], setting: &mut T) -> Result<(), CallFault> {
-        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        if let Some(value) = self.value(key, &Kind::Choice(known.into()))?
-            && let Some((_, choice)) = words.iter().find(|(word, _)| *word == value.text())
-        {
+        if let Some(value) = self.value(key, &Kind::AnyText)? {
+            let choice = words.iter().find(|(word, _)| *word == value.text());
+            let known = || words.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
+            let (_, choice) = choice.ok_or_else(|| self.wrong(format_args!("{key} must be one of {}", known())))?;
             *setting = *choice;
         }
         Ok(())

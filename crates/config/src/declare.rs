@@ -40,6 +40,53 @@
 /// - `is internal`: no setting.
 ///
 /// `as "name"` at the end sets a name other than the field's. The struct implements [`Default`] and [`Section`](crate::Section).
+///
+/// What only a file has, such as lists of tables and keys without a default, is declared as a [`FileTable`](crate::FileTable), and the
+/// words of a choice as an enum:
+///
+/// ```
+/// use leafseal_config::{Document, FileTable, Spanned, settings};
+///
+/// settings! {
+///     /// What happens to other requests.
+///     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///     pub enum Other {
+///         /// They are refused.
+///         Refuse = "refuse",
+///         /// They pass.
+///         Pass = "pass",
+///     }
+/// }
+///
+/// settings! {
+///     #[derive(Debug)]
+///     pub struct Route: FileTable {
+///         /// Pattern of the path.
+///         pub path: Spanned<String>;
+///         /// Name in logs.
+///         pub name: Option<String> => "the path";
+///         /// Methods that match; none means all.
+///         pub methods: Vec<Spanned<String>> = Vec::new();
+///         /// What happens to other requests.
+///         pub other: Other = Other::Refuse;
+///     }
+/// }
+///
+/// settings! {
+///     struct File: FileTable {
+///         /// Routes.
+///         route: Vec<Spanned<Route>>;
+///     }
+/// }
+/// let document = Document::parse("[[route]]\nname = 3\n[[route]]\npath = '/'").unwrap();
+/// let problems = document.check(&File::shape());
+/// assert_eq!(problems[0].to_string(), "1:1: the key route[0].path is missing");
+/// assert_eq!(problems[1].to_string(), "2:8: route[0].name must be text in quotation marks");
+/// ```
+///
+/// A field without a default must be in the file unless its type is `Option` or a list of tables; `=> "TEXT"` describes in the
+/// documentation what applies without it. `is section` and `is section("name_")` insert the keys of a struct, one
+/// [`Section`](crate::Section) or `FileTable` that several tables share. `in` and `as` mean the same as above.
 #[macro_export]
 macro_rules! settings {
     (
@@ -93,6 +140,152 @@ macro_rules! settings {
                 all
             }
         }
+    };
+    (
+        $(#[$attribute:meta])*
+        $vis:vis struct $struct:ident: FileTable {
+            $(
+                $(#[doc = $about:literal])*
+                $field_vis:vis $field:ident: $type:ty
+                $(= $default:expr)?
+                $(=> $default_text:literal)?
+                $(, in $range:expr)?
+                $(, is $mode:ident $(($argument:expr))?)?
+                $(, as $key:literal)?
+                ;
+            )*
+        }
+    ) => {
+        $(#[$attribute])*
+        $vis struct $struct {
+            $(
+                $(#[doc = $about])*
+                $(#[doc = concat!("\n\nDefault: `", stringify!($default), "`.")])?
+                $field_vis $field: $type,
+            )*
+        }
+
+        impl $crate::FileTable for $struct {
+            #[allow(clippy::vec_init_then_push, reason = "a section adds many")]
+            fn keys() -> ::std::vec::Vec<$crate::KeyShape> {
+                let mut all = ::std::vec::Vec::new();
+                $(
+                    $crate::__key! {
+                        (all, $type, $crate::__name!($field $($key)?), concat!($($about),*), $crate::__text!($($default_text)?))
+                        $(is $mode $(($argument))?)? $(default $default)? $(, kind <$type as $crate::Bounded>::within($range))?
+                    }
+                )*
+                all
+            }
+
+            fn read(table: &$crate::DeTable<'_>, prefix: &str) -> ::std::option::Option<Self> {
+                Some($struct {
+                    $($field: $crate::__field! {
+                        (table, prefix, $type, $crate::__name!($field $($key)?))
+                        $(is $mode $(($argument))?)? $(default $default)? $(, kind <$type as $crate::Bounded>::within($range))?
+                    },)*
+                })
+            }
+        }
+    };
+    (
+        $(#[$attribute:meta])*
+        $vis:vis enum $enum:ident {
+            $(
+                $(#[doc = $about:literal])*
+                $variant:ident = $word:literal
+            ),+ $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        $vis enum $enum {
+            $($(#[doc = $about])* $variant,)+
+        }
+
+        impl $enum {
+            /// The word in files.
+            $vis fn as_str(self) -> &'static str {
+                match self {
+                    $($enum::$variant => $word,)+
+                }
+            }
+        }
+
+        impl $crate::Field for $enum {
+            fn to_value(&self) -> $crate::SettingValue {
+                $crate::SettingValue::Text(self.as_str().to_owned())
+            }
+
+            fn from_value(value: $crate::SettingValue) -> Self {
+                $crate::value_of(&value, [$(($word, $enum::$variant)),+])
+            }
+        }
+
+        impl $crate::Plain for $enum {
+            const KIND: $crate::Kind = $crate::Kind::Choice(&[$($crate::ChoiceWord { name: $word, about: concat!($($about),*) }),+]);
+        }
+
+        impl $crate::FileValue for $enum {
+            fn accepted() -> $crate::Accepted {
+                $crate::Accepted::Value(<$enum as $crate::Plain>::KIND)
+            }
+
+            fn read(found: &$crate::Spanned<$crate::DeValue<'_>>) -> ::std::option::Option<Self> {
+                $crate::read_plain(found)
+            }
+
+            fn written(&self) -> ::std::option::Option<::std::string::String> {
+                Some($crate::write_plain(self))
+            }
+        }
+    };
+}
+
+/// The keys of one field of a `FileTable`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __key {
+    (($all:ident, $type:ty, $($rest:tt)*) is section) => {
+        $crate::__key! { ($all, $type, $($rest)*) is section ("") }
+    };
+    (($all:ident, $type:ty, $($rest:tt)*) is section ($prefix:expr)) => {
+        $all.extend($crate::keys_within::<$type>($prefix));
+    };
+    (($all:ident, $type:ty, $name:expr, $about:expr, $text:expr) $(default $default:expr)?) => {
+        $all.push($crate::key::<$type>($name, $about, $crate::__some!($($default)?), $text));
+    };
+    (($all:ident, $type:ty, $name:expr, $about:expr, $text:expr) default $default:expr, kind $kind:expr) => {
+        $all.push($crate::key_of::<$type>($name, $about, $kind, &$default));
+    };
+}
+
+/// Reads one field of a `FileTable`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __field {
+    (($table:ident, $prefix:ident, $type:ty, $name:expr) is section) => {
+        <$type as $crate::FileTable>::read($table, $prefix)?
+    };
+    (($table:ident, $prefix:ident, $type:ty, $name:expr) is section ($more:expr)) => {
+        <$type as $crate::FileTable>::read($table, &::std::format!("{}{}", $prefix, $more))?
+    };
+    (($table:ident, $prefix:ident, $type:ty, $name:expr) $(default $default:expr)?) => {
+        $crate::field::<$type>($table, $prefix, $name, $crate::__some!($($default)?))?
+    };
+    (($table:ident, $prefix:ident, $type:ty, $name:expr) default $default:expr, kind $kind:expr) => {
+        $crate::field_of::<$type>($table, $prefix, $name, &$kind, $default)?
+    };
+}
+
+/// A default, if there is one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __some {
+    () => {
+        None
+    };
+    ($default:expr) => {
+        Some($default)
     };
 }
 
@@ -148,7 +341,7 @@ macro_rules! __setting {
     (($all:ident, $field:ident, $type:ty, $name:expr, $about:expr, $text:expr) words $(($word:literal, $value:expr))+) => {
         $all.push($crate::Setting::new(
             $name,
-            $crate::Kind::Choice(::std::borrow::Cow::Borrowed(&[$($word),+])),
+            $crate::Kind::Choice(&[$($crate::ChoiceWord { name: $word, about: "" }),+]),
             $about,
             $text,
             |owner: &Self| $crate::word_of(&owner.$field, &[$(($word, $value)),+]),

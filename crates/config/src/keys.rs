@@ -3,17 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Map, json};
-
-use crate::document::raw;
+use crate::Raw;
+use crate::document::Document;
 use crate::place::{line_column, nearest};
-use crate::{Document, Kind, Raw, Section, Setting, SettingTable};
+use crate::setting::{Section, Setting, SettingTable};
+use crate::shape::{Accepted, IfAbsent, KeyShape, TableShape};
 
 /// What the name of every environment variable starts with.
 const VARIABLE_START: &str = "LEAFSEAL_";
-
-/// The line after the keys of a table in a page.
-const END: &str = "<!-- end of keys -->\n";
 
 /// All settings of a program: a struct whose fields are the tables of its file.
 pub struct Keys<S> {
@@ -110,11 +107,6 @@ impl<S: Section + Default> Keys<S> {
         self.settings.iter().find(|setting| setting.name == name)
     }
 
-    /// The accepted values of the key with this name.
-    pub fn kind(&self, name: &str) -> Option<&Kind<'static>> {
-        self.find(name).map(Setting::kind)
-    }
-
     /// The keys of a table.
     pub fn of_table<'k>(&'k self, table: &'k str) -> impl Iterator<Item = &'k Setting<S>> {
         self.settings.iter().filter(move |setting| setting.parts().0 == table)
@@ -126,7 +118,7 @@ impl<S: Section + Default> Keys<S> {
         if let Some((name, text)) = sources.file {
             match Document::parse(text) {
                 Ok(document) => {
-                    let problems = document.check(&self.schema(), |name| self.kind(name));
+                    let problems = document.check(&self.shape());
                     loaded.problems.extend(problems.iter().map(|problem| format!("{name}:{problem}")));
                     self.read_file(&document, &mut loaded);
                 }
@@ -138,18 +130,11 @@ impl<S: Section + Default> Keys<S> {
         loaded
     }
 
-    /// Reads the settings of a file that [`Document::check`] has found valid.
-    pub fn read(&self, document: &Document<'_>) -> S {
-        let mut loaded = Loaded::default();
-        self.read_file(document, &mut loaded);
-        loaded.settings
-    }
-
     /// Reads the keys of a file that [`Document::check`] has found valid; invalid values are left out.
     fn read_file(&self, document: &Document<'_>, loaded: &mut Loaded<S>) {
         for setting in &self.settings {
             let Some(value) = document.find(setting.parts()) else { continue };
-            if let Ok(read) = setting.kind.read(&raw(value.get_ref())) {
+            if let Ok(read) = setting.kind.read(&Raw::of(value.get_ref())) {
                 setting.set(&mut loaded.settings, read);
                 let line = line_column(document.text(), value.span().start).0;
                 loaded.origins.insert(setting.name.clone(), Origin::File(line));
@@ -189,73 +174,18 @@ impl<S: Section + Default> Keys<S> {
         }
     }
 
-    /// The JSON Schema (draft 2020-12) of a file. Where a default differs between machines, `defaultText` describes it.
-    pub fn schema(&self) -> serde_json::Value {
+    /// Returns the shape of a file: keys without a table, then the tables.
+    pub fn shape(&self) -> TableShape {
         let defaults = S::default();
-        let tables: Map<String, serde_json::Value> = self
-            .tables
-            .iter()
-            .map(|table| {
-                let keys = self.of_table(table.name);
-                let keys: Map<String, serde_json::Value> =
-                    keys.map(|setting| (setting.parts().1.to_owned(), setting.schema(&defaults))).collect();
-                let about = table.about;
-                let schema =
-                    json!({"description": about, "type": "object", "properties": keys, "additionalProperties": false});
-                (table.name.to_owned(), schema)
-            })
-            .collect();
-        json!({"type": "object", "properties": tables, "additionalProperties": false})
-    }
-
-    /// Adds the tables to the schema of a file that has others, or some of these with other keys.
-    pub fn add_to_schema(&self, schema: &mut serde_json::Value) {
-        let serde_json::Value::Object(mut tables) = self.schema()["properties"].take() else { return };
-        let others = schema["properties"].as_object_mut().map(std::mem::take).unwrap_or_default();
-        for (name, mut other) in others {
-            if let Some(table) = tables.get_mut(&name) {
-                if let (Some(keys), Some(more)) = (other["properties"].as_object_mut(), table["properties"].as_object())
-                {
-                    keys.extend(more.clone());
-                }
-                other["additionalProperties"] = json!(false);
-                *table = other;
-            } else {
-                tables.insert(name, other);
-            }
-        }
-        schema["properties"] = serde_json::Value::Object(tables);
-        schema["additionalProperties"] = json!(false);
-    }
-
-    /// Writes the tables of keys into a page, each between the lines `<!-- keys of [TABLE] -->` and `<!-- end of keys -->`.
-    ///
-    /// # Errors
-    /// The line that the page lacks.
-    pub fn fill(&self, page: &str) -> Result<String, String> {
-        let mut page = page.to_owned();
-        for table in &self.tables {
-            let begin = format!("<!-- keys of [{}] -->\n", table.name);
-            let (head, rest) = page.split_once(&begin).ok_or(&begin)?;
-            let (_, tail) = rest.split_once(END).ok_or(END)?;
-            page = format!("{head}{begin}\n{}\n{END}{tail}", self.markdown(table.name));
-        }
-        Ok(page)
-    }
-
-    /// The rows of a table of the documentation, in Markdown.
-    pub fn markdown(&self, table: &str) -> String {
-        let defaults = S::default();
-        let mut out = "| key | default | value | meaning |\n|---|---|---|---|\n".to_owned();
-        for setting in self.of_table(table) {
-            let default = match setting.default_text {
-                Some(text) => text.to_owned(),
-                None => format!("`{}`", setting.written(&defaults)),
-            };
-            let (name, kind, about) = (setting.parts().1, &setting.kind, setting.about);
-            out.push_str(&format!("| `{name}` | {default} | {kind} | {about} |\n"));
-        }
-        out
+        let keys_of = |table: &str| self.of_table(table).map(|setting| setting.shape(&defaults)).collect();
+        let mut keys: Vec<KeyShape> = keys_of("");
+        keys.extend(self.tables.iter().map(|table| KeyShape {
+            name: table.name.to_owned(),
+            about: table.about,
+            accepts: Accepted::Table(TableShape { keys: keys_of(table.name) }),
+            absent: IfAbsent::NoValue { text: None },
+        }));
+        TableShape { keys }
     }
 }
 
@@ -277,14 +207,10 @@ impl<S> Setting<S> {
         format!("{VARIABLE_START}{}", self.name.replace('.', "_").to_ascii_uppercase())
     }
 
-    fn schema(&self, defaults: &S) -> serde_json::Value {
-        let mut schema = self.kind.schema();
-        schema["description"] = json!(self.about);
-        schema["default"] = self.json(defaults);
-        if let Some(text) = self.default_text {
-            schema["defaultText"] = json!(text);
-        }
-        schema
+    fn shape(&self, defaults: &S) -> KeyShape {
+        let absent = IfAbsent::Default { written: self.written(defaults), text: self.default_text };
+        let (name, accepts) = (self.parts().1.to_owned(), Accepted::Value(self.kind));
+        KeyShape { name, about: self.about, accepts, absent }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The types of settings: the syntax in files, environment variables and flags, the accepted values, and the JSON Schema.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::json;
+use toml::de::DeValue;
 
 use crate::duration::DURATION_PATTERN;
 use crate::size::SIZE_PATTERN;
@@ -47,9 +47,27 @@ pub enum Raw<'a> {
     Other,
 }
 
+impl<'a> Raw<'a> {
+    /// Converts a TOML value.
+    pub fn of(value: &'a DeValue<'_>) -> Self {
+        match value {
+            DeValue::String(text) => Raw::Text(text),
+            DeValue::Integer(integer) => {
+                u64::from_str_radix(integer.as_str(), integer.radix()).map_or(Raw::Other, Raw::Number)
+            }
+            DeValue::Boolean(flag) => Raw::Flag(*flag),
+            DeValue::Array(list) => {
+                let texts: Option<Vec<&str>> = list.iter().map(|item| item.get_ref().as_str()).collect();
+                texts.map_or(Raw::Other, Raw::List)
+            }
+            _ => Raw::Other,
+        }
+    }
+}
+
 /// The accepted values of a setting; bounds are inclusive.
-#[derive(Debug, Clone)]
-pub enum Kind<'a> {
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
     /// `true` or `false`.
     Flag,
     /// A whole number.
@@ -59,7 +77,7 @@ pub enum Kind<'a> {
     /// A duration from this many milliseconds to [`DURATION_MAX`].
     Time(u64),
     /// One of these words.
-    Choice(Cow<'a, [&'a str]>),
+    Choice(&'static [ChoiceWord]),
     /// A path.
     Path,
     /// A path, or the word for none.
@@ -76,6 +94,15 @@ pub enum Kind<'a> {
     OptionalAddress,
 }
 
+/// A word of a choice.
+#[derive(Debug, Clone, Copy)]
+pub struct ChoiceWord {
+    /// The word.
+    pub name: &'static str,
+    /// Its meaning, in a sentence; may be empty.
+    pub about: &'static str,
+}
+
 /// The items of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct ListItem {
@@ -88,7 +115,7 @@ pub struct ListItem {
 /// The word for no address; an empty text means the same.
 const OFF: &str = "off";
 
-impl<'a> Kind<'a> {
+impl Kind {
     /// Validates a value.
     ///
     /// # Errors
@@ -111,7 +138,7 @@ impl<'a> Kind<'a> {
                 let bounds = Duration::from_millis(*min_ms)..=DURATION_MAX;
                 text.and_then(parse_duration).filter(|time| bounds.contains(time)).map(SettingValue::Time)
             }
-            Self::Choice(words) => text.filter(|text| words.contains(text)).map(text_value),
+            Self::Choice(words) => text.filter(|text| words.iter().any(|word| word.name == *text)).map(text_value),
             Self::Path => text.filter(|text| !text.is_empty()).map(text_value),
             Self::OptionalPath => text.map(|text| if text.is_empty() { OFF } else { text }).map(text_value),
             Self::AnyText => text.map(text_value),
@@ -173,7 +200,7 @@ impl<'a> Kind<'a> {
     }
 
     /// Returns the JSON Schema (draft 2020-12) of a value in a file. It accepts every valid value; bounds of durations and of sizes with a
-    /// unit are in extension keywords, which other validators ignore. [`Kind::of`] is the inverse.
+    /// unit are in extension keywords, which other validators ignore.
     pub fn schema(&self) -> serde_json::Value {
         match self {
             Self::Flag => json!({"type": "boolean"}),
@@ -184,7 +211,13 @@ impl<'a> Kind<'a> {
             Self::Time(min_ms) => json!({
                 "type": "string", "pattern": DURATION_PATTERN, "durationMinimum": write_duration(Duration::from_millis(*min_ms)),
             }),
-            Self::Choice(words) => json!({"enum": words}),
+            Self::Choice(words) if words.iter().all(|word| word.about.is_empty()) => {
+                json!({"enum": words.iter().map(|word| word.name).collect::<Vec<_>>()})
+            }
+            Self::Choice(words) => {
+                let one = |word: &ChoiceWord| json!({"const": word.name, "description": word.about.trim_start()});
+                json!({"oneOf": words.iter().map(one).collect::<Vec<_>>()})
+            }
             Self::Path => json!({"type": "string", "minLength": 1, "format": "path"}),
             Self::OptionalPath => json!({"type": "string", "format": "path-or-off"}),
             Self::AnyText => json!({"type": "string"}),
@@ -194,53 +227,6 @@ impl<'a> Kind<'a> {
             Self::OptionalAddress => json!({"type": "string", "format": "address-or-off"}),
         }
     }
-
-    /// Returns the kind that a schema describes; `None` for tables and lists of tables.
-    pub fn of(schema: &'a serde_json::Value) -> Option<Self> {
-        let bound = |name: &str| schema[name].as_u64();
-        if let Some(words) = words_of(schema) {
-            return Some(Self::Choice(words.into()));
-        }
-        let types: Vec<&str> = match &schema["type"] {
-            serde_json::Value::String(one) => vec![one],
-            serde_json::Value::Array(several) => several.iter().filter_map(|one| one.as_str()).collect(),
-            _ => return None,
-        };
-        let (min, max) = (bound("minimum").unwrap_or(0), bound("maximum").unwrap_or(u64::MAX));
-        match (types.as_slice(), schema["format"].as_str()) {
-            (["boolean"], _) => Some(Self::Flag),
-            (["integer"], _) => Some(Self::Count(min, max)),
-            (["integer", "string"], _) => Some(Self::Size(min, max)),
-            (["string"], Some("path")) => Some(Self::Path),
-            (["string"], Some("address")) => Some(Self::Address),
-            (["string"], Some("path-or-off")) => Some(Self::OptionalPath),
-            (["string"], Some("address-or-off")) => Some(Self::OptionalAddress),
-            (["string", ..], _) => match schema["durationMinimum"].as_str().and_then(parse_duration) {
-                Some(min) => Some(Self::Time(u64::try_from(min.as_millis()).ok()?)),
-                None => Some(
-                    bound("maxLength")
-                        .map_or(Self::AnyText, |max| Self::Text(usize::try_from(max).unwrap_or(usize::MAX))),
-                ),
-            },
-            _ => None,
-        }
-    }
-}
-
-/// The words of a choice: those of `enum`, or of a list of constants that each have a description.
-fn words_of(schema: &serde_json::Value) -> Option<Vec<&str>> {
-    if let Some(words) = schema["enum"].as_array() {
-        return words.iter().map(|word| word.as_str()).collect();
-    }
-    let constants = schema["oneOf"].as_array()?;
-    let words: Option<Vec<_>> = constants
-        .iter()
-        .map(|constant| match constant["enum"].as_array() {
-            Some(words) => words.iter().map(|word| word.as_str()).collect::<Option<Vec<_>>>(),
-            None => constant["const"].as_str().map(|word| vec![word]),
-        })
-        .collect();
-    words.map(|words| words.concat())
 }
 
 fn text_value(text: &str) -> SettingValue {
@@ -274,7 +260,7 @@ fn list(raw: &Raw<'_>, is_valid: fn(&str) -> bool) -> Option<Vec<String>> {
     items.iter().all(|item| is_valid(item)).then(|| items.into_iter().map(str::to_owned).collect())
 }
 
-impl fmt::Display for Kind<'_> {
+impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => f.write_str("true or false"),
@@ -289,7 +275,7 @@ impl fmt::Display for Kind<'_> {
             Self::Choice(words) => {
                 f.write_str("one of ")?;
                 for (i, word) in words.iter().enumerate() {
-                    write!(f, "{}\"{word}\"", if i > 0 { ", " } else { "" })?;
+                    write!(f, "{}\"{}\"", if i > 0 { ", " } else { "" }, word.name)?;
                 }
                 Ok(())
             }
@@ -380,12 +366,12 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const TIME: Kind<'static> = Kind::Time(1);
-    const SIZE: Kind<'static> = Kind::Size(0, 1 << 40);
-    const WORDS: Kind<'static> = Kind::List(ListItem { about: "words", is_valid: |word| word != "bad" });
+    const TIME: Kind = Kind::Time(1);
+    const SIZE: Kind = Kind::Size(0, 1 << 40);
+    const WORDS: Kind = Kind::List(ListItem { about: "words", is_valid: |word| word != "bad" });
 
-    fn choice() -> Kind<'static> {
-        Kind::Choice(Cow::Borrowed(&["a", "b"]))
+    fn choice() -> Kind {
+        Kind::Choice(&[ChoiceWord { name: "a", about: "" }, ChoiceWord { name: "b", about: "" }])
     }
 
     #[test]
@@ -453,28 +439,68 @@ mod tests {
         }
     }
 
+    /// Whether a value conforms to the part of a schema that other validators know; patterns are not evaluated.
+    fn conforms(schema: &serde_json::Value, value: &serde_json::Value) -> bool {
+        if let Some(words) = schema["enum"].as_array() {
+            return words.contains(value);
+        }
+        if let Some(words) = schema["oneOf"].as_array() {
+            return words.iter().any(|word| word["const"] == *value);
+        }
+        let is = |name: &str| {
+            schema["type"] == name || schema["type"].as_array().is_some_and(|all| all.contains(&json!(name)))
+        };
+        let bound = |name: &str, unbounded: u64| schema[name].as_u64().unwrap_or(unbounded);
+        match value {
+            serde_json::Value::Bool(_) => is("boolean"),
+            serde_json::Value::Number(number) => {
+                let in_bounds = |number| (bound("minimum", 0)..=bound("maximum", u64::MAX)).contains(&number);
+                is("integer") && number.as_u64().is_some_and(in_bounds)
+            }
+            serde_json::Value::String(text) => {
+                let size = text.len() as u64;
+                is("string") && (bound("minLength", 0)..=bound("maxLength", u64::MAX)).contains(&size)
+            }
+            serde_json::Value::Array(items) => is("array") && items.iter().all(|item| conforms(&schema["items"], item)),
+            _ => false,
+        }
+    }
+
     #[test]
-    fn a_schema_has_all_of_its_kind() {
+    fn a_schema_accepts_every_valid_value() {
+        const DESCRIBED: Kind =
+            Kind::Choice(&[ChoiceWord { name: "a", about: " A." }, ChoiceWord { name: "x", about: " X." }]);
         let kinds = [
             Kind::Flag,
             Kind::Count(1, 9),
             SIZE,
             TIME,
-            Kind::Time(0),
             choice(),
+            DESCRIBED,
             Kind::Path,
             Kind::OptionalPath,
             Kind::AnyText,
-            Kind::Text(64),
+            Kind::Text(2),
+            WORDS,
             Kind::Address,
             Kind::OptionalAddress,
         ];
+        let texts = ["", "a", "x", "b2", "abc", "5s", "7KiB", "off", "[::1]:1"];
+        let texts = texts.map(|text| (Raw::Text(text), json!(text)));
+        let numbers = [0, 1, 9, 10, 1 << 41].map(|number| (Raw::Number(number), json!(number)));
+        let rest =
+            [(Raw::Flag(true), json!(true)), (Raw::List(vec!["a", "b"]), json!(["a", "b"])), (Raw::Other, json!(null))];
+        let values: Vec<_> = texts.into_iter().chain(numbers).chain(rest).collect();
         for kind in kinds {
             let schema = kind.schema();
-            assert_eq!(Kind::of(&schema).map(|kind| kind.to_string()), Some(kind.to_string()), "{schema}");
+            for (raw, value) in &values {
+                let (is_valid, conforms) = (kind.read(raw).is_ok(), conforms(&schema, value));
+                assert!(conforms || !is_valid, "{kind}: {value}");
+                // Durations, sizes with a unit and addresses are patterns, or bounds in keywords of our own.
+                let has_pattern = schema.get("pattern").or(schema.get("format")).is_some() && value.is_string();
+                assert!(is_valid || !conforms || has_pattern, "{kind}: {value}");
+            }
         }
-        assert!(Kind::of(&WORDS.schema()).is_none());
-        let described = json!({"oneOf": [{"const": "a", "description": "A."}, {"enum": ["b"], "type": "string"}]});
-        assert_eq!(Kind::of(&described).map(|kind| kind.to_string()), Some(choice().to_string()));
+        assert_eq!(DESCRIBED.schema()["oneOf"][1], json!({"const": "x", "description": "X."}));
     }
 }

@@ -2,25 +2,35 @@
 //! scenarios, the declaration of settings ([`settings!`]), and validation of files, with line and column of each problem.
 //!
 //! A setting is declared once, on its field: name, default, accepted values and description. [`Keys`] derives everything else from the
-//! declarations (`docs/decisions/0032-settings.md`). A JSON Schema describes a file. Why durations and sizes are parsed here and not by a
+//! declarations (`docs/decisions/0032-settings.md`). [`FileTable`] is the same for what only a file has: tables with required keys, and
+//! lists of them. Why durations and sizes are parsed here and not by a
 //! library: `docs/decisions/0016-configuration.md`.
 //! No I/O and no environment.
 
 mod declare;
 mod document;
 mod duration;
+mod file;
 mod keys;
 mod kind;
 mod place;
 mod setting;
+mod shape;
 mod size;
 
-pub use document::{Document, raw, without_null};
+pub use document::Document;
 pub use duration::{DURATION_MAX, parse_duration, write_duration};
+pub use file::{FileTable, FileValue};
+#[doc(hidden)]
+pub use file::{field, field_of, key, key_of, keys_within, read_plain, write_plain};
 pub use keys::{Keys, Loaded, Origin, Sources};
-pub use kind::{Kind, ListItem, Raw, SettingValue};
+pub use kind::{ChoiceWord, Kind, ListItem, Raw, SettingValue};
 pub use place::{Problem, line_column, nearest};
 pub use setting::{Bounded, Field, Plain, Section, Setting, SettingTable, mins, ms, secs};
 #[doc(hidden)]
 pub use setting::{bytes, value_of, word_of};
+pub use shape::{Accepted, IfAbsent, KeyShape, TableShape};
 pub use size::{parse_size, write_size};
+pub use toml::Spanned;
+#[doc(hidden)]
+pub use toml::de::{DeTable, DeValue};

@@ -14,7 +14,7 @@ type Setter<S> = Box<dyn Fn(&mut S, SettingValue) + Send + Sync>;
 /// A setting in a struct `S`. [`settings!`](crate::settings) declares it.
 pub struct Setting<S> {
     pub(crate) name: String,
-    pub(crate) kind: Kind<'static>,
+    pub(crate) kind: Kind,
     pub(crate) about: &'static str,
     pub(crate) default_text: Option<&'static str>,
     get: Get<S>,
@@ -51,7 +51,7 @@ impl<S: 'static> Setting<S> {
     /// Creates a setting. `set` gets values that are valid for `kind`.
     pub fn new(
         name: &str,
-        kind: Kind<'static>,
+        kind: Kind,
         about: &'static str,
         default_text: Option<&'static str>,
         get: impl Fn(&S) -> SettingValue + Send + Sync + 'static,
@@ -100,7 +100,7 @@ impl<S> Setting<S> {
     }
 
     /// The accepted values.
-    pub fn kind(&self) -> &Kind<'static> {
+    pub fn kind(&self) -> &Kind {
         &self.kind
     }
 
@@ -147,7 +147,7 @@ pub trait Field: Sized {
 /// A type of fields whose accepted values follow from the type.
 pub trait Plain: Field {
     /// The accepted values.
-    const KIND: Kind<'static>;
+    const KIND: Kind;
 }
 
 /// A type of fields whose accepted values are a range.
@@ -156,7 +156,7 @@ pub trait Bounded: Field {
     type Range;
 
     /// The kind of the values in a range.
-    fn within(range: Self::Range) -> Kind<'static>;
+    fn within(range: Self::Range) -> Kind;
 }
 
 macro_rules! number {
@@ -174,7 +174,7 @@ macro_rules! number {
         impl Bounded for $type {
             type Range = RangeInclusive<$type>;
 
-            fn within(range: Self::Range) -> Kind<'static> {
+            fn within(range: Self::Range) -> Kind {
                 let bound = |bound: &$type| (*bound).try_into().expect("settings fit 64 bits");
                 Kind::Count(bound(range.start()), bound(range.end()))
             }
@@ -186,7 +186,7 @@ number!(u32, u64, usize);
 
 /// The kind of sizes in a range.
 #[doc(hidden)]
-pub fn bytes<T: Bounded>(range: T::Range) -> Kind<'static> {
+pub fn bytes<T: Bounded>(range: T::Range) -> Kind {
     match T::within(range) {
         Kind::Count(min, max) => Kind::Size(min, max),
         kind => kind,
@@ -208,7 +208,7 @@ macro_rules! plain {
         }
 
         impl Plain for $type {
-            const KIND: Kind<'static> = $kind;
+            const KIND: Kind = $kind;
         }
     )+};
 }
@@ -237,7 +237,7 @@ impl Field for Duration {
 impl Bounded for Duration {
     type Range = RangeFrom<Duration>;
 
-    fn within(range: Self::Range) -> Kind<'static> {
+    fn within(range: Self::Range) -> Kind {
         Kind::Time(range.start.as_millis().try_into().expect("a bound of a duration fits 64 bits"))
     }
 }

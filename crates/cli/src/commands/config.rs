@@ -54,8 +54,8 @@ fn show_relay(file: &Path, is_json: bool) -> CommandOutcome {
     let document =
         Document::parse(&text).map_err(|problem| CommandFailure::usage(format!("{}:{problem}", file.display())))?;
     match is_json {
-        true => print_json(&Value::Object(document.facts(Configuration::schema()))),
-        false => print(&format!("# {}\n{}", file.display(), document.show(Configuration::schema()))),
+        true => print_json(&Value::Object(document.facts(Configuration::shape()))),
+        false => print(&format!("# {}\n{}", file.display(), document.show(Configuration::shape()))),
     }
 }
 

@@ -100,7 +100,8 @@ pub(super) fn read(file: &Path) -> CommandOutcome<Configuration> {
 /// If the file cannot be read or is too large.
 pub(super) fn examine(file: &Path) -> CommandOutcome<(Option<Configuration>, Vec<String>)> {
     let reading = |error: std::io::Error| {
-        CommandFailure::reading(file, &error).advise("name another with --file; docs/relay.md describes its format")
+        CommandFailure::reading(file, &error)
+            .advise("name another with --file; docs/relay-settings.md describes its format")
     };
     let size = std::fs::metadata(file).map_err(reading)?.len();
     if size > FILE_SIZE_MAX {

@@ -7,12 +7,12 @@ use super::KEYS;
 
 /// The schema of `leafseal.toml`.
 pub(crate) fn engine_schema() -> Value {
-    published("The configuration of a Leafseal engine", KEYS.schema())
+    published("The configuration of a Leafseal engine", KEYS.shape().schema())
 }
 
-/// The schema of `relay.toml`, derived from the types of the relay.
+/// The schema of `relay.toml`, as the relay declares it.
 pub(crate) fn relay_schema() -> Value {
-    published("The configuration of a Leafseal relay", Configuration::schema().clone())
+    published("The configuration of a Leafseal relay", Configuration::shape().schema())
 }
 
 /// The same for every machine, with a title.

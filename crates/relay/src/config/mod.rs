@@ -10,16 +10,15 @@ mod schema;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod value;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use hyper::Method;
+use leafseal_config::{FileTable, TableShape, settings};
 use leafseal_http::HttpSettings;
 use leafseal_net::tls::PrivateKeySettings;
-use schemars::generate::SchemaSettings;
 
 pub use leafseal_config::Problem;
 pub use settings::{Calls, Limits, Process, UpstreamSettings};
@@ -108,16 +107,18 @@ impl Inbound {
     }
 }
 
-/// What becomes of `Forwarded` and `X-Forwarded-*` of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Forwarded {
-    /// Set by the relay; the client's fields are dropped, including spellings with `_`.
-    Set,
-    /// The client's address is appended to the client's fields.
-    Append,
-    /// Forwarded unchanged.
-    Keep,
+settings! {
+    /// What becomes of `Forwarded` and `X-Forwarded-*` of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Forwarded {
+        /// `X-Forwarded-For`, `-Proto` and `-Host` are what the relay observed, whatever `Connection` names; `Forwarded` and every other
+        /// `X-Forwarded-*` field are removed, also when spelled with `_` for `-`.
+        Set = "set",
+        /// The client's `X-Forwarded-For` lines are extended; spellings with `_` are removed.
+        Append = "append",
+        /// They pass unchanged.
+        Keep = "keep",
+    }
 }
 
 /// A listener for clients that call third parties.
@@ -149,28 +150,29 @@ pub struct Outbound {
     pub hides: bool,
 }
 
-/// What becomes of `CONNECT` to a listed destination without an API key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum KeylessConnect {
-    /// It is answered with 407 if the client can answer that: not over HTTP/1.0, which has no such status, nor with `Connection: close`.
-    /// Other clients get the tunnel.
-    #[default]
-    Auto,
-    /// It is always answered with 407.
-    Challenge,
-    /// The tunnel opens, and each request inside must carry the key.
-    Tunnel,
+settings! {
+    /// What becomes of `CONNECT` to a listed destination without an API key.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum KeylessConnect {
+        /// It is answered with 407 if the client can answer that: not over HTTP/1.0, which has no such status, nor with `Connection:
+        /// close`. Other clients get the tunnel.
+        Auto = "auto",
+        /// It is always answered with 407.
+        Challenge = "challenge",
+        /// The tunnel opens, and each request inside must carry the key.
+        Tunnel = "tunnel",
+    }
 }
 
-/// What becomes of destinations that are not configured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Unlisted {
-    /// Tunnels them without inspection.
-    Tunnel,
-    /// Refuses them.
-    Refuse,
+settings! {
+    /// What becomes of destinations that are not configured.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unlisted {
+        /// They are tunnelled without inspection.
+        Tunnel = "tunnel",
+        /// They are refused.
+        Refuse = "refuse",
+    }
 }
 
 impl Configuration {
@@ -179,9 +181,9 @@ impl Configuration {
         http_settings(&self.limits, &self.process)
     }
 
-    /// The JSON Schema of a file, which [`Configuration::parse`] checks first.
-    pub fn schema() -> &'static serde_json::Value {
-        &SCHEMA
+    /// The keys of a file and what they accept, which [`Configuration::parse`] checks first.
+    pub fn shape() -> &'static TableShape {
+        &SHAPE
     }
 
     /// Reads the text of a file.
@@ -201,14 +203,7 @@ impl Configuration {
     }
 }
 
-static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| {
-    let mut settings = SchemaSettings::draft2020_12();
-    settings.inline_subschemas = true;
-    let mut schema = settings.into_generator().into_root_schema_for::<schema::File>().to_value();
-    leafseal_config::without_null(&mut schema);
-    settings::KEYS.add_to_schema(&mut schema);
-    schema
-});
+static SHAPE: LazyLock<TableShape> = LazyLock::new(schema::File::shape);
 
 fn http_settings(limits: &Limits, process: &Process) -> HttpSettings {
     HttpSettings {

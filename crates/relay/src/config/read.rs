@@ -3,21 +3,19 @@
 mod bodies;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
-use leafseal_config::{Document, Problem, line_column};
+use leafseal_config::{Document, FileTable, Problem, Spanned, line_column};
 use leafseal_document::form::{FieldNames, is_field_name};
 use leafseal_document::{CaseFold, DocumentLimits, Selection};
 use leafseal_net::tls::PrivateKeySettings;
-use toml::Spanned;
 
 use super::overlap::{Effect, Overlap, find_overlap};
 use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
-use super::settings::{Calls, FIELD_NAME_SIZE_MIN, KEYS, Tables};
+use super::settings::FIELD_NAME_SIZE_MIN;
 use super::{Configuration, EngineSettings, Inbound, KeyPair, Outbound, http_settings};
 use crate::policy::route::{HostPattern, PathPattern};
 use crate::policy::router::Router;
@@ -53,20 +51,13 @@ pub(super) fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
         Ok(document) => document,
         Err(problem) => return (None, vec![problem]),
     };
-    let problems = document.check(Configuration::schema(), |name| KEYS.kind(name));
+    let problems = document.check(Configuration::shape());
     if !problems.is_empty() {
         return (None, problems);
     }
     let mut reader = Reader { text, problems: Vec::new(), warnings: Vec::new() };
-    let file: schema::File = match toml::from_str(text) {
-        Ok(file) => file,
-        Err(error) => {
-            let offset = error.span().map_or(0, |span| span.start);
-            reader.problem(offset, error.message());
-            return (None, reader.problems);
-        }
-    };
-    let mut configuration = reader.configuration(file, KEYS.read(&document));
+    let file = schema::File::of(&document).expect("a file without problems can be read");
+    let mut configuration = reader.configuration(file);
     reader.problems.sort_by_key(|problem| (problem.line, problem.column));
     configuration.warnings = reader.warnings;
     (Some(configuration), reader.problems)
@@ -155,9 +146,8 @@ impl Reader<'_> {
         parsed
     }
 
-    fn configuration(&mut self, file: schema::File, tables: Tables) -> Configuration {
-        let schema::File { engine, inbound, outbound } = file;
-        let Tables { relay, engine: calls, upstream, limits } = tables;
+    fn configuration(&mut self, file: schema::File) -> Configuration {
+        let schema::File { relay, engine, upstream, limits, inbound, outbound } = file;
         if let Err(error) = http_settings(&limits, &relay).validate() {
             self.problem(0, format!("section [limits]: {error}"));
         }
@@ -170,7 +160,7 @@ impl Reader<'_> {
         if inbound.is_empty() && outbound.is_empty() {
             self.problem(0, "the file has no listener: add an [[inbound]] or an [[outbound]] section");
         }
-        let engine = self.engine(engine, calls);
+        let engine = self.engine(engine);
         let inbound: Vec<Inbound> =
             inbound.into_iter().enumerate().map(|(index, inbound)| self.inbound(index, inbound)).collect();
         let outbound: Vec<Outbound> =
@@ -196,7 +186,7 @@ impl Reader<'_> {
         Configuration { process: relay, engine, upstream, limits, inbound, outbound, warnings: Vec::new() }
     }
 
-    fn engine(&mut self, engine: schema::Engine, calls: Calls) -> EngineSettings {
+    fn engine(&mut self, engine: schema::Engine) -> EngineSettings {
         if engine.addresses.is_empty() {
             self.problem(0, "engine.addresses must contain at least one HOST:PORT");
         }
@@ -210,41 +200,39 @@ impl Reader<'_> {
             certificate: engine.certificate,
             private_key: engine.private_key,
             server_name: engine.server_name,
-            calls,
+            calls: engine.calls,
         }
     }
 
-    fn key_pair(
-        &mut self,
-        offset: usize,
-        certificate: Option<PathBuf>,
-        private_key: Option<PathBuf>,
-        settings: PrivateKeySettings,
-    ) -> Option<KeyPair> {
-        match (certificate, private_key) {
-            (Some(certificate), Some(private_key)) => Some(KeyPair { certificate, private_key, settings }),
+    fn key_pair(&mut self, listener: &schema::ListenerTable) -> Option<KeyPair> {
+        match (listener.certificate.clone(), listener.private_key.clone()) {
+            (Some(certificate), Some(private_key)) => {
+                Some(KeyPair { certificate, private_key, settings: listener.key_settings })
+            }
             (None, None) => None,
             _ => {
-                self.problem(offset, "only one of certificate and private_key is set: set both, or neither");
+                self.problem(
+                    listener.address.span().start,
+                    "only one of certificate and private_key is set: set both, or neither",
+                );
                 None
             }
         }
     }
 
     fn inbound(&mut self, index: usize, inbound: schema::Inbound) -> Inbound {
-        let offset = inbound.address.span().start;
-        let key_settings =
-            PrivateKeySettings { batching: inbound.private_key_batching, batch_delay: inbound.private_key_batch_delay };
-        let tls = self.key_pair(offset, inbound.certificate, inbound.private_key, key_settings);
+        let listener = inbound.listener;
+        let offset = listener.address.span().start;
+        let tls = self.key_pair(&listener);
         let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
         let has_default = inbound.upstream.is_some();
-        let names = inbound.other_case_names;
+        let names = listener.other_case_names;
         let offsets: Vec<usize> = inbound.route.iter().map(|route| route.span().start).collect();
         let routes: Vec<Route> =
             inbound.route.into_iter().map(|route| self.route(route, default.as_ref(), has_default, names)).collect();
         let candidates: Vec<Candidate<'_>> =
             offsets.iter().zip(&routes).map(|(&offset, route)| Candidate::of_route(offset, route)).collect();
-        self.warn_of_unreachable(&candidates, inbound.other_case);
+        self.warn_of_unreachable(&candidates, listener.other_case);
         let router = Arc::new(Router::new(routes.iter().map(Route::entry)));
         let unmatched = inbound.unmatched.unwrap_or(Unmatched::Pass);
         if inbound.unmatched.is_none() && routes.iter().any(Route::hides) {
@@ -261,12 +249,12 @@ impl Reader<'_> {
             );
         }
         Inbound {
-            name: inbound.name.unwrap_or_else(|| format!("inbound-{index}")).into(),
-            address: *inbound.address.get_ref(),
+            name: listener.name.unwrap_or_else(|| format!("inbound-{index}")).into(),
+            address: *listener.address.get_ref(),
             tls,
             otherwise: default.filter(|_| unmatched == Unmatched::Pass),
             forwarded: inbound.forwarded,
-            other_case: inbound.other_case,
+            other_case: listener.other_case,
             has_rules: routes.iter().any(|it| it.request.read_bodies() || it.response.read_bodies()),
             overrides: inbound.overrides,
             methods: methods_that_matter(&routes),
@@ -306,16 +294,13 @@ impl Reader<'_> {
         if upstream.is_none() && route.upstream.is_none() && !has_default {
             self.problem(offset, "neither the route nor its listener has an `upstream`: set one");
         }
-        let (patches, embedded_json, other_sources) =
-            (route.patches.as_ref(), route.embedded_json, route.other_sources);
-        let bodies =
-            Settings { mismatch: route.request_mismatch, types: &route.types, patches, embedded_json, other_sources };
+        let bodies = Settings::of_request(&route.bodies);
         let request = self.actions(&route.request, &bodies, names);
         self.warn_of_other_sources(&route.request);
         self.no_query(&route.response);
-        let bodies = bodies.of_response(route.response_mismatch, &route.response_types);
+        let bodies = Settings::of_response(&route.bodies);
         let response = self.actions(&route.response, &bodies, names);
-        self.check_patches(patches, &[&request.rules, &response.rules]);
+        self.check_patches(bodies.patches, &[&request.rules, &response.rules]);
         let app = match &route.app {
             Some(app) => app.get_ref().as_str(),
             None => "",
@@ -425,7 +410,7 @@ impl Reader<'_> {
             query: Arc::new(FieldNames::new(self.each(&rule.query, "query parameter", parse_field_name))),
             headers: self.each(&rule.headers, "header", parse_header),
             replacement: replacement.into(),
-            on_failure: rule.on_failure.unwrap_or_default(),
+            on_failure: rule.on_failure.unwrap_or(OnFailure::Fail),
             skip_sealed: rule.skip_sealed.unwrap_or(false),
             names,
             require_match: self.require_match(rule, offset),
@@ -433,23 +418,19 @@ impl Reader<'_> {
     }
 
     fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
-        let offset = outbound.address.span().start;
-        let key_settings = PrivateKeySettings {
-            batching: outbound.private_key_batching,
-            batch_delay: outbound.private_key_batch_delay,
-        };
-        let tls = self.key_pair(offset, outbound.certificate, outbound.private_key, key_settings);
-        let names = outbound.other_case_names;
+        let listener = outbound.listener;
+        let tls = self.key_pair(&listener);
+        let names = listener.other_case_names;
         let offsets: Vec<usize> = outbound.destination.iter().map(|it| it.span().start).collect();
         let destinations: Vec<Destination> =
             outbound.destination.into_iter().map(|it| self.destination(it, names)).collect();
         let candidates: Vec<Candidate<'_>> =
             offsets.iter().zip(&destinations).map(|(&offset, it)| Candidate::of_destination(offset, it)).collect();
-        self.warn_of_unreachable(&candidates, outbound.other_case);
+        self.warn_of_unreachable(&candidates, listener.other_case);
         let router = Arc::new(Router::new(destinations.iter().map(Destination::entry)));
         Outbound {
-            name: outbound.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
-            address: *outbound.address.get_ref(),
+            name: listener.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
+            address: *listener.address.get_ref(),
             tls,
             authority: KeyPair {
                 certificate: outbound.ca_certificate,
@@ -459,7 +440,7 @@ impl Reader<'_> {
             keyless_connect: outbound.keyless_connect,
             unlisted: outbound.unlisted,
             unlisted_internal: outbound.unlisted_internal,
-            other_case: outbound.other_case,
+            other_case: listener.other_case,
             has_rules: destinations.iter().any(|it| it.request.read_bodies() || it.response.read_bodies()),
             hides: destinations.iter().any(Destination::hides),
             destinations,
@@ -475,15 +456,7 @@ impl Reader<'_> {
         }
         let hosts = self.each(&destination.hosts, "host", HostPattern::parse);
         let paths = self.each(&destination.paths, "path", PathPattern::parse);
-        let (patches, embedded_json, other_sources) =
-            (destination.patches.as_ref(), destination.embedded_json, destination.other_sources);
-        let bodies = Settings {
-            mismatch: destination.request_mismatch,
-            types: &destination.types,
-            patches,
-            embedded_json,
-            other_sources,
-        };
+        let bodies = Settings::of_request(&destination.bodies);
         let request = match &destination.request {
             Some(rules) => {
                 self.warn_of_other_sources(rules);
@@ -496,9 +469,9 @@ impl Reader<'_> {
             }
         };
         self.no_query(&destination.response);
-        let bodies = bodies.of_response(destination.response_mismatch, &destination.response_types);
+        let bodies = Settings::of_response(&destination.bodies);
         let response = self.actions(&destination.response, &bodies, names);
-        self.check_patches(patches, &[&request.rules, &response.rules]);
+        self.check_patches(bodies.patches, &[&request.rules, &response.rules]);
         Destination { hosts, paths, request, response }
     }
 }

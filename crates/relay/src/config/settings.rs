@@ -1,36 +1,17 @@
-//! The settings of the file: tables whose keys all have defaults. [`schema`](super::schema) has the rest of it.
+//! The settings of the file: tables whose keys all have defaults. [`schema`](super::schema) has the file.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use leafseal_config::{Keys, Kind, mins, ms, secs, settings};
+use leafseal_config::{Kind, mins, ms, secs, settings};
 use leafseal_net::{HEADER_SIZE_MIN, NETWORKS, Network, SchedulingClass};
-
-/// Every key of these tables.
-pub(super) static KEYS: LazyLock<Keys<Tables>> = LazyLock::new(Keys::default);
 
 /// Limits of HTTP/2 windows: the initial window of a connection, and the largest possible (RFC 9113, section 6.9).
 const WINDOW_MIN: usize = (1 << 16) - 1;
 const WINDOW_MAX: usize = (1 << 31) - 1;
 /// The longest name of a field that a rule may have.
 pub(super) const FIELD_NAME_SIZE_MIN: usize = 256;
-
-settings! {
-    /// The tables.
-    #[derive(Clone, Debug)]
-    pub(super) struct Tables {
-        /// The process.
-        pub relay: Process = Process::default(), is section("relay.");
-        /// The engine that does the cryptography.
-        pub engine: Calls = Calls::default(), is section("engine.");
-        /// Connections to upstreams and destinations.
-        pub upstream: UpstreamSettings = UpstreamSettings::default(), is section("upstream.");
-        /// Limits on clients.
-        pub limits: Limits = Limits::default(), is section("limits.");
-    }
-}
 
 settings! {
     /// `[relay]`: the process.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::HeaderName;
+use leafseal_config::settings;
 use leafseal_document::form::FieldNames;
 use leafseal_document::{CaseFold, Selection};
 
@@ -198,14 +199,15 @@ impl Actions {
     }
 }
 
-/// What becomes of a body that no rule reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Mismatch {
-    /// Refuse the message.
-    Refuse,
-    /// Forward it unchanged.
-    Pass,
+settings! {
+    /// What becomes of a body that no rule reads.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Mismatch {
+        /// The message is refused.
+        Refuse = "refuse",
+        /// The message is forwarded unchanged.
+        Pass = "pass",
+    }
 }
 
 /// An action on selected fields.
@@ -270,40 +272,30 @@ pub struct JsonFields {
     pub selection: Selection,
 }
 
-/// What is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Action {
-    /// Replaces values with envelopes.
-    Encrypt,
-    /// Replaces envelopes with their values.
-    Decrypt,
-    /// Replaces values with a fixed text.
-    Redact,
-}
-
-impl Action {
-    /// The word in files, logs and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::Encrypt => "encrypt",
-            Action::Decrypt => "decrypt",
-            Action::Redact => "redact",
-        }
+settings! {
+    /// What happens to selected values.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Action {
+        /// Replaces values with envelopes.
+        Encrypt = "encrypt",
+        /// Replaces envelopes with their values.
+        Decrypt = "decrypt",
+        /// Replaces values with a fixed text.
+        Redact = "redact",
     }
 }
 
-/// What becomes of an envelope that does not open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OnFailure {
-    /// Refuse the message.
-    #[default]
-    Fail,
-    /// Leave the envelope as it is.
-    Leave,
-    /// Replace it with `null`; in forms and headers with nothing.
-    Null,
+settings! {
+    /// What becomes of an envelope that does not open.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OnFailure {
+        /// The message is refused.
+        Fail = "fail",
+        /// The envelope stays unchanged.
+        Leave = "leave",
+        /// `null` replaces it; nothing, in forms and headers.
+        Null = "null",
+    }
 }
 
 /// The destination of requests: scheme, host and port.

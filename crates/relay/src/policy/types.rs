@@ -6,6 +6,7 @@
 use std::fmt;
 
 use hyper::header::HeaderValue;
+use leafseal_config::settings;
 use leafseal_document::form::MediaType;
 use leafseal_http::JSON_LINES_TYPES;
 
@@ -20,40 +21,41 @@ pub(crate) const MULTIPART_TYPE: &str = "multipart/form-data";
 /// Types that hold something else than one document or form.
 const UNREADABLE: [&str; 2] = ["application/json-seq", "application/geo+json-seq"];
 
-/// How a rule's selectors apply to the operations of a JSON Patch (RFC 6902).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Patches {
-    /// Where a rule hides values in JSON, a body that is or holds a JSON Patch or a SCIM patch is refused, whatever its type.
-    #[default]
-    Refuse,
-    /// The paths of operations are compared with the selectors, which must consist of names and wildcards.
-    Operations,
-    /// Such a body is a document like any other.
-    Document,
+settings! {
+    /// How a rule's selectors apply to the operations of a JSON Patch (RFC 6902).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Patches {
+        /// A body that is or holds such a patch is refused, whatever its type.
+        Refuse = "refuse",
+        /// The paths of operations are compared with the selectors, which must consist of names and wildcards.
+        Operations = "operations",
+        /// Such a body is a document like any other.
+        Document = "document",
+    }
 }
 
-/// What becomes of a body with a JSON text inside, in a string or in a field of a form, in which a member has the name of a hidden value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Embedded {
-    /// It is refused: an upstream that parses the text reads these values.
-    #[default]
-    Refuse,
-    /// It passes.
-    Pass,
+settings! {
+    /// What becomes of a body with a JSON text inside, in a string or in a field of a form, in which a member has the name of a hidden
+    /// value.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Embedded {
+        /// It is refused: an upstream that parses the text reads these values.
+        Refuse = "refuse",
+        /// It passes.
+        Pass = "pass",
+    }
 }
 
-/// What becomes of a request with a value in its query, cookies or form that upstreams read as one which rules hide in JSON, or in a JSON
-/// document as one which they hide in forms or the query.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum OtherSources {
-    /// It is refused, unless its method is safe and it has no body.
-    #[default]
-    Refuse,
-    /// It passes.
-    Pass,
+settings! {
+    /// What becomes of a request with a value in its query, cookies or form that upstreams read as one which rules hide in JSON, or in a
+    /// JSON document as one which they hide in forms or the query.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum OtherSources {
+        /// The request is refused, unless its method is safe and it has no body.
+        Refuse = "refuse",
+        /// It passes.
+        Pass = "pass",
+    }
 }
 
 /// The exact types that a route lists; none if it lists nothing.

@@ -1,6 +1,6 @@
 //! Which bodies the rules of a direction take: types, patches, and rules that must match.
 
-use toml::Spanned;
+use leafseal_config::Spanned;
 
 use super::super::schema;
 use super::Reader;
@@ -17,9 +17,22 @@ pub(super) struct Settings<'s> {
 }
 
 impl<'s> Settings<'s> {
+    pub(super) fn of_request(bodies: &'s schema::BodySettings) -> Self {
+        let schema::BodySettings { types, request_mismatch: mismatch, patches, embedded_json, other_sources, .. } =
+            bodies;
+        Settings {
+            mismatch: *mismatch,
+            types,
+            patches: patches.as_ref(),
+            embedded_json: *embedded_json,
+            other_sources: *other_sources,
+        }
+    }
+
     /// Those of responses, which have one source.
-    pub(super) fn of_response(self, mismatch: Option<Mismatch>, types: &'s [Spanned<String>]) -> Self {
-        Settings { mismatch, types, other_sources: OtherSources::Pass, ..self }
+    pub(super) fn of_response(bodies: &'s schema::BodySettings) -> Self {
+        let (mismatch, types) = (bodies.response_mismatch, bodies.response_types.as_slice());
+        Settings { mismatch, types, other_sources: OtherSources::Pass, ..Self::of_request(bodies) }
     }
 }
 
@@ -29,7 +42,7 @@ impl Reader<'_> {
         let hides = rules.iter().any(Rule::hides);
         let default = if hides { Mismatch::Refuse } else { Mismatch::Pass };
         let mismatch = settings.mismatch.unwrap_or(default);
-        let patches = settings.patches.map_or(Patches::default(), |patches| *patches.get_ref());
+        let patches = settings.patches.map_or(Patches::Refuse, |patches| *patches.get_ref());
         let types = MediaTypes::new(self.each(settings.types, "type", MediaTypes::parse_one));
         let hides_in_json = rules.iter().any(|rule| rule.hides() && rule.json.is_some());
         for spanned in settings.types {
