@@ -104,14 +104,15 @@ def test_folders(program: Program, tmp_path: Path) -> None:
     config = tmp_path / "leafseal.toml"
     for text, message in [
         ("engine.curve = 'x'", 'leafseal.toml:1:16: engine.curve must be one of "r1", "k1"'),
-        ("engine.keying = 7", "engine.keying must be one of"),
+        ("engine.keying = 7", "leafseal.toml:1:17: engine.keying must be one of"),
+        ("engine.step_bytes_max = '1b'\nkeystore.url = 3", r"engine.step_bytes_max must be .*; .*leafseal.toml:2:16: keystore.url must be"),
         ("keystore.url = 'keys'", "keystore.url must have the form postgres://"),
         ("engine", "not TOML"),
     ]:
         config.write_text(text)
         with pytest.raises(leafseal.InvalidSettings, match=message):
             leafseal.Engine.open(tmp_path)
-    config.write_text("[engine]\ncurve = 'k1'\nempty_strings = 'leave'\n")
+    config.write_text("[engine]\ncurve = 'k1'\nempty_strings = 'leave'\nwipe_buffers = true\n[server]\nworkers = 3\n")
     with leafseal.Engine.open(tmp_path, app=APP) as engine:
         [left, sealed] = engine.encrypt_many(["", "a"])
         assert left == "" and engine.inspect(sealed).curve == "k1"

@@ -1,14 +1,14 @@
 //! Opens an engine over the folder of `leafseal`: its keystore, its root key, and the settings that apply in process.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::io::ErrorKind;
+use std::path::Path;
 
-use leafseal_config::{Document, Kind, Raw, SettingValue, line_column};
+use leafseal_config::{Keys, Sources, settings};
 use leafseal_engine::admin::{
-    AppName, AppPublicKeys, Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
-    PostgresUrl, SqliteKeystore, SslMode, StoreError, StoreLimits, system_clock,
+    AppName, AppPublicKeys, Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, SqliteKeystore,
+    StoreError, StoreLimits, StorePlace, system_clock,
 };
-use leafseal_engine::{Curve, EmptyStrings, Engine, Keying, PublicKey, Settings, system_random};
+use leafseal_engine::{Curve, Engine, PublicKey, Settings, system_random};
 use leafseal_protocol::{ErrorCode, Retry};
 
 use crate::fault::CallFault;
@@ -17,6 +17,19 @@ use crate::fault::CallFault;
 const ROOT_KEY_VARIABLE: &str = "LEAFSEAL_ROOT_KEY";
 /// The configuration file's name in the folder.
 const CONFIG_FILE: &str = "leafseal.toml";
+
+settings! {
+    /// The settings of `leafseal.toml` that apply in process.
+    #[derive(Debug)]
+    struct FolderSettings {
+        /// Encryption, and keys in memory.
+        pub engine: Settings = Settings::default(), is section("engine.");
+        /// The location of the keystore.
+        pub store: StorePlace = StorePlace::default(), is section("keystore.");
+        /// Limits of the keystore.
+        pub limits: StoreLimits = StoreLimits::default(), is section("keystore.");
+    }
+}
 
 /// The engine of a folder.
 pub(crate) struct Opened {
@@ -27,24 +40,18 @@ pub(crate) struct Opened {
 
 /// Opens the engine of `folder`. The text of a root key overrides its file.
 pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened, CallFault> {
-    let path = folder.join(CONFIG_FILE);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(CallFault::settings(format!("{}: {error}", path.display()))),
-    };
-    let config = Config::read(&path, &text)?;
-    let (place, settings) = (config.place(folder)?, config.settings()?);
-    if let Place::File(path) = &place
-        && !path.exists()
-    {
-        return Err(CallFault::settings(format!("there is no keystore at {}", path.display())));
+    let settings = read(&folder.join(CONFIG_FILE))?;
+    if settings.store.database(folder).is_none() {
+        let path = folder.join(&settings.store.path);
+        if !path.exists() {
+            return Err(CallFault::settings(format!("there is no keystore at {}", path.display())));
+        }
     }
-    let root_key = root_key(&folder.join(config.path("keystore.root_key_file", "root.key")?), root_key_text)?;
+    let root_key = root_key(&folder.join(&settings.store.root_key_file), root_key_text)?;
     let environment =
         Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) };
-    let (store, warning) = place.open(environment)?;
-    let engine = Engine::new(store, settings);
+    let (store, warning) = open_store(&settings, folder, environment)?;
+    let engine = Engine::new(store, settings.engine);
     engine.prepare();
     Ok(Opened { engine, warning })
 }
@@ -81,130 +88,48 @@ fn root_key(path: &Path, text: Option<&str>) -> Result<LocalRootKey, CallFault> 
     LocalRootKey::read_file(path).map_err(|error| CallFault::settings(format!("{}: {error}", path.display())))
 }
 
-/// Where a store is.
-enum Place {
-    /// A file of SQLite.
-    File(PathBuf),
-    /// A database of PostgreSQL.
-    Database(PostgresSettings),
-}
-
-impl Place {
-    fn open(&self, environment: Environment) -> Result<(Box<dyn Keystore>, Option<String>), CallFault> {
-        let (mode, limits) = (OpenMode::Existing, StoreLimits::default());
-        match self {
-            Self::File(path) => {
-                let unusable = |error: StoreError| {
-                    CallFault::settings(format!("the keystore {} cannot be opened: {error}", path.display()))
-                };
-                let store = SqliteKeystore::open(path, mode, environment, limits).map_err(unusable)?;
-                Ok((Box::new(store), None))
-            }
-            Self::Database(settings) => {
-                let store =
-                    PostgresKeystore::open(settings, mode, environment, limits).map_err(|error| match error {
-                        StoreError::Unreachable { .. } => {
-                            CallFault::new(ErrorCode::ConnectFailed, error.to_string()).retry(Retry::Later)
-                        }
-                        error => {
-                            CallFault::settings(format!("the keystore at {} cannot be opened: {error}", settings.url))
-                        }
-                    })?;
-                Ok((Box::new(store), settings.warning()))
-            }
-        }
+/// Reads the file at `path`, if there is one. Other tables and keys than those of [`FolderSettings`] do not apply in process.
+fn read(path: &Path) -> Result<FolderSettings, CallFault> {
+    let name = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(FolderSettings::default()),
+        Err(error) => return Err(CallFault::settings(format!("{name}: {error}"))),
+    };
+    let keys = Keys::<FolderSettings>::default();
+    let mut loaded = keys.load(&Sources { file: Some((&name, &text)), is_shared: true, ..Sources::default() });
+    if loaded.problems.is_empty() {
+        let settings = &loaded.settings;
+        let mut problems = settings.store.problems(loaded.is_set("keystore.path"));
+        problems.extend(settings.engine.problems(&settings.limits));
+        loaded.problems = problems.iter().map(|problem| format!("{name}: {problem}")).collect();
+    }
+    match loaded.problems.as_slice() {
+        [] => Ok(loaded.settings),
+        problems => Err(CallFault::settings(problems.join("; "))),
     }
 }
 
-/// The configuration file, of which some keys of the sections `engine` and `keystore` are read.
-struct Config<'t> {
-    path: &'t Path,
-    text: &'t str,
-    document: Document<'t>,
-}
-
-impl<'t> Config<'t> {
-    fn read(path: &'t Path, text: &'t str) -> Result<Self, CallFault> {
-        let document =
-            Document::parse(text).map_err(|problem| CallFault::settings(format!("{}:{problem}", path.display())))?;
-        Ok(Self { path, text, document })
-    }
-
-    fn wrong(&self, message: impl std::fmt::Display) -> CallFault {
-        CallFault::settings(format!("{}: {message}", self.path.display()))
-    }
-
-    /// The value of a key, if the file sets it.
-    fn value(&self, key: &str, kind: &Kind) -> Result<Option<SettingValue>, CallFault> {
-        let (section, name) = key.split_once('.').unwrap_or((key, ""));
-        let section = self.document.root().get(section).and_then(|section| section.get_ref().as_table());
-        let Some(found) = section.and_then(|section| section.get(name)) else { return Ok(None) };
-        let value = kind.read(&Raw::of(found.get_ref())).map_err(|problem| {
-            let (line, column) = line_column(self.text, found.span().start);
-            CallFault::settings(format!("{}:{line}:{column}: {key} {problem}", self.path.display()))
-        })?;
-        Ok(Some(value))
-    }
-
-    fn path(&self, key: &str, default: &str) -> Result<PathBuf, CallFault> {
-        let value = self.value(key, &Kind::Path)?;
-        Ok(value.map_or_else(|| default.into(), |path| path.text().into()))
-    }
-
-    fn time(&self, key: &str, min_ms: u64, setting: &mut Duration) -> Result<(), CallFault> {
-        if let Some(value) = self.value(key, &Kind::Time(min_ms))? {
-            *setting = value.time();
-        }
-        Ok(())
-    }
-
-    fn choice<T: Copy>(&self, key: &str, words: &[(&str, T)], setting: &mut T) -> Result<(), CallFault> {
-        if let Some(value) = self.value(key, &Kind::AnyText)? {
-            let choice = words.iter().find(|(word, _)| *word == value.text());
-            let known = || words.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>().join(", ");
-            let (_, choice) = choice.ok_or_else(|| self.wrong(format_args!("{key} must be one of {}", known())))?;
-            *setting = *choice;
-        }
-        Ok(())
-    }
-
-    /// Where the store is, with paths below `folder`.
-    fn place(&self, folder: &Path) -> Result<Place, CallFault> {
-        let url = self.value("keystore.url", &Kind::AnyText)?.filter(|url| !url.text().is_empty());
-        let Some(url) = url else { return Ok(Place::File(folder.join(self.path("keystore.path", "keystore.db")?))) };
-        if self.value("keystore.path", &Kind::Path)?.is_some() {
-            return Err(self.wrong("keystore.path and keystore.url are both set: remove one of them"));
-        }
-        // Without the text: it may contain a password.
-        let url =
-            PostgresUrl::parse(url.text()).map_err(|problem| self.wrong(format_args!("keystore.url {problem}")))?;
-        let file = |key| -> Result<Option<PathBuf>, CallFault> {
-            let value = self.value(key, &Kind::OptionalPath)?;
-            Ok(value.and_then(|path| path.optional_path().map(|path| folder.join(path))))
+/// Opens the keystore of these settings.
+fn open_store(
+    settings: &FolderSettings,
+    folder: &Path,
+    environment: Environment,
+) -> Result<(Box<dyn Keystore>, Option<String>), CallFault> {
+    let (mode, limits) = (OpenMode::Existing, settings.limits);
+    let Some(database) = settings.store.database(folder) else {
+        let path = folder.join(&settings.store.path);
+        let unusable = |error: StoreError| {
+            CallFault::settings(format!("the keystore {} cannot be opened: {error}", path.display()))
         };
-        let mut settings = PostgresSettings::new(url);
-        settings.authorities = file("keystore.authorities")?;
-        settings.certificate = file("keystore.certificate")?;
-        settings.private_key = file("keystore.private_key")?;
-        settings.password_file = file("keystore.password_file")?;
-        self.choice("keystore.sslmode", &SslMode::ALL.map(|mode| (mode.as_str(), mode)), &mut settings.sslmode)?;
-        self.time("keystore.connect_timeout", 1, &mut settings.connect_timeout)?;
-        self.time("keystore.statement_timeout", 1, &mut settings.statement_timeout)?;
-        match settings.problems().as_slice() {
-            [] => Ok(Place::Database(settings)),
-            problems => Err(self.wrong(problems.join("; "))),
+        let store = SqliteKeystore::open(&path, mode, environment, limits).map_err(unusable)?;
+        return Ok((Box::new(store), None));
+    };
+    let store = PostgresKeystore::open(&database, mode, environment, limits).map_err(|error| match error {
+        StoreError::Unreachable { .. } => {
+            CallFault::new(ErrorCode::ConnectFailed, error.to_string()).retry(Retry::Later)
         }
-    }
-
-    fn settings(&self) -> Result<Settings, CallFault> {
-        let mut settings = Settings::default();
-        let keyings = [("field", Keying::Field), ("request", Keying::Request), ("session", Keying::Session)];
-        self.choice("engine.curve", &[("r1", Curve::P256), ("k1", Curve::Secp256k1)], &mut settings.curve)?;
-        self.choice("engine.keying", &keyings, &mut settings.keying)?;
-        let empty_strings = [("encrypt", EmptyStrings::Encrypt), ("leave", EmptyStrings::Leave)];
-        self.choice("engine.empty_strings", &empty_strings, &mut settings.empty_strings)?;
-        self.time("engine.store_silence_max", 0, &mut settings.store_silence_max)?;
-        self.time("engine.key_version_delay", 0, &mut settings.key_version_delay)?;
-        Ok(settings)
-    }
+        error => CallFault::settings(format!("the keystore at {} cannot be opened: {error}", database.url)),
+    })?;
+    Ok((Box::new(store), database.warning()))
 }

@@ -52,7 +52,16 @@ impl<'t> Document<'t> {
 
     /// Returns every problem in the order of the file: unknown keys, missing keys, and invalid values.
     pub fn check(&self, shape: &TableShape) -> Vec<Problem> {
-        let mut check = Check { text: self.text, paths: shape.paths(), problems: Vec::new() };
+        self.check_all(shape, UnknownKeys::Refused(shape.paths()))
+    }
+
+    /// Returns the same, except that unknown keys and tables are ignored.
+    pub fn check_own(&self, shape: &TableShape) -> Vec<Problem> {
+        self.check_all(shape, UnknownKeys::Ignored)
+    }
+
+    fn check_all(&self, shape: &TableShape, unknown: UnknownKeys) -> Vec<Problem> {
+        let mut check = Check { text: self.text, unknown, problems: Vec::new() };
         check.table(&Path::default(), self.root(), 0, shape);
         check.problems.sort_by_key(|problem| (problem.line, problem.column));
         check.problems
@@ -172,9 +181,17 @@ fn is_empty_list(found: Option<&Spanned<DeValue<'_>>>) -> bool {
     found.is_some_and(|found| found.get_ref().as_array().is_some_and(|list| list.is_empty()))
 }
 
+/// What happens to keys that a shape does not have.
+enum UnknownKeys {
+    /// They are problems; the paths of all keys, to suggest one.
+    Refused(Vec<String>),
+    /// They are ignored.
+    Ignored,
+}
+
 struct Check<'t> {
     text: &'t str,
-    paths: Vec<String>,
+    unknown: UnknownKeys,
     problems: Vec<Problem>,
 }
 
@@ -186,31 +203,17 @@ impl Check<'_> {
     fn table(&mut self, path: &Path, table: &DeTable<'_>, offset: usize, shape: &TableShape) {
         for (name, value) in table {
             let path = path.key(name.get_ref());
-            match shape.key(name.get_ref()) {
-                Some(key) => self.value(&path, value, &key.accepts),
-                None => {
-                    let suggestion = self.suggestion(name.get_ref(), &path, shape);
+            match (shape.key(name.get_ref()), &self.unknown) {
+                (Some(key), _) => self.value(&path, value, &key.accepts),
+                (None, UnknownKeys::Refused(paths)) => {
+                    let suggestion = suggestion(name.get_ref(), &path, shape, paths);
                     self.problem(name.span().start, format!("there is no key {}{suggestion}", path.shown));
                 }
+                (None, UnknownKeys::Ignored) => {}
             }
         }
         for name in shape.required().filter(|name| !table.contains_key(*name)) {
             self.problem(offset, format!("the key {} is missing", path.key(name).shown));
-        }
-    }
-
-    /// Suggests the key that was probably meant, first from the same table, then from any; otherwise lists the table's keys.
-    fn suggestion(&self, name: &str, path: &Path, shape: &TableShape) -> String {
-        let here = shape.keys.iter().map(|key| key.name.as_str());
-        if let Some(meant) = nearest(name, here.clone()) {
-            // In a list of tables, the name alone is clearer.
-            let meant = if path.shown.contains('[') { meant } else { &joined(path.parent(), meant) };
-            return format!("; did you mean {meant}?");
-        }
-        match nearest(&path.plain, self.paths.iter().map(String::as_str)) {
-            Some(meant) => format!("; did you mean {meant}?"),
-            None if shape.keys.len() > LISTED_KEYS_MAX => "; leafseal config show lists them all".to_owned(),
-            None => format!("; the keys are {}", here.collect::<Vec<_>>().join(", ")),
         }
     }
 
@@ -242,6 +245,21 @@ impl Check<'_> {
                 self.problem(offset, format!("{} must be a list of tables: write [[{}]]", path.shown, path.plain));
             }
         }
+    }
+}
+
+/// Suggests the key that was probably meant, first from the same table, then from any; otherwise lists the table's keys.
+fn suggestion(name: &str, path: &Path, shape: &TableShape, paths: &[String]) -> String {
+    let here = shape.keys.iter().map(|key| key.name.as_str());
+    if let Some(meant) = nearest(name, here.clone()) {
+        // In a list of tables, the name alone is clearer.
+        let meant = if path.shown.contains('[') { meant } else { &joined(path.parent(), meant) };
+        return format!("; did you mean {meant}?");
+    }
+    match nearest(&path.plain, paths.iter().map(String::as_str)) {
+        Some(meant) => format!("; did you mean {meant}?"),
+        None if shape.keys.len() > LISTED_KEYS_MAX => "; leafseal config show lists them all".to_owned(),
+        None => format!("; the keys are {}", here.collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Origin {
 pub struct Sources<'a> {
     /// The file's name, for messages, and its text.
     pub file: Option<(&'a str, &'a str)>,
+    /// Whether the file may have other tables and keys, which are ignored: other programs read them.
+    pub is_shared: bool,
     /// The environment: names and values.
     pub environment: &'a [(String, String)],
     /// Variables that are not those of keys.
@@ -118,7 +120,8 @@ impl<S: Section + Default> Keys<S> {
         if let Some((name, text)) = sources.file {
             match Document::parse(text) {
                 Ok(document) => {
-                    let problems = document.check(&self.shape());
+                    let shape = self.shape();
+                    let problems = if sources.is_shared { document.check_own(&shape) } else { document.check(&shape) };
                     loaded.problems.extend(problems.iter().map(|problem| format!("{name}:{problem}")));
                     self.read_file(&document, &mut loaded);
                 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::Curve;
 use leafseal_document::DocumentLimits;
+use leafseal_keystore::StoreLimits;
 
 use crate::cost;
 
@@ -95,5 +96,19 @@ settings! {
         pub miss_age_max: Duration = secs(60), in ms(0)..;
         /// Limits on JSON documents and selectors. A request that exceeds one is refused.
         pub document: DocumentLimits = DocumentLimits::default(), is section("document.");
+    }
+}
+
+impl Settings {
+    /// What does not fit together, or with the limits of the store.
+    pub fn problems(&self, store: &StoreLimits) -> Vec<String> {
+        let (trials, versions) = (self.request_key_trials_max, store.version_count_max);
+        let too_few = (trials < versions.into()).then(|| {
+            format!(
+                "engine.request_key_trials_max ({trials}) must be at least keystore.version_count_max ({versions}): otherwise a single \
+                 value could not be tried with every key version"
+            )
+        });
+        too_few.into_iter().collect()
     }
 }

@@ -22,6 +22,7 @@ mod model;
 mod name;
 mod pem;
 mod pem_file;
+mod place;
 mod postgres;
 mod replacing;
 mod root_key;
@@ -47,6 +48,7 @@ pub use model::{
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem};
 pub use pem_file::read_private_key_pem;
+pub use place::{StorePlace, StoreUrl};
 pub use postgres::{InvalidUrl, Postgres, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
 pub use replacing::{Readers, replace_file};
 pub use root_key::{RootKey, RootKeyError, RootKeyId};

@@ -27,7 +27,6 @@ const SHARED: &[&str] = &[
     "NextAction",
     "OnFailure",
     "Origin",
-    "Place",
     "Pool",
     "Prepared",
     "Readme",

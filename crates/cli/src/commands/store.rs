@@ -5,13 +5,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    AppName, CheckReport, Copied, Extracted, LocalRootKey, RootKey, StoreAddress, StoreError, copy_store, extract_apps,
+    AppName, CheckReport, Copied, Extracted, LocalRootKey, RootKey, StoreAddress, StoreError, StorePlace, copy_store,
+    extract_apps,
 };
 use leafseal_engine::system_random;
 use serde_json::json;
 
 use crate::arguments::{AnswerFormat, StoreCommand};
-use crate::config::StorePlace;
 use crate::context::{RunContext, environment, make_folder, read_root_key};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};

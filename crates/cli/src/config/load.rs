@@ -44,6 +44,7 @@ pub(crate) fn load(sources: &CliSources<'_>) -> (Option<PathBuf>, LoadedConfigur
     let text = read.as_ref().ok().and_then(Option::as_deref);
     let mut loaded = KEYS.load(&leafseal_config::Sources {
         file: text.map(|text| (&*name, text)),
+        is_shared: false,
         environment: &sources.environment,
         other_variables: &OTHER_VARIABLES,
         overrides: sources.settings,
@@ -52,20 +53,9 @@ pub(crate) fn load(sources: &CliSources<'_>) -> (Option<PathBuf>, LoadedConfigur
     loaded.problems.splice(0..0, read.err());
     loaded.warnings.extend(loaded.settings.warnings());
     if loaded.problems.is_empty() {
-        loaded.problems = loaded.settings.check().err().unwrap_or_default();
-        loaded.problems.extend(ambiguous_store(&loaded));
+        loaded.problems = loaded.settings.check(loaded.is_set("keystore.path"));
     }
     (file, loaded)
-}
-
-/// The problem that the keystore is in two places, whichever of the sources name them.
-fn ambiguous_store(loaded: &LoadedConfiguration) -> Option<String> {
-    let both = loaded.is_set("keystore.path") && loaded.settings.store.url.is_set();
-    both.then(|| {
-        "keystore.path and keystore.url are both set: remove keystore.path to use the database, or set keystore.url to \"\" to use the \
-         file"
-            .to_owned()
-    })
 }
 
 fn read_file(path: &Path, presence: Presence) -> Result<Option<String>, String> {

@@ -1,16 +1,14 @@
 //! Configuration: one TOML file, overridden by environment variables, overridden by flags.
 //!
 //! Every key is a field of a struct that [`leafseal_config::settings!`] declares, in the crate that uses it; [`CliConfiguration`] puts
-//! them into
-//! tables. The file, the environment, `--set`, `config show`, `config check`, the schema and the tables of `docs/configuration.md` are
-//! derived from the declarations, so that none can know a key that another does not.
+//! them into tables. The file, the environment, `--set`, `config show`, `config check`, the schema and the tables of
+//! `docs/configuration.md` are derived from the declarations, so that none can know a key that another does not.
 
 #[cfg(test)]
 mod docs;
 mod files;
 mod load;
 mod schema;
-mod store;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +24,6 @@ use leafseal_server::{Scheduling, ServerSettings};
 pub(crate) use files::{ApiFiles, ServerFiles};
 pub(crate) use load::{CliSources, LoadedConfiguration, Presence, load};
 pub(crate) use schema::{engine_schema, relay_schema};
-pub(crate) use store::StorePlace;
 
 /// Every key, in the order of the documentation.
 pub(crate) static KEYS: LazyLock<Keys<CliConfiguration>> = LazyLock::new(Keys::default);
@@ -43,7 +40,7 @@ settings! {
         /// The process's memory.
         pub memory: ProcessMemory = ProcessMemory::default(), is section("engine.");
         /// Where keys are stored, and the limits of the store.
-        pub store: StorePlace = StorePlace::default(), is section("keystore.");
+        pub store: admin::StorePlace = admin::StorePlace::default(), is section("keystore.");
         /// Limits of the store.
         pub keystore: admin::StoreLimits = admin::StoreLimits::default(), is section("keystore.");
         /// The listener of `serve` and `dev`.
@@ -125,12 +122,11 @@ impl CliConfiguration {
         unfair.into_iter().chain(self.store.warning()).collect()
     }
 
-    /// Checks settings that depend on one another.
-    ///
-    /// # Errors
-    /// A sentence for each problem.
-    pub(crate) fn check(&self) -> Result<(), Vec<String>> {
-        let mut problems = self.store.problems();
+    /// Checks settings that depend on one another. Returns a sentence for each problem. `sets_store_path`: whether `keystore.path` is
+    /// set by something other than the default.
+    pub(crate) fn check(&self, sets_store_path: bool) -> Vec<String> {
+        let mut problems = self.store.problems(sets_store_path);
+        problems.extend(self.engine.problems(&self.keystore));
         if let Err(error) = self.server.validate() {
             problems.push(format!("section [server]: {error}"));
         }
@@ -144,13 +140,6 @@ impl CliConfiguration {
                     .to_owned(),
             );
         }
-        if self.engine.request_key_trials_max < self.keystore.version_count_max.into() {
-            problems.push(format!(
-                "engine.request_key_trials_max ({}) must be at least keystore.version_count_max ({}): otherwise a single value could not \
-                 be tried with every key version",
-                self.engine.request_key_trials_max, self.keystore.version_count_max
-            ));
-        }
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
+        problems
     }
 }

@@ -81,6 +81,7 @@ fn load(text: &str, environment: &[(&str, &str)], overrides: &[&str]) -> Loaded<
     let overrides: Vec<_> = overrides.iter().map(|&text| text.to_owned()).collect();
     let sources = Sources {
         file: Some(("a.toml", text)),
+        is_shared: false,
         environment: &environment,
         other_variables: &["LEAFSEAL_DIR"],
         overrides: &overrides,
@@ -180,6 +181,15 @@ fn all_problems_are_reported_with_their_places() {
     );
     assert_eq!(loaded.warnings, ["LEAFSEAL_PORT: no key has this environment variable; it is ignored"]);
     assert_eq!(load("[listener\n", &[], &[]).problems.len(), 1);
+}
+
+#[test]
+fn a_shared_file_has_keys_of_others_which_do_not_matter() {
+    let text = "listener.jobs_max = 3\nlistener.jobs_mux = 3\nlistener.order = 'last'\n[server]\njobs_max = 'x'\n";
+    let loaded =
+        Keys::<File>::default().load(&Sources { is_shared: true, file: Some(("a", text)), ..Sources::default() });
+    assert_eq!(loaded.problems, ["a:3:18: listener.order must be one of \"fair\", \"arrival\""]);
+    assert_eq!(loaded.settings.listener.jobs_max, 3);
 }
 
 #[test]

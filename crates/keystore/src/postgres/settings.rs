@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use leafseal_config::{ms, secs, settings};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// PostgreSQL's port.
@@ -16,40 +17,36 @@ const URL_SIZE_MAX: usize = 4096;
 /// Most servers of one store.
 const HOST_COUNT_MAX: usize = 16;
 
-/// How a PostgreSQL store is reached. Files are read at each connect, so that new passwords and certificates take effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PostgresSettings {
-    /// Servers, user and database.
-    pub url: PostgresUrl,
-    /// How the server proves who it is.
-    pub sslmode: SslMode,
-    /// The authorities whose server certificates are trusted, in PEM. `verify-full` and `verify-ca` need it.
-    pub authorities: Option<PathBuf>,
-    /// The certificate chain of this client in PEM, its own first, if it has one.
-    pub certificate: Option<PathBuf>,
-    /// The private key of `certificate`, in PEM.
-    pub private_key: Option<PathBuf>,
-    /// The file whose first line is the password, if there is one.
-    pub password_file: Option<PathBuf>,
-    /// Longest time to reach one server, with TLS and login.
-    pub connect_timeout: Duration,
-    /// Longest time of a statement, and of the answer to a commit.
-    pub statement_timeout: Duration,
+settings! {
+    /// How a PostgreSQL store is reached. Files are read at each connect, so that new passwords and certificates take effect.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PostgresSettings {
+        /// Servers, user and database.
+        // `StorePlace::database` sets it from `keystore.url`, which may be empty.
+        pub url: PostgresUrl = PostgresUrl::none(), is internal;
+        /// How the PostgreSQL server is authenticated; all modes but the first are weaker and log a warning. Unix sockets do not use TLS:
+        /// the permissions of the socket apply.
+        pub sslmode: SslMode = SslMode::VerifyFull;
+        /// The certificate authorities that are trusted to issue the PostgreSQL server's certificate, in PEM. This file and the next three
+        /// are read at every connect.
+        pub authorities: Option<PathBuf> = None;
+        /// The certificate chain for the login to PostgreSQL, in PEM, the client's own certificate first.
+        pub certificate: Option<PathBuf> = None;
+        /// The private key of `keystore.certificate`, in PEM.
+        pub private_key: Option<PathBuf> = None;
+        /// The file whose first line is the password for the login to PostgreSQL. Only its owner may have access to it.
+        pub password_file: Option<PathBuf> = None;
+        /// Maximum time to connect to one PostgreSQL server, including TLS and login.
+        pub connect_timeout: Duration = secs(5), in ms(1)..;
+        /// Maximum time of a statement in PostgreSQL, and of the wait for the confirmation that a change is durable.
+        pub statement_timeout: Duration = secs(5), in ms(1)..;
+    }
 }
 
 impl PostgresSettings {
     /// The store at `url`, with the defaults: a verified certificate and name of the server, no certificate and no password of our own.
     pub fn new(url: PostgresUrl) -> Self {
-        Self {
-            url,
-            sslmode: SslMode::VerifyFull,
-            authorities: None,
-            certificate: None,
-            private_key: None,
-            password_file: None,
-            connect_timeout: Duration::from_secs(5),
-            statement_timeout: Duration::from_secs(5),
-        }
+        Self { url, ..Self::default() }
     }
 
     /// What does not fit together, as sentences about the keys of the configuration.
@@ -83,33 +80,18 @@ impl PostgresSettings {
     }
 }
 
-/// How the server proves who it is; PostgreSQL's own words. Connections over Unix sockets have no TLS: the permissions of the socket
-/// decide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SslMode {
-    /// TLS; the certificate is of a trusted authority and names the host.
-    VerifyFull,
-    /// TLS; the certificate is of a trusted authority and may name any host, so every other server of that authority can pose as this
-    /// one.
-    VerifyCa,
-    /// TLS with whoever answers.
-    Require,
-    /// No TLS.
-    Disable,
-}
-
-impl SslMode {
-    /// Every mode, the strictest first.
-    pub const ALL: [Self; 4] = [Self::VerifyFull, Self::VerifyCa, Self::Require, Self::Disable];
-
-    /// The word for people and programs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::VerifyFull => "verify-full",
-            Self::VerifyCa => "verify-ca",
-            Self::Require => "require",
-            Self::Disable => "disable",
-        }
+settings! {
+    /// How the server is authenticated, in PostgreSQL's own words.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum SslMode {
+        /// TLS with a certificate that `keystore.authorities` have issued and that names the host.
+        VerifyFull = "verify-full",
+        /// The same, but the certificate may name any host, so every other server of these authorities can pose as this one.
+        VerifyCa = "verify-ca",
+        /// TLS with any certificate.
+        Require = "require",
+        /// No TLS.
+        Disable = "disable",
     }
 }
 
@@ -159,6 +141,11 @@ pub enum InvalidUrl {
 }
 
 impl PostgresUrl {
+    /// No server.
+    fn none() -> Self {
+        Self { user: String::new(), hosts: Vec::new(), database: String::new() }
+    }
+
     /// Parses a URL.
     ///
     /// # Errors
