@@ -8,6 +8,9 @@ use crate::script::{Attempt, Conversation, ScriptedAddress, ScriptedCall, Script
 /// How many orders of the events of a millisecond must all lead to the same transcript.
 const ORDERS: u64 = 48;
 
+/// An absurd `retry_after`: the largest integer that JavaScript has exactly, which in nanoseconds exceeds 64 bits.
+const RETRY_AFTER_MAX: u64 = (1 << 53) - 1;
+
 /// The conversations of the seeds from `seed` on, as JSON Lines.
 ///
 /// # Errors
@@ -139,6 +142,7 @@ fn answer(mood: Mood, random: &mut Random) -> String {
         _ => "ok",
     };
     match code != "ok" && random.is(30) {
+        true if random.is(10) => format!("{after} {code} retry_after {RETRY_AFTER_MAX}"),
         true => format!("{after} {code} retry_after {}", random.from(1..=700)),
         false => format!("{after} {code}"),
     }

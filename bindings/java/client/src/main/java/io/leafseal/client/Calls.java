@@ -314,7 +314,7 @@ final class Calls {
             return 0;
         }
         // Before the next attempt to connect the call would only get the same error.
-        long least = action == Action.RETRY_LATER ? pool.dialPause() : error.retryAfter().map(Duration::toNanos).orElse(0L);
+        long least = action == Action.RETRY_LATER ? pool.dialPause() : error.retryAfter().map(TimeUnit.NANOSECONDS::convert).orElse(0L);
         return Math.max(backoffNanos(call.retries), least);
     }
 
