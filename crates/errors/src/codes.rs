@@ -194,9 +194,9 @@ codes! {
     /// The upstream cannot be reached.
     UpstreamUnreachable "upstream_unreachable" Upstream Later 502 [Relay]
         "";
-    /// The upstream takes too long.
-    UpstreamTimeout "upstream_timeout" Upstream Later 504 [Relay]
-        "";
+    /// The upstream takes too long. It may have processed the request.
+    UpstreamTimeout "upstream_timeout" Upstream Never 504 [Relay]
+        "Repeat only idempotent requests.";
     /// The upstream sent an invalid or incomplete response.
     UpstreamBroke "upstream_broke" Upstream Never 502 [Relay]
         "";
@@ -319,6 +319,14 @@ mod tests {
             assert!(code.about().ends_with('.') && !code.about().contains('|'), "{code}");
             assert!(code.remedy().is_empty() || code.remedy().ends_with('.'), "{code}");
         }
+    }
+
+    #[test]
+    fn what_an_upstream_may_have_processed_is_not_to_be_repeated() {
+        let repeated =
+            ErrorCode::ALL.iter().filter(|code| code.side() == Side::Upstream && code.retry() != Retry::Never);
+        // Nothing was sent: the relay has no connection.
+        assert_eq!(repeated.collect::<Vec<_>>(), [&ErrorCode::UpstreamUnreachable]);
     }
 
     #[test]
