@@ -146,8 +146,8 @@ settings! {
         pub drain_delay: Duration = secs(5), in ms(0)..;
         /// How long a shutdown then waits for requests in flight.
         pub drain_timeout: Duration = secs(30), in ms(0)..;
-        /// Maximum number of log lines in 10 s about refused callers, and the same number each about rejected connections and failed calls
-        /// of the API. One client causes at most half of them. Omitted lines are counted.
+        /// Maximum number of log lines in 10 s about refused callers whose identity is proven, and the same number each about other refused
+        /// callers, rejected connections and failed calls of the API. One client causes at most half of them. Omitted lines are counted.
         pub refusal_lines_max: usize = 100, in 0..=1 << 20;
         /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
         /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back

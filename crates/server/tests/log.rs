@@ -96,12 +96,12 @@ fn refused_requests_are_bounded_lines(test_server: &TestServer) {
     other.send(|out| test_request(1, "closed", "4111-plaintext", out));
     other.read_response();
     wait_for("client=\"other\"");
-    wait_for("kind=\"decisions\"");
+    wait_for("kind=\"known-callers\"");
     let suppressed: usize = LOG
         .lock()
         .unwrap()
         .lines()
-        .filter(|line| line.contains("kind=\"decisions\""))
+        .filter(|line| line.contains("kind=\"known-callers\""))
         .map(|line| line.split("suppressed=").nth(1).unwrap().split(' ').next().unwrap().parse::<usize>().unwrap())
         .sum();
     assert_eq!(suppressed + lines, SENT as usize);

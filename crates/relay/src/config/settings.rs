@@ -34,7 +34,8 @@ settings! {
         pub drain_timeout: Duration = secs(15), in ms(1)..;
         /// How often the relay checks its file, certificates and keys for changes and reloads them as on SIGHUP; 0 disables the check.
         pub reload_check: Duration = ms(0), in ms(0)..;
-        /// Maximum number of log lines in 10 s about refused requests and connections, and the same number about refused callers.
+        /// Maximum number of log lines in 10 s about refused requests and connections, and the same number each about refused callers with
+        /// a good API key and about others.
         pub refusal_lines_max: usize = 100, in 1..=1 << 24;
         /// How the system schedules the threads that work on long bodies: `normal`, at a lower priority than those that carry traffic
         /// (`nice` 5), or `idle` (Linux: `SCHED_IDLE`).
