@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use leafseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, OnFailure, OptionInfo,
-    OptionKind, OptionScope, OtherCase, RewrapOptions, Surface, Word, WordList,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, Method, OnFailure,
+    OptionInfo, OptionKind, OptionScope, OtherCase, RewrapOptions, Surface, Word, WordList,
 };
 
 /// The options that are one of a few words.
@@ -46,6 +46,23 @@ impl OptionGroup {
             OptionGroup::Decrypt | OptionGroup::Rewrap => "every envelope",
         }
     }
+}
+
+/// The options that a method has. A method of values has none of documents.
+pub(super) fn options_of(method: Method) -> impl Iterator<Item = &'static OptionInfo> {
+    let (options, is_document) = match method {
+        Method::Encrypt => (EncryptOptions::OPTIONS, false),
+        Method::EncryptDocument => (EncryptOptions::OPTIONS, true),
+        Method::Decrypt => (DecryptOptions::OPTIONS, false),
+        Method::DecryptDocument => (DecryptOptions::OPTIONS, true),
+        Method::EncryptFile => (EncryptFileOptions::OPTIONS, false),
+        Method::DecryptFile => (DecryptFileOptions::OPTIONS, false),
+        Method::Rewrap => (RewrapOptions::OPTIONS, false),
+        Method::Inspect | Method::PublicKeys | Method::Authenticate | Method::Health | Method::Info => {
+            (&[] as &[OptionInfo], false)
+        }
+    };
+    options.iter().filter(move |option| is_document || !is_of_documents(option))
 }
 
 /// Whether encryption and decryption of documents share the option, but no other calls have it.

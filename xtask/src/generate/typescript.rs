@@ -7,13 +7,14 @@ use leafseal_protocol::{Method, OptionInfo, OptionKind, Surface};
 
 use super::GeneratedFile;
 use super::names::{MARK, client_codes, lower_camel_case};
-use super::options::{OptionGroup, is_of_all_documents, wrapped};
+use super::options::{OptionGroup, is_of_all_documents, options_of, wrapped};
 use crate::source::SourceFile;
 
 const CODES: &str = "bindings/node/client/src/codes_generated.ts";
 const CODES_OF_BROWSERS: &str = "bindings/node/client/src/browser/codes_generated.ts";
 
 const METHODS: &str = "bindings/node/client/src/methods_generated.ts";
+const OPTIONS_OF_METHODS: &str = "bindings/node/client/src/options_generated.ts";
 const OPTIONS: &str = "bindings/node/wire/options.d.ts";
 const WIDTH: usize = 138;
 
@@ -33,6 +34,7 @@ pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
         GeneratedFile { path: CODES_OF_BROWSERS, text: browser },
         GeneratedFile { path: METHODS, text: methods() },
         GeneratedFile { path: OPTIONS, text: options() },
+        GeneratedFile { path: OPTIONS_OF_METHODS, text: options_of_methods() },
     ])
 }
 
@@ -63,6 +65,22 @@ fn options() -> String {
         + &interface("DecryptionOptions", "Options of decryption.", &of(OptionGroup::Decrypt))
         + &interface("SelectionOptions", "Options of documents.", &documents)
         + &interface("RewrappingOptions", "Options of `rewrap`.", &of(OptionGroup::Rewrap))
+}
+
+/// The names of the options that each method has.
+fn options_of_methods() -> String {
+    let mut text = format!(
+        "// {MARK}\n\nimport type {{ Method }} from './methods_generated.js';\n\n/** The options of each method that are data of the \
+         protocol, except the app. */\nexport const OPTIONS: Readonly<Record<Method, readonly string[]>> = {{\n"
+    );
+    for method in Method::ALL {
+        let names: Vec<String> = options_of(*method)
+            .filter(|option| option.surfaces.contains(&Surface::Clients))
+            .map(|option| format!("'{}'", lower_camel_case(option.field.as_str())))
+            .collect();
+        let _ = writeln!(text, "  {}: [{}],", method.as_str(), names.join(", "));
+    }
+    text + "};\n"
 }
 
 fn interface(name: &str, about: &str, options: &[&OptionInfo]) -> String {

@@ -8,6 +8,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { Client, DecryptOptions, DocumentOptions, EncryptOptions } from './client.js';
 import { CAUSED_BY_DATA } from './codes_generated.js';
 import { LeafsealError } from './errors.js';
+import { copied, protocolOptions } from './options.js';
 
 /** What to do with one direction's bodies. Exactly one of the two. */
 export interface BodyRule {
@@ -95,6 +96,11 @@ function optionsOf(direction: 'request' | 'response', { encrypt, decrypt }: Body
   if (select !== undefined && (!Array.isArray(select) || select.length === 0 || select.some((path) => typeof path !== 'string'))) {
     throw new LeafsealError('invalid_settings', `${direction}: select must be a list of at least one JSONPath selector`);
   }
+  try {
+    protocolOptions(encrypt ? 'encrypt_document' : 'decrypt_document', options);
+  } catch (error) {
+    throw new LeafsealError('invalid_settings', `${direction}: ${(error as LeafsealError).message}`);
+  }
   return options;
 }
 
@@ -107,7 +113,7 @@ function transform(client: Client, direction: 'request' | 'response', rule: Body
     apply: async (text, signal) => {
       try {
         const signals = [options.signal, signal].filter((one) => one !== undefined);
-        const call = { ...options, signal: signals.length > 1 ? AbortSignal.any(signals) : signals[0] };
+        const call = { ...copied(options), signal: signals.length > 1 ? AbortSignal.any(signals) : signals[0] };
         return await (isEncrypting ? client.encryptDocument(text, call) : client.decryptDocument(text, call));
       } catch (error) {
         throw refusal(error as LeafsealError, direction);

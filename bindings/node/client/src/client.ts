@@ -9,6 +9,7 @@ import {
 import { Calls } from './calls.js';
 import { LeafsealError } from './errors.js';
 import type { Method } from './methods_generated.js';
+import { protocolOptions } from './options.js';
 import { type ClientOptions, type Settings, checked } from './settings.js';
 import { LONE_SURROGATE, encodeValues, isWellFormed, readValues } from './values.js';
 
@@ -179,6 +180,7 @@ export class Client {
   inspect(envelopes: readonly string[], options?: AppOptions): Promise<Inspection[]>;
   async inspect(envelopes: string | readonly string[], options: AppOptions = {}): Promise<Inspection | Inspection[]> {
     const list = typeof envelopes === 'string' ? [envelopes] : envelopes;
+    protocolOptions('inspect', options);
     const { app, timeoutMs, signal } = options;
     const inspections = await this.calls.start({
       method: 'inspect', app, values: list.length, timeoutMs, signal,
@@ -258,7 +260,7 @@ export class Client {
     const app = options.app ?? this.settings.app;
     if (typeof app !== 'string') throw new LeafsealError('invalid_params', 'app: set it in the options of the call or of the client');
     const { timeoutMs, signal } = options;
-    const wire = { ...options, app, frameSizeMax: this.settings.requestSizeMax, deadlineMs: 0 };
+    const wire: WireOptions = { ...protocolOptions(method, options), app, frameSizeMax: this.settings.requestSizeMax, deadlineMs: 0 };
     return this.calls.start({
       method, app, values, timeoutMs: checkedTimeout(timeoutMs), signal, read,
       encode: (id, deadlineMs) => {
@@ -269,6 +271,7 @@ export class Client {
   }
 
   private async plain<T>(method: Method, options: CallOptions, encode: (id: number) => Buffer, read: (answer: Answer) => T): Promise<T> {
+    protocolOptions(method, options);
     const { timeoutMs, signal } = options;
     return this.calls.start({ method, app: undefined, values: undefined, timeoutMs: checkedTimeout(timeoutMs), signal, encode, read });
   }

@@ -7,6 +7,7 @@ import type { Value } from '@leafseal/wire';
 
 import type { Client, DecryptOptions, EncryptOptions } from './client.js';
 import { LeafsealError } from './errors.js';
+import { copied } from './options.js';
 
 /** Options of one field. */
 export type FieldOptions = true | Pick<EncryptOptions, 'role' | 'curve'>;
@@ -75,7 +76,7 @@ async function sealAll(client: Client, spots: readonly Spot[], base: EncryptOpti
   // One call for each set of options; nearly always one.
   const groups = new Map<string, Spot[]>();
   for (const spot of spots) {
-    const key = JSON.stringify(spot.options);
+    const key = JSON.stringify(spot.options === true || copied(spot.options));
     const group = groups.get(key);
     if (group) group.push(spot);
     else groups.set(key, [spot]);
@@ -83,7 +84,7 @@ async function sealAll(client: Client, spots: readonly Spot[], base: EncryptOpti
   await Promise.all([...groups.values()].map(async (group) => {
     const [{ options } = { options: true as const }] = group;
     const values = group.map(({ holder, name }) => holder[name] as Value);
-    const sealed = await client.encrypt(values, { ...base, ...(options === true ? {} : options) });
+    const sealed = await client.encrypt(values, { ...copied(base), ...(options === true ? {} : copied(options)) });
     group.forEach(({ holder, name }, index) => (holder[name] = sealed[index]));
   }));
 }

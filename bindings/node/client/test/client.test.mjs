@@ -105,6 +105,42 @@ test('roles, curves and keying reach the engine', async () => {
   assert.deepEqual([plain.curve, plain.role], ['k1', undefined]);
 });
 
+test('inherited options and those of getters reach the engine', async () => {
+  class Card { get role() { return 'support'; } }
+  for (const options of [Object.create({ role: 'support' }), new Card(), Object.create(new Card(), { curve: { value: 'k1' } })]) {
+    const { role, curve } = await client.inspect(await client.encrypt('a', options), { app: APP });
+    assert.deepEqual([role, curve], ['support', options.curve ?? 'r1']);
+    assert.equal((await client.inspect(JSON.parse(await client.encryptDocument('"a"', options)), { app: APP })).role, 'support');
+  }
+});
+
+test('an option that a call does not have is refused, and nothing is sent', async () => {
+  const file = Buffer.from('a');
+  const sealed = await client.encrypt('a');
+  for (const [call, message] of [
+    [() => client.encrypt('a', { requireRole: 'support' }), /"requireRole": there is no such option/],
+    [() => client.encrypt('a', Object.create({ rol: 'support' })), /"rol"/],
+    [() => client.encrypt('a', { onFailure: 'leave' }), /onFailure: not an option of encrypt/],
+    [() => client.encrypt(['a'], { select: ['$'] }), /select: not an option of encrypt/],
+    [() => client.encrypt('a', { strict: true }), /strict: not/],
+    [() => client.encrypt('a', { otherCase: 'refuse' }), /otherCase: not/],
+    [() => client.decrypt(sealed, { skipSealed: true }), /skipSealed: not an option of decrypt/],
+    [() => client.encryptFile(file, { role: 'support' }), /role: not an option of encrypt_file/],
+    [() => client.encryptFile(file, { onReport: () => {} }), /onReport: not/],
+    [() => client.decryptFile(file, { onFailure: 'null' }), /onFailure: not/],
+    [() => client.rewrap([sealed], { role: 'support' }), /role: not an option of rewrap/],
+    [() => client.inspect(sealed, { app: APP, role: 'support' }), /role: not an option of inspect/],
+    [() => client.publicKeys({ curve: 'k1' }), /curve: not an option of public_keys/],
+    [() => client.health({ timeout: 5 }), /"timeout"/],
+  ]) {
+    const error = await rejects(call(), 'invalid_params');
+    assert.match(error.message, message);
+    assert.equal(error.source, 'client');
+  }
+  const unset = { role: undefined, keyId: null, strict: false, select: undefined, extra: undefined };
+  assert.equal(await client.decrypt(await client.encrypt('a', unset)), 'a');
+});
+
 test('documents keep their kind, and text its bytes', async () => {
   const document = { card: { number: '4111', holder: 'Zoë' }, amount: 12.5, tags: ['a', null] };
   let report;
