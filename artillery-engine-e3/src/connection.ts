@@ -53,7 +53,7 @@ export class Connection {
   private idleBytes = 0;
   private inFlight = 0;
   private ended: Failure | undefined;
-  private leaving = false;
+  private draining = false;
 
   private constructor(
     private readonly socket: TLSSocket,
@@ -117,7 +117,7 @@ export class Connection {
 
   /** Whether new requests may use it: no longer once the engine has announced that it will close the connection. */
   get takesRequests(): boolean {
-    return this.isOpen && !this.leaving;
+    return this.isOpen && !this.draining;
   }
 
   /** Encodes a message in advance, so that its first sender does not have to. */
@@ -185,16 +185,16 @@ export class Connection {
     try {
       if (this.decoder.push(bytes) === 0) return;
       for (let answer = this.decoder.next(); answer && this.isOpen; answer = this.decoder.next()) this.deliver(answer, at);
-      if (this.decoder.goingAway && this.isOpen) this.leave(this.decoder.goingAway === 'closed');
+      if (this.decoder.goingAway && this.isOpen) this.drain(this.decoder.goingAway === 'closed');
     } catch (error) {
       this.end(new Failure('wrong_answer', error instanceof Error ? error.message : String(error)));
     }
   }
 
   /** The engine is closing the connection. Ends it once nothing is in flight, or immediately if the engine has closed it. */
-  private leave(isClosed: boolean): void {
-    this.leaving = true;
-    if (isClosed || this.inFlight === 0) this.end(new Failure('connection_lost', 'the engine left the connection'));
+  private drain(isClosed: boolean): void {
+    this.draining = true;
+    if (isClosed || this.inFlight === 0) this.end(new Failure('connection_lost', 'the engine closed the connection'));
   }
 
   private deliver(answer: Answer, at: number): void {

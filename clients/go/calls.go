@@ -12,10 +12,10 @@ func isEOF(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// waiter is a call that waits for a connection or its turn. Its channel receives a ticket or an error, once.
+// waiter is a call that waits for a connection. Its channel receives a ticket or an error, once.
 type waiter struct {
 	request *request
-	turn    chan turn
+	granted chan grant
 }
 
 // waiters is the set of calls that wait; Client.queue has their order, and some that no longer wait.
@@ -27,7 +27,8 @@ func (w waiters) remove(one *waiter) bool {
 	return waits
 }
 
-type turn struct {
+// grant ends the wait of a call: with the ticket of its request, or an error.
+type grant struct {
 	ticket *ticket
 	err    *Error
 }
@@ -80,14 +81,14 @@ func (c *Client) call(ctx context.Context, request *request, timeout time.Durati
 
 // attempt returns how a request ended; an error if the call is over.
 func (c *Client) attempt(ctx context.Context, request *request) (outcome, error) {
-	turn, err := c.begin(ctx, request)
+	granted, err := c.begin(ctx, request)
 	if err != nil {
 		return outcome{}, err
 	}
-	if turn.err != nil {
-		return outcome{err: turn.err}, nil
+	if granted.err != nil {
+		return outcome{err: granted.err}, nil
 	}
-	return c.await(ctx, turn.ticket)
+	return c.await(ctx, granted.ticket)
 }
 
 func (c *Client) enter() error {
@@ -118,12 +119,12 @@ func stopped(ctx context.Context, where string) *Error {
 	return newError(CodeCancelled, RetryNever, err, "the caller cancelled the call")
 }
 
-// begin waits for a connection and the call's turn, and sends the request.
-func (c *Client) begin(ctx context.Context, request *request) (turn, error) {
+// begin waits until the call may be sent, and sends the request.
+func (c *Client) begin(ctx context.Context, request *request) (grant, error) {
 	if ctx.Err() != nil {
-		return turn{}, stopped(ctx, "no connection was available")
+		return grant{}, stopped(ctx, "no connection was available")
 	}
-	w := &waiter{request: request, turn: make(chan turn, 1)}
+	w := &waiter{request: request, granted: make(chan grant, 1)}
 	var refusal *Error
 	c.locked(func() {
 		if refusal = c.refusal(request); refusal == nil {
@@ -131,17 +132,17 @@ func (c *Client) begin(ctx context.Context, request *request) (turn, error) {
 		}
 	})
 	if refusal != nil {
-		return turn{}, refusal
+		return grant{}, refusal
 	}
 	select {
-	case turn := <-w.turn:
-		return turn, nil
+	case granted := <-w.granted:
+		return granted, nil
 	case <-ctx.Done():
-		return turn{}, c.leaveQueue(ctx, w)
+		return grant{}, c.leaveQueue(ctx, w)
 	}
 }
 
-// leaveQueue ends the wait of a call, which may have got its turn meanwhile.
+// leaveQueue ends the wait of a call, which may have been granted meanwhile.
 func (c *Client) leaveQueue(ctx context.Context, w *waiter) error {
 	c.locked(func() {
 		if c.waiting.remove(w) {
@@ -149,9 +150,9 @@ func (c *Client) leaveQueue(ctx context.Context, w *waiter) error {
 			c.compact()
 			return
 		}
-		if turn := <-w.turn; turn.ticket != nil {
-			c.release(turn.ticket)
-			turn.ticket.conn.cancel(turn.ticket)
+		if granted := <-w.granted; granted.ticket != nil {
+			c.release(granted.ticket)
+			granted.ticket.conn.cancel(granted.ticket)
 		}
 	})
 	return stopped(ctx, "no connection was available")
@@ -177,7 +178,7 @@ func (c *Client) hasRoom(request *request) bool {
 	return best != nil && !c.isFull(best)
 }
 
-// first returns the first call that waits for its turn, or nil.
+// first returns the first call that waits, or nil.
 func (c *Client) first() *waiter {
 	for len(c.queue) > 0 {
 		if _, waits := c.waiting[c.queue[0]]; waits {
@@ -231,10 +232,10 @@ func (c *Client) tryBegin(w *waiter) bool {
 	conn, err := c.choose(w.request)
 	switch {
 	case err != nil:
-		w.turn <- turn{err: err}
+		w.granted <- grant{err: err}
 	case conn != nil:
 		c.bytesInFlight += w.request.size()
-		w.turn <- turn{ticket: conn.send(w.request)}
+		w.granted <- grant{ticket: conn.send(w.request)}
 	default:
 		return false
 	}

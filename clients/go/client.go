@@ -83,7 +83,7 @@ func (c *Client) CloseNow() {
 	c.locked(func() {
 		c.isClosed, c.isAbandoned = true, true
 		for w := c.takeFirst(); w != nil; w = c.takeFirst() {
-			w.turn <- turn{err: newError(CodeClosed, RetryNever, nil, "the client was closed")}
+			w.granted <- grant{err: newError(CodeClosed, RetryNever, nil, "the client was closed")}
 		}
 	})
 	c.closePool()

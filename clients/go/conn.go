@@ -72,8 +72,8 @@ type conn struct {
 	free        []uint32
 	inFlight    int
 	hasAnswered bool
-	isLeaving   bool
-	// expiry leaves the connection when the engine's chain expires.
+	isDraining  bool
+	// expiry drains the connection when the engine's chain expires.
 	expiry     *time.Timer
 	hasExpired bool
 	err        *Error
@@ -83,7 +83,7 @@ func (c *conn) start() {
 	go c.read()
 	go c.write()
 	if !c.expires.IsZero() {
-		c.leaveAt(c.expires)
+		c.drainAt(c.expires)
 	}
 }
 
@@ -179,11 +179,11 @@ func (c *conn) endWith(err *Error, id int64, own *Error) {
 	}
 	c.output = nil
 	c.signal()
-	wasUsable := c.client.retire(c)
+	wasUsable := c.client.withdraw(c)
 	if err.FromEngine {
 		c.client.avoid(c.place, "connection_error", err.Code)
 	}
-	isElsewhere := isRefusal(err) && c.client.mayLeave()
+	isElsewhere := isRefusal(err) && c.client.mayDialElsewhere()
 	// Not that of TLS: its Close may wait for a write.
 	c.raw.Close()
 	for _, t := range c.tickets {
@@ -283,7 +283,7 @@ func (c *conn) tooLarge(id int64) {
 	c.client.locked(func() { c.endWith(others, id, own) })
 }
 
-// take handles a message, and returns whether the connection goes on.
+// take handles a message, and returns whether the connection continues.
 func (c *conn) take(frame []byte) bool {
 	message, failure := parse(frame)
 	c.client.locked(func() {
@@ -298,7 +298,7 @@ func (c *conn) take(frame []byte) bool {
 		case message.ending != nil:
 			c.end(message.ending)
 		case message.goingAway != "":
-			c.leave(message.goingAway)
+			c.drain(message.goingAway)
 		}
 	})
 	return c.isOpen()
@@ -338,7 +338,7 @@ func (c *conn) judge(t *ticket, err *Error) bool {
 		return false
 	}
 	c.client.avoid(c.place, "answer", err.Code)
-	return c.isLeaving || (isRefusal(err) && c.client.mayLeave())
+	return c.isDraining || (isRefusal(err) && c.client.mayDialElsewhere())
 }
 
 // isRefusal returns whether an engine cannot serve requests, unlike others perhaps.
@@ -355,60 +355,60 @@ func (t *ticket) finish(outcome outcome) {
 	t.done <- outcome
 }
 
-// leave begins no more requests: the engine has announced that it leaves the connection, or its chain has expired. Requests of which nothing
+// drain begins no more requests: the engine has announced `going_away`, or its chain has expired. Requests of which nothing
 // is written go elsewhere; those in flight are finished.
-func (c *conn) leave(reason string) {
+func (c *conn) drain(reason string) {
 	if c.err != nil {
 		return
 	}
 	if reason == "closed" {
-		c.isLeaving = true
-		c.end(c.left())
+		c.isDraining = true
+		c.end(c.drainError())
 		return
 	}
 	c.client.avoid(c.place, "going_away", reason)
-	c.client.retire(c)
-	c.isLeaving = true
+	c.client.withdraw(c)
+	c.isDraining = true
 	for _, t := range slices.Clone(c.tickets) {
 		if t == nil || t.isStarted {
 			continue
 		}
 		c.output = slices.DeleteFunc(c.output, func(message outgoing) bool { return message.ticket == t })
-		t.finish(outcome{err: c.left()})
+		t.finish(outcome{err: c.drainError()})
 		c.vacate(t)
 	}
 	c.endIfUnused()
 	c.client.pump()
 }
 
-// endIfUnused ends a connection that is left, once no call waits for an answer on it.
+// endIfUnused ends a draining connection once no call waits for an answer on it.
 func (c *conn) endIfUnused() {
-	if !c.isLeaving || len(c.output) > 0 {
+	if !c.isDraining || len(c.output) > 0 {
 		return
 	}
 	isWaited := slices.ContainsFunc(c.tickets, func(t *ticket) bool { return t != nil && t.isWanted })
 	if c.err == nil && !isWaited {
-		c.end(c.left())
+		c.end(c.drainError())
 	}
 }
 
-// left is the error of requests that were not started on a connection that was left.
-func (c *conn) left() *Error {
+// drainError is the error of requests that were not started on a draining connection.
+func (c *conn) drainError() *Error {
 	if c.hasExpired {
 		return newError(CodeGoingAway, RetryElsewhere, nil, "a certificate of the engine's chain has expired")
 	}
-	return newError(CodeGoingAway, RetryElsewhere, nil, "the engine left the connection before it started the request")
+	return newError(CodeGoingAway, RetryElsewhere, nil, "the engine closed the connection before it started the request")
 }
 
-// leaveAt leaves the connection when the engine's chain expires, of which the last second is valid.
-func (c *conn) leaveAt(expiry time.Time) {
+// drainAt drains the connection when the engine's chain expires, of which the last second is valid.
+func (c *conn) drainAt(expiry time.Time) {
 	c.expiry = time.AfterFunc(time.Until(expiry.Add(time.Second)), func() { c.client.locked(c.expire) })
 }
 
 func (c *conn) expire() {
 	if c.err == nil {
 		c.hasExpired = true
-		c.leave("age")
+		c.drain("age")
 	}
 }
 

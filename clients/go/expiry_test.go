@@ -191,7 +191,7 @@ func TestTheLongestLivedOfSeveralChainsCounts(t *testing.T) {
 
 func TestAChainMayExpireInTheYear9999(t *testing.T) {
 	c := &conn{client: &Client{}}
-	c.leaveAt(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
+	c.drainAt(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 	time.Sleep(50 * time.Millisecond)
 	if !c.expiry.Stop() {
 		t.Fatal("the connection is left already")

@@ -52,7 +52,7 @@ const (
 	CodeTLSFailed = "tls_failed"
 	// The connection ended before the answer arrived. The engine may have processed the request.
 	CodeConnectionLost = "connection_lost"
-	// The engine left the connection before it started the request.
+	// The engine closed the connection before it started the request.
 	CodeGoingAway = "going_away"
 	// The answer cannot be read.
 	CodeProtocolError = "protocol_error"

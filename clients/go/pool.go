@@ -63,28 +63,28 @@ type pool struct {
 	stuckFailures int
 	stuckUntil    time.Time
 	renewedUntil  time.Time
-	// lastLeft: a connection has left since the last dial began, and whether the last one had answered.
-	lastLeft    leftState
-	unusedInRow int
+	// lastUnusable: a connection has become unusable since the last dial began, and whether the last one had answered.
+	lastUnusable unusableState
+	unusedInRow  int
 }
 
-// leftState is what is known of the last connection that left.
-type leftState int
+// unusableState describes the last connection that became unusable.
+type unusableState int
 
 const (
-	noneLeft leftState = iota
-	leftAnswered
-	leftUnanswered
+	noneUnusable unusableState = iota
+	unusableAnswered
+	unusableUnanswered
 )
 
-// retire removes a connection from those on which calls may begin; returns false if that has happened already.
-func (c *Client) retire(conn *conn) bool {
+// withdraw removes a connection from those on which calls may begin; returns false if it was removed before.
+func (c *Client) withdraw(conn *conn) bool {
 	index := slices.Index(c.usable, conn)
 	if index >= 0 {
 		c.usable = slices.Delete(c.usable, index, index+1)
-		c.lastLeft = leftUnanswered
+		c.lastUnusable = unusableUnanswered
 		if conn.hasAnswered {
-			c.lastLeft = leftAnswered
+			c.lastUnusable = unusableAnswered
 		}
 	}
 	return index >= 0
@@ -130,8 +130,8 @@ func (c *Client) isAddressAvoided(index int) bool {
 	return count >= max(1, c.addresses[index].records)
 }
 
-// mayLeave returns whether a new connection may reach an engine that is not avoided: at another address, or behind a balancer.
-func (c *Client) mayLeave() bool {
+// mayDialElsewhere returns whether a new connection may reach an engine that is not avoided: at another address, or behind a balancer.
+func (c *Client) mayDialElsewhere() bool {
 	if c.isDialing && c.dialsElsewhere {
 		return true
 	}
@@ -177,7 +177,7 @@ func (c *Client) choose(request *request) (*conn, *Error) {
 	case best == nil:
 		c.dial(false)
 		return nil, nil
-	case c.isAvoided(best.place) && c.mayLeave():
+	case c.isAvoided(best.place) && c.mayDialElsewhere():
 		c.dial(true)
 		return nil, nil
 	}
@@ -219,12 +219,12 @@ func (c *Client) dial(isElsewhere bool) {
 // pauseBeforeDial is longer each time while engines end connections before they answer anything: otherwise a client would reconnect to such
 // an engine in a busy loop.
 func (c *Client) pauseBeforeDial() time.Duration {
-	left := c.lastLeft
-	c.lastLeft = noneLeft
-	switch left {
-	case noneLeft:
+	last := c.lastUnusable
+	c.lastUnusable = noneUnusable
+	switch last {
+	case noneUnusable:
 		return 0
-	case leftAnswered:
+	case unusableAnswered:
 		c.unusedInRow = 0
 		return 0
 	}
@@ -313,7 +313,7 @@ func (c *Client) replaceAvoided(opened *conn) {
 	var replaced []*conn
 	drop := func(dropped *conn) {
 		c.usable = slices.DeleteFunc(c.usable, func(other *conn) bool { return other == dropped })
-		dropped.isLeaving = true
+		dropped.isDraining = true
 		replaced = append(replaced, dropped)
 	}
 	if c.isAvoided(opened.place) {

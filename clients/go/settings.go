@@ -74,7 +74,7 @@ type Settings struct {
 	RequestsInFlightMax int
 	// BytesInFlightMax is the size of requests in flight, in bytes, at which further calls wait. Default 128 MiB.
 	BytesInFlightMax int64
-	// RequestsWaitingMax is the maximum of calls that wait for a connection or their turn; further ones fail with busy. Default 16,384.
+	// RequestsWaitingMax is the maximum of calls that wait for a connection or a free slot on one; further ones fail with busy. Default 16,384.
 	RequestsWaitingMax int
 	// BytesWaitingMax is the maximum size of requests that wait, in bytes; further calls fail with busy, unless none waits. Default 256 MiB.
 	BytesWaitingMax int64

@@ -212,7 +212,7 @@ impl Caller {
 
     async fn run(mut self, until: Instant) -> Result<Counts, LoadError> {
         while Instant::now() < until {
-            if self.connection.is_left() {
+            if self.connection.is_draining() {
                 self.connection = self.connector.connect().await?;
             }
             match self.random.random_range(0..DISTURBED_ONE_OF * 3) {

@@ -466,7 +466,7 @@ impl PoolInner {
         let mut retries = Retries::new(self, deadline_ms);
         let mut refused_by = None;
         loop {
-            let (error, is_left) = match self.turn(refused_by.as_ref()).await {
+            let (error, is_unusable) = match self.turn(refused_by.as_ref()).await {
                 Err(error) => (error, false),
                 Ok(SendTurn { connection, slot, refusals }) => {
                     let left_ms = retries.deadline_left_ms();
@@ -488,7 +488,7 @@ impl PoolInner {
                     }
                 }
             };
-            retries.after(error, is_left, &retried).await?;
+            retries.after(error, is_unusable, &retried).await?;
         }
     }
 }

@@ -81,7 +81,7 @@ async fn drive<S: Transport>(
         biased;
         error = &mut reading => error,
         error = shared.0.watch() => error,
-        error = leave_after(valid_for, &shared.0) => error,
+        error = drain_after(valid_for, &shared.0) => error,
         written = writing => match written {
             Ok(()) => ClientError::lost(RequestProgress::No, "the connection was closed"),
             Err(broken) => {
@@ -93,11 +93,11 @@ async fn drive<S: Transport>(
     shared.0.fail(error);
 }
 
-/// Leaves the connection after this time: calls in flight finish. Never returns.
-async fn leave_after(valid_for: Option<Duration>, shared: &ConnectionShared) -> ClientError {
+/// Drains the connection after this time: calls in flight finish, none begins. Never returns.
+async fn drain_after(valid_for: Option<Duration>, shared: &ConnectionShared) -> ClientError {
     if let Some(left) = valid_for {
         sleep(left).await;
-        shared.leave(GoingAway::Age);
+        shared.drain(GoingAway::Age);
     }
     pending().await
 }

@@ -1,4 +1,4 @@
-//! What a call does after its attempt has ended: looks it up in the table of `rules.rs`.
+//! The action of a call after its attempt has ended: looked up in the table of `rules.rs`.
 
 use std::time::Duration;
 
@@ -23,12 +23,16 @@ pub(crate) fn event_of(error: &ClientError) -> Option<(AttemptEvent, &'static st
     })
 }
 
-/// `is_left`: the connection of the answer takes no further calls. `may_leave`: whether a new connection may reach an engine that is not
-/// avoided; asked only if that matters.
-pub(crate) fn decide(error: &ClientError, is_left: bool, may_leave: impl FnOnce() -> bool) -> AttemptAction {
+/// `is_unusable`: the connection of the answer takes no further calls. `may_dial_elsewhere`: whether a new connection may reach an
+/// engine that is not avoided; called only if that matters.
+pub(crate) fn decide(
+    error: &ClientError,
+    is_unusable: bool,
+    may_dial_elsewhere: impl FnOnce() -> bool,
+) -> AttemptAction {
     let Some((event, code)) = event_of(error) else { return AttemptAction::Fail };
     let sent = error.kind != ErrorKind::ConnectionLost { sent: RequestProgress::No };
-    let elsewhere = (event == AttemptEvent::Answer && is_left) || (code == "unavailable" && may_leave());
+    let elsewhere = (event == AttemptEvent::Answer && is_unusable) || (code == "unavailable" && may_dial_elsewhere());
     let fits = |rule: &&OutcomeRule| {
         rule.event == event
             && rule.code.is_none_or(|expected| expected == "*" || expected == code)
@@ -51,8 +55,8 @@ mod tests {
     use super::*;
     use leafseal_protocol::{ErrorCode, Retry};
 
-    fn decision(kind: ErrorKind, may_leave: bool) -> AttemptAction {
-        decide(&ClientError::new(kind, Retry::Never, ""), false, || may_leave)
+    fn decision(kind: ErrorKind, may_dial_elsewhere: bool) -> AttemptAction {
+        decide(&ClientError::new(kind, Retry::Never, ""), false, || may_dial_elsewhere)
     }
 
     #[test]
@@ -75,7 +79,11 @@ mod tests {
             ErrorKind::Timeout,
         ];
         for kind in kinds {
-            assert_eq!([true, false].map(|may_leave| decision(kind, may_leave)), [AttemptAction::Fail; 2], "{kind:?}");
+            assert_eq!(
+                [true, false].map(|may_dial_elsewhere| decision(kind, may_dial_elsewhere)),
+                [AttemptAction::Fail; 2],
+                "{kind:?}"
+            );
         }
     }
 

@@ -32,7 +32,7 @@ pub enum ErrorKind {
     Connect,
     /// TLS: one side did not accept the other's certificate, or they have no version or protocol in common.
     Tls,
-    /// The answer did not arrive in time. The engine was told to stop.
+    /// The answer did not arrive in time. The request was cancelled at the engine.
     Timeout,
     /// The connection ended before the answer came.
     ConnectionLost {
@@ -43,7 +43,7 @@ pub enum ErrorKind {
     Engine(ErrorCode),
     /// The engine answered with an error of a newer version.
     UnknownEngineError,
-    /// The engine leaves the connection and has not begun the request.
+    /// The engine closed the connection before it started the request.
     GoingAway,
     /// The engine ended the connection with this code.
     ConnectionRefused(ErrorCode),
@@ -100,7 +100,7 @@ impl ClientError {
     }
 
     pub(crate) fn no_memory(size: usize) -> Self {
-        let message = format!("the answer takes {size} bytes and more, for which the call has no memory");
+        let message = format!("the answer has at least {size} bytes, more than the call's memory limit allows");
         ClientError::new(ErrorKind::AnswerMemory, Retry::Never, message)
     }
 
@@ -113,7 +113,7 @@ impl ClientError {
     }
 
     pub(crate) fn going_away() -> Self {
-        let message = "the engine leaves the connection and has not begun the request";
+        let message = "the engine closed the connection before it started the request";
         ClientError::new(ErrorKind::GoingAway, Retry::Elsewhere, message)
     }
 

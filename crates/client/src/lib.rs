@@ -7,7 +7,7 @@
 //! It runs on the caller's tokio runtime. Every byte of a request is flushed before it waits for the answer.
 //!
 //! A call that the engine has not started, or has refused with advice to retry, is retried up to [`ClientSettings::retries_max`] times
-//! within the call's time: no connection could be opened, the engine left the connection before it read the request, or it answered
+//! within the call's time: no connection could be opened, the engine closed the connection before it read the request, or it answered
 //! `unavailable` or `overloaded`. Every other failure is returned; [`ClientError::retry`] indicates whether the caller may retry.
 //!
 //! An engine that shuts down, or whose connection reaches its maximum age, announces it on the connection. Calls in flight there finish,

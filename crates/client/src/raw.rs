@@ -169,8 +169,8 @@ pub struct RawConnection<S = TlsStream> {
     /// The number of those bytes that were returned.
     taken: usize,
     scanner: Scanner,
-    /// Whether the engine has announced that it leaves the connection.
-    is_left: bool,
+    /// Whether the connection drains: the engine has announced `going_away`.
+    is_draining: bool,
 }
 
 impl<S> std::fmt::Debug for RawConnection<S> {
@@ -192,14 +192,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
             filled: 0,
             taken: 0,
             scanner: Scanner::new(limits),
-            is_left: false,
+            is_draining: false,
         }
     }
 
-    /// Whether the engine has announced that it leaves the connection. Requests in flight are still answered; new ones belong on
+    /// Whether the connection drains: the engine has announced `going_away`. Requests in flight are still answered; new ones belong on
     /// another connection.
-    pub fn is_left(&self) -> bool {
-        self.is_left
+    pub fn is_draining(&self) -> bool {
+        self.is_draining
     }
 
     /// Queues a request; [`RawConnection::next`] sends it. `id` must differ from those in flight.
@@ -224,8 +224,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         waiting + self.outgoing.len() - self.written
     }
 
-    /// Returns the next complete message of the engine; `going_away` is skipped and reported by [`RawConnection::is_left`]. Writes queued
-    /// requests while it waits; with nothing in flight it waits for the connection's end. Dropping the future loses nothing.
+    /// Returns the next complete message of the engine; `going_away` is skipped and reported by [`RawConnection::is_draining`]. Writes
+    /// queued requests while it waits; with nothing in flight it waits for the connection's end. Dropping the future loses nothing.
     ///
     /// # Errors
     /// If the connection has ended or the bytes violate the protocol; there is no next message then.
@@ -261,7 +261,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
             match going_away(&self.incoming[start..self.taken]) {
                 None => return Ok(Some(start..self.taken)),
                 Some(GoingAway::Closed) => return Err(ClientError::going_away()),
-                Some(GoingAway::Shutdown | GoingAway::Age) => self.is_left = true,
+                Some(GoingAway::Shutdown | GoingAway::Age) => self.is_draining = true,
             }
         }
     }

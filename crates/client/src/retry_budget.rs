@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::rules;
 
-/// Limits the retries of calls that an engine has refused as overloaded, or as unavailable without leaving the connection, over all calls
-/// of a client.
+/// Limits the retries of calls that an engine has refused as overloaded, or as unavailable on a connection that remains in use, over all
+/// calls of a client.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     credit: AtomicU32,

@@ -34,7 +34,7 @@ settings! {
         pub abandoned_timeout: Duration = rules::ABANDONED_TIMEOUT, in ms(1)..;
         /// Maximum number of retries of a request that the engine has not started, or has refused as `unavailable` or `overloaded`. They
         /// end with `client.request_timeout` and the request's deadline.
-        // Not started: no connection could be made, or the engine left the connection.
+        // Not started: no connection could be made, or the engine closed the connection first.
         pub retries_max: u32 = rules::RETRIES_MAX, in 0..=1000;
         /// The delay after a failed connection and before a retry; it doubles each time.
         // During the delay after a failed connection, calls that may not be retried fail at once.

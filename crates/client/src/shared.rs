@@ -3,8 +3,8 @@
 //! An id belongs to its call until the answer has arrived, even if the call was dropped: so an answer never reaches the wrong call, and an
 //! answer without a call is a fault of the peer.
 //!
-//! When the engine announces that it leaves the connection, calls whose request is not written fail at once, to be retried elsewhere; the
-//! connection ends when the others are answered.
+//! When the engine announces `going_away`, the connection drains: calls whose request is not written fail at once, to be retried elsewhere;
+//! it ends when the others are answered.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,13 +27,13 @@ use crate::signals::PoolSignals;
 
 type CallResult = Result<Answer, ClientError>;
 
-/// The owner of connections: the pool, which learns from them what concerns other calls.
+/// The owner of connections: the pool, which they notify of what concerns other calls.
 pub(crate) trait Owner: Send + Sync {
     /// A slot is free: another call may begin.
     fn released(self: Arc<Self>);
 
     /// A connection has ended, or takes no further calls.
-    fn left(self: Arc<Self>, left: &ConnectionShared, has_answered: bool);
+    fn became_unusable(self: Arc<Self>, connection: &ConnectionShared, has_answered: bool);
 
     /// The engine of a place is avoided after an event with this code, if the rules say so.
     fn avoid_after(&self, place: DialTarget, event: AttemptEvent, code: &str);
@@ -59,7 +59,7 @@ pub(crate) struct ConnectionShared {
     signals: Arc<PoolSignals>,
 }
 
-/// What belongs to a call while it is in flight.
+/// The resources of a call while it is in flight.
 pub(crate) struct CallOrigin {
     /// Called before a large answer needs memory.
     pub(crate) memory: Option<Arc<dyn AnswerMemory>>,
@@ -80,7 +80,7 @@ struct ConnectionState {
     next_id: u32,
     /// Set once an answer has arrived.
     has_answered: bool,
-    /// Set once the engine has announced that it leaves the connection; no call begins afterwards, those in flight finish.
+    /// Set once the connection drains: no call begins afterwards, those in flight finish.
     going_away: Option<GoingAway>,
     /// Set once; nothing begins afterwards.
     ended: Option<ClientError>,
@@ -149,13 +149,13 @@ impl ConnectionShared {
         self.is_usable.store(false, Ordering::Release);
     }
 
-    /// No call begins any more; the pool learns it once.
-    fn note_left(&self) {
+    /// No call begins any more; notifies the pool once.
+    fn note_unusable(&self) {
         if self.is_usable.swap(false, Ordering::AcqRel)
             && let Some(owner) = self.owner.upgrade()
         {
             let has_answered = self.lock().has_answered;
-            owner.left(self, has_answered);
+            owner.became_unusable(self, has_answered);
         }
     }
 
@@ -229,11 +229,11 @@ impl ConnectionShared {
         Ok(ticket)
     }
 
-    /// The engine, or this side, leaves the connection: no new requests are sent, and it ends once everything in flight is answered.
-    pub(crate) fn leave(&self, reason: GoingAway) {
-        let unsent = self.lock().leave(reason);
+    /// Drains the connection: no new requests are sent, and it ends once everything in flight is answered.
+    pub(crate) fn drain(&self, reason: GoingAway) {
+        let unsent = self.lock().drain(reason);
         self.slots.close();
-        self.note_left();
+        self.note_unusable();
         for waiting in unsent {
             let _ = waiting.send(Err(ClientError::going_away()));
         }
@@ -306,7 +306,7 @@ impl ConnectionShared {
                 GoingAway::Closed => return Err(ClientError::going_away()),
                 reason => {
                     self.avoid_after(AttemptEvent::GoingAway, reason.as_str());
-                    self.leave(reason);
+                    self.drain(reason);
                     return Ok(());
                 }
             },
@@ -349,7 +349,7 @@ impl ConnectionShared {
         let mut calls: Vec<_> = std::mem::take(&mut state.calls).into_iter().collect();
         drop(state);
         self.slots.close();
-        self.note_left();
+        self.note_unusable();
         // In a fixed order, so that a simulation can be replayed.
         calls.sort_unstable_by_key(|(id, _)| *id);
         for (_, call) in calls {
@@ -446,11 +446,11 @@ impl ConnectionState {
     /// Removes a call; also returns whether that ends the connection.
     fn remove(&mut self, id: u32) -> (Option<ConnectionCall>, bool) {
         let call = self.calls.remove(&id);
-        (call, self.retire())
+        (call, self.end_if_drained())
     }
 
-    /// Ends a connection that the engine leaves, if nothing is in flight.
-    fn retire(&mut self) -> bool {
+    /// Ends a draining connection if nothing is in flight.
+    fn end_if_drained(&mut self) -> bool {
         let is_over = self.going_away.is_some() && self.calls.is_empty();
         if is_over {
             self.ended.get_or_insert_with(ClientError::going_away);
@@ -458,9 +458,9 @@ impl ConnectionState {
         is_over
     }
 
-    /// Records that the engine leaves; returns the calls of which nothing is written, in the order of their ids, so that a simulation can
+    /// Begins to drain; returns the calls of which nothing is written, in the order of their ids, so that a simulation can
     /// be replayed.
-    fn leave(&mut self, reason: GoingAway) -> Vec<oneshot::Sender<CallResult>> {
+    fn drain(&mut self, reason: GoingAway) -> Vec<oneshot::Sender<CallResult>> {
         self.going_away.get_or_insert(reason);
         self.queue.retain(|queued| queued.id.is_none());
         let is_queued = |call: &ConnectionCall| matches!(call.stage, CallStage::Queued(_));
@@ -472,7 +472,7 @@ impl ConnectionState {
             CallStage::Written(_) | CallStage::Abandoned(_) => None,
         });
         let waiting = waiting.collect();
-        self.retire();
+        self.end_if_drained();
         waiting
     }
 

@@ -31,7 +31,7 @@ macro_rules! codes {
                 match name { $($name => Some(ErrorCode::$variant),)+ _ => None }
             }
 
-            /// Whose fault the error is.
+            /// The side at fault.
             pub const fn side(self) -> Side {
                 match self { $(ErrorCode::$variant => Side::$side),+ }
             }
@@ -56,7 +56,7 @@ macro_rules! codes {
                 match self { $(ErrorCode::$variant => $about.trim_ascii()),+ }
             }
 
-            /// What to do, in Markdown; empty if the meaning says it.
+            /// The remedy, in Markdown; empty if the meaning states it.
             pub const fn remedy(self) -> &'static str {
                 match self { $(ErrorCode::$variant => $remedy),+ }
             }
@@ -225,7 +225,7 @@ codes! {
     /// The connection ended before the answer arrived. The engine may have processed the request.
     ConnectionLost "connection_lost" Temporary Elsewhere 503 [Client]
         "All methods may be repeated without harm.";
-    /// The engine left the connection before it started the request.
+    /// The engine closed the connection before it started the request.
     GoingAway "going_away" Temporary Elsewhere 503 [Client]
         "";
     /// The engine returned an error with a code that the client does not know.

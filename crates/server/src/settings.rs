@@ -135,7 +135,7 @@ settings! {
         pub outgoing_timeout: Duration = mins(10), in ms(1)..;
         /// How long a connection that the server ends stays open for the client to read the reason.
         pub close_timeout: Duration = secs(2), in ms(0)..;
-        /// Age at which clients are asked to leave a connection, each at 80 to 100 % of it, so that they spread over engines; 0 disables
+        /// Age at which the engine drains a connection, each at 80 to 100 % of it, so that they spread over engines; 0 disables
         /// the limit.
         pub connection_age_max: Duration = mins(60), in ms(0)..;
         /// How long the server still reads requests on such a connection.

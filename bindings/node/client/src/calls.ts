@@ -1,6 +1,6 @@
-// The life of a call: waiting for its turn, in flight, retried, ended. Each call ends exactly once.
+// The life of a call: waiting, in flight, retried, ended. Each call ends exactly once.
 //
-// A call is retried only if no engine executes it: no connection could be opened, the engine left the connection before it read the
+// A call is retried only if no engine executes it: no connection could be opened, the engine closed the connection before it read the
 // request, or it answered `unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a client adds little
 // to an overload. The rules are those of all clients, see `vectors/client/README.md`.
 
@@ -17,7 +17,7 @@ import { actionAfter, backoff, earns } from './rules.js';
 import { RULES } from './rules_generated.js';
 import type { Settings } from './settings.js';
 
-/** What a call is. */
+/** A call. */
 export interface Request<T> {
   readonly method: Method;
   readonly app: string | undefined;
@@ -32,7 +32,7 @@ export interface Request<T> {
 }
 
 /** A place in the queue. */
-interface Turn {
+interface QueueEntry {
   readonly call: Call;
   isWaiting: boolean;
 }
@@ -60,7 +60,7 @@ interface Call {
   answerSize: number;
   address: string | undefined;
   retries: number;
-  turn: Turn | undefined;
+  entry: QueueEntry | undefined;
   hasEnded: boolean;
 }
 
@@ -69,7 +69,7 @@ export class Calls {
   /** Bytes of requests in flight. */
   bytesInFlight = 0;
   readonly pool: Pool;
-  private readonly waiting = new Queue<Turn>((turn) => turn.isWaiting);
+  private readonly waiting = new Queue<QueueEntry>((entry) => entry.isWaiting);
   /** Calls in `waiting` that have not ended. Those that pause before a retry are elsewhere. */
   private waitingCount = 0;
   private active = 0;
@@ -111,7 +111,7 @@ export class Calls {
       request, resolve, reject, began: this.clock.now(), timeoutMs, deadlineMs: request.deadlineMs ?? timeoutMs,
       ends: observers.length > 0 ? notifyAll(observers, (observer) => observer.call?.({ method, app, values })) : [],
       timer: undefined, onAbort: undefined, connection: undefined, refusedBy: undefined, id: -1, sentAt: 0, size: 0, requestSize: 0,
-      answerSize: 0, address: undefined, retries: 0, turn: undefined, hasEnded: false,
+      answerSize: 0, address: undefined, retries: 0, entry: undefined, hasEnded: false,
     };
     call.timer = this.clock.after(timeoutMs, () => this.expire(call), 'inCall');
     if (signal) {
@@ -128,7 +128,7 @@ export class Calls {
     if (isForced) {
       const error = new LeafsealError('closed', 'the client was closed');
       this.forced = error;
-      for (let turn = this.waiting.first(); turn; turn = this.waiting.first()) this.settle(turn.call, error);
+      for (let entry = this.waiting.first(); entry; entry = this.waiting.first()) this.settle(entry.call, error);
       this.pool.close(error);
     }
     if (this.active > 0) await new Promise<void>((resolve) => (this.closing = resolve));
@@ -148,7 +148,7 @@ export class Calls {
     return this.bytesInFlight < this.settings.bytesInFlightMax;
   }
 
-  /** Begins an attempt of a call, unless it has to wait. A call that waits already keeps its turn. */
+  /** Begins an attempt of a call, unless it has to wait. A call that waits already keeps its position. */
   private attempt(call: Call): void {
     if (this.forced) {
       this.settle(call, this.forced);
@@ -156,34 +156,34 @@ export class Calls {
     }
     const choice = this.hasRoomForBytes ? this.pool.choose(call.refusedBy) : 'wait';
     if (choice === 'wait') {
-      if (call.turn) return;
-      call.turn = { call, isWaiting: true };
-      this.waiting.push(call.turn);
+      if (call.entry) return;
+      call.entry = { call, isWaiting: true };
+      this.waiting.push(call.entry);
       this.waitingCount += 1;
       return;
     }
-    this.endTurn(call);
+    this.leaveQueue(call);
     if ('ending' in choice) this.attemptEnds(call, undefined, choice.ending);
     else this.send(call, choice.connection);
   }
 
-  private endTurn(call: Call): void {
-    if (!call.turn) return;
-    call.turn.isWaiting = false;
-    call.turn = undefined;
+  private leaveQueue(call: Call): void {
+    if (!call.entry) return;
+    call.entry.isWaiting = false;
+    call.entry = undefined;
     this.waitingCount -= 1;
   }
 
   /** The calls that wait look again, in their order. */
   private pump(): void {
-    // What happens meanwhile, such as the end of a connection in `send`, is seen by the loop.
+    // The loop sees changes that occur meanwhile, such as the end of a connection in `send`.
     if (this.isPumping) return;
     this.isPumping = true;
     try {
-      for (let turn = this.waiting.first(); turn; turn = this.waiting.first()) {
-        this.attempt(turn.call);
-        // What it waits for, the others do.
-        if (turn.isWaiting) break;
+      for (let entry = this.waiting.first(); entry; entry = this.waiting.first()) {
+        this.attempt(entry.call);
+        // The others wait for the same.
+        if (entry.isWaiting) break;
       }
     } finally {
       this.isPumping = false;
@@ -253,7 +253,8 @@ export class Calls {
   private attemptEnds(call: Call, connection: Connection | undefined, { event, error }: Ending): void {
     if (connection) call.refusedBy = connection;
     const { dialling } = this.pool;
-    const isElsewhere = (event === 'answer' && connection?.isUsable === false) || (error.code === 'unavailable' && dialling.mayLeave);
+    const isUnusable = event === 'answer' && connection?.isUsable === false;
+    const isElsewhere = isUnusable || (error.code === 'unavailable' && dialling.mayDialElsewhere);
     const action = actionAfter(event, error.code, isElsewhere);
     const now = this.clock.now();
     let pause = backoff(this.settings, call.retries, this.clock.random());
@@ -297,8 +298,8 @@ export class Calls {
 
   private settle(call: Call, error: LeafsealError | undefined, value?: unknown): void {
     call.hasEnded = true;
-    if (call.turn) {
-      this.endTurn(call);
+    if (call.entry) {
+      this.leaveQueue(call);
       this.waiting.noteDead();
     }
     this.clock.cancel(call.timer);

@@ -50,7 +50,7 @@ export type KnownErrorCode =
   | 'tls_failed'
   /** The connection ended before the answer arrived. The engine may have processed the request. */
   | 'connection_lost'
-  /** The engine left the connection before it started the request. */
+  /** The engine closed the connection before it started the request. */
   | 'going_away'
   /** The answer cannot be read. */
   | 'protocol_error'

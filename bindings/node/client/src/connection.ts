@@ -31,17 +31,17 @@ export interface Ending {
 /** Receives the outcome of a request, once. */
 export type Done = (outcome: Answer | Ending) => void;
 
-/** What a connection reports to its pool. */
+/** The events that a connection reports to its pool. */
 export interface Listener {
   /** A request in flight was answered, after its own outcome. */
   answered: () => void;
-  /** The connection has ended, or one side leaves it: no request begins there. `wasUsable` unless that was so before. */
-  left: (connection: Connection, reason: 'shutdown' | 'age' | Ending, wasUsable: boolean) => void;
+  /** The connection has ended or drains: no request begins there. `wasUsable` unless that was so before. */
+  unusable: (connection: Connection, reason: 'shutdown' | 'age' | Ending, wasUsable: boolean) => void;
   /** The connection has ended, after the outcomes of its requests. */
   ended: (connection: Connection, ending: Ending) => void;
 }
 
-/** What a connection needs of a socket. */
+/** The part of a socket that a connection needs. */
 export type Transport = Pick<TLSSocket, 'cork' | 'destroy' | 'end' | 'ref' | 'uncork' | 'unref' | 'write'>;
 
 interface Slot {
@@ -58,8 +58,8 @@ export class Connection {
   inFlight = 0;
   hasAnswered = false;
   private ended: LeafsealError | undefined;
-  private isLeaving = false;
-  /** The last reason with which the engine announced that it leaves. */
+  private isDraining = false;
+  /** The last reason that the engine has announced with `going_away`. */
   private announced: string | undefined;
   /** Requests in flight whose callers wait. */
   private awaited = 0;
@@ -88,9 +88,9 @@ export class Connection {
     return this.ended === undefined;
   }
 
-  /** Whether requests may begin here, as soon as there is a free slot: it has not ended, and neither side leaves it. */
+  /** Whether requests may begin here, as soon as there is a free slot: it has not ended and does not drain. */
   get isUsable(): boolean {
-    return this.ended === undefined && !this.isLeaving;
+    return this.ended === undefined && !this.isDraining;
   }
 
   /**
@@ -137,7 +137,7 @@ export class Connection {
     this.clock.cancel(this.expiry);
     this.socket.destroy();
     const ending = { event, error };
-    this.listener.left(this, ending, !this.isLeaving);
+    this.listener.unusable(this, ending, !this.isDraining);
     const slots = this.slots.splice(0);
     for (const slot of slots) {
       this.clock.cancel(slot.watch);
@@ -150,9 +150,9 @@ export class Connection {
     this.listener.ended(this, ending);
   }
 
-  /** Lets no more requests begin, and closes the connection when no caller waits for one. */
-  retire(): void {
-    this.isLeaving = true;
+  /** Begins no more requests, and closes the connection when no caller waits for one. */
+  drain(): void {
+    this.isDraining = true;
     this.closeIfIdle();
   }
 
@@ -184,7 +184,7 @@ export class Connection {
       const { goingAway } = this.decoder;
       if (goingAway && goingAway !== this.announced) {
         this.announced = goingAway;
-        this.leave(goingAway);
+        this.drainFor(goingAway);
       }
     } catch (error) {
       const { message } = wireError(error);
@@ -205,40 +205,40 @@ export class Connection {
     this.end('connection_lost', new LeafsealError('connection_lost', message, { retry: 'elsewhere', cause: error }));
   }
 
-  /** Leaves the connection at this time, when a certificate of the engine's chain has expired; requests in flight are finished. */
-  leaveAt(moment: number): void {
+  /** Drains the connection at this time, when a certificate of the engine's chain has expired; requests in flight are finished. */
+  drainAt(moment: number): void {
     if (this.ended) return;
     const left = moment - Date.now();
     if (left > 0) {
-      this.expiry = this.clock.after(Math.min(left, TIMER_MAX_MS), () => this.leaveAt(moment), 'idle');
+      this.expiry = this.clock.after(Math.min(left, TIMER_MAX_MS), () => this.drainAt(moment), 'idle');
       return;
     }
     this.hasExpired = true;
-    this.leave('age');
+    this.drainFor('age');
   }
 
-  private leave(reason: 'shutdown' | 'age' | 'closed'): void {
+  private drainFor(reason: 'shutdown' | 'age' | 'closed'): void {
     if (this.ended) return;
     if (reason === 'closed') {
-      this.end('going_away', this.departure());
+      this.end('going_away', this.drainError());
       return;
     }
-    const wasUsable = !this.isLeaving;
-    this.isLeaving = true;
-    this.listener.left(this, reason, wasUsable);
+    const wasUsable = !this.isDraining;
+    this.isDraining = true;
+    this.listener.unusable(this, reason, wasUsable);
     this.closeIfIdle();
   }
 
   private closeIfIdle(): void {
-    if (this.ended || !this.isLeaving || this.awaited > 0) return;
+    if (this.ended || !this.isDraining || this.awaited > 0) return;
     this.socket.end();
-    this.end('closed', this.departure());
+    this.end('closed', this.drainError());
   }
 
-  private departure(): LeafsealError {
+  private drainError(): LeafsealError {
     const message = this.hasExpired
       ? 'a certificate of the engine\'s chain has expired'
-      : 'the engine left the connection before it started the request';
+      : 'the engine closed the connection before it started the request';
     return new LeafsealError('going_away', message, { retry: 'elsewhere' });
   }
 
@@ -311,7 +311,7 @@ export async function open(
     socket.on('close', () => connection.lost());
     if (socket.destroyed) connection.lost();
     // The chain is still valid in its last second.
-    connection.leaveAt(chainExpiry(socket, ca) + 1_000);
+    connection.drainAt(chainExpiry(socket, ca) + 1_000);
   };
   return { connection, listen };
 }

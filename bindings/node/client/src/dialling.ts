@@ -7,13 +7,13 @@ import { backoff } from './rules.js';
 import { RULES } from './rules_generated.js';
 import type { Settings } from './settings.js';
 
-/** What a connection is opened for: `elsewhere` to reach an engine that is not avoided. */
+/** The purpose of a new connection: `elsewhere` to reach an engine that is not avoided. */
 export type Kind = 'any' | 'elsewhere';
 
 /** Opens a connection to a place, and reports it or the error, once and later. */
 export type Dialler = (place: number, done: (outcome: Connection | LeafsealError) => void) => void;
 
-/** What the pool contributes. */
+/** The pool's part. */
 export interface Places {
   isAvoided: (place: number) => boolean;
   opened: (connection: Connection) => void;
@@ -40,8 +40,8 @@ export class Dialling {
   private stuckFailures = 0;
   /** Before this time none is sought while all places are avoided: behind a balancer it might reach another engine. */
   private renewedUntil = -Infinity;
-  /** Whether the last connection that left had answered; undefined if a dial has begun since then. */
-  private lastLeft: boolean | undefined;
+  /** Whether the last connection that became unusable had answered; undefined if a dial has begun since then. */
+  private lastUnusable: boolean | undefined;
   private unusedInARow = 0;
   private nextPlace: number;
   private running: Dial | undefined;
@@ -61,15 +61,15 @@ export class Dialling {
   }
 
   /** Whether a new connection may reach an engine that is not avoided. */
-  get mayLeave(): boolean {
+  get mayDialElsewhere(): boolean {
     if (this.running?.kind === 'elsewhere') return true;
     const now = this.clock.now();
     return now >= this.stuckUntil && now >= this.failedUntil && (this.fresh(this.order()).length > 0 || now >= this.renewedUntil);
   }
 
-  /** A connection left of its own accord, or was left by the engine. */
-  noteLeft(hasAnswered: boolean): void {
-    this.lastLeft = hasAnswered;
+  /** A connection has become unusable: it has ended, or drains. */
+  noteUnusable(hasAnswered: boolean): void {
+    this.lastUnusable = hasAnswered;
   }
 
   /** Starts a dial, unless one runs or all addresses have failed a moment ago. */
@@ -78,12 +78,12 @@ export class Dialling {
     this.running = { kind, order: [], fresh: [], errors: [] };
     // An engine that ends connections before it answers must not be reconnected to in a busy loop.
     let pause = 0;
-    if (this.lastLeft === true) this.unusedInARow = 0;
-    if (this.lastLeft === false) {
+    if (this.lastUnusable === true) this.unusedInARow = 0;
+    if (this.lastUnusable === false) {
       if (this.unusedInARow > 0) pause = this.backoff(this.unusedInARow - 1);
       this.unusedInARow += 1;
     }
-    this.lastLeft = undefined;
+    this.lastUnusable = undefined;
     const dial = this.running;
     if (pause > 0) this.clock.after(pause, () => this.dial(dial), 'idle');
     else this.dial(dial);

@@ -21,7 +21,7 @@ interface Avoided {
   readonly untilSuccess: boolean;
 }
 
-/** What a call does next. */
+/** The next action of a call. */
 export type Choice = { readonly connection: Connection } | { readonly ending: Ending } | 'wait';
 
 /** Selects and opens connections. `wake` is called when calls that wait may be able to begin, or have to fail. */
@@ -53,7 +53,7 @@ export class Pool {
 
   private readonly listener: Listener = {
     answered: () => this.wake(),
-    left: (connection, reason, wasUsable) => this.left(connection, reason, wasUsable),
+    unusable: (connection, reason, wasUsable) => this.noteUnusable(connection, reason, wasUsable),
     ended: (connection, { event, error }) => {
       if (!this.all.delete(connection)) return;
       this.notify(connection.place, 'closed', error);
@@ -61,7 +61,7 @@ export class Pool {
     },
   };
 
-  /** What a call does that begins an attempt now; it prefers another connection than the one that `refused` it. */
+  /** The action of a call that begins an attempt now; it prefers another connection than the one that `refused` it. */
   choose(refused: Connection | undefined): Choice {
     const best = this.best(refused);
     if (!best) {
@@ -72,7 +72,7 @@ export class Pool {
       this.start('any');
       return 'wait';
     }
-    if (this.isAvoided(best.place) && this.dialling.mayLeave) {
+    if (this.isAvoided(best.place) && this.dialling.mayDialElsewhere) {
       this.start('elsewhere');
       return 'wait';
     }
@@ -148,7 +148,7 @@ export class Pool {
     this.replaceAvoided(connection);
   }
 
-  /** Retires connections to avoided engines that a new one replaces: the older ones to its place, and one if there are too many. */
+  /** Drains connections to avoided engines that a new one replaces: the older ones to its place, and one if there are too many. */
   private replaceAvoided(opened: Connection): void {
     const replaced = new Set<Connection>();
     if (this.isAvoided(opened.place)) {
@@ -163,14 +163,14 @@ export class Pool {
       this.usable = this.usable.filter((connection) => connection !== least);
     }
     // Calls that wait may begin here: only now is it clear where.
-    for (const connection of replaced) connection.retire();
+    for (const connection of replaced) connection.drain();
   }
 
-  private left(connection: Connection, reason: 'shutdown' | 'age' | Ending, wasUsable: boolean): void {
+  private noteUnusable(connection: Connection, reason: 'shutdown' | 'age' | Ending, wasUsable: boolean): void {
     this.usable = this.usable.filter((other) => other !== connection);
     const isEnding = typeof reason !== 'string';
     if (isEnding && reason.event === 'closed') return;
-    if (wasUsable) this.dialling.noteLeft(connection.hasAnswered);
+    if (wasUsable) this.dialling.noteUnusable(connection.hasAnswered);
     this.avoidAfter(connection.place, isEnding ? reason.event : 'going_away', isEnding ? reason.error.code : reason);
     if (!isEnding) this.wake();
   }

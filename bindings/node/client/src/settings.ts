@@ -34,7 +34,7 @@ export interface ClientOptions {
   readonly requestsInFlightMax?: number;
   /** Bytes of requests in flight at which further calls wait. Default 128 MiB. */
   readonly bytesInFlightMax?: number;
-  /** Maximum calls that wait for a connection or their turn; further ones fail with `busy`. Default 16,384. */
+  /** Maximum calls that wait for a connection or a free slot on one; further ones fail with `busy`. Default 16,384. */
   readonly requestsWaitingMax?: number;
   /** Maximum bytes of a request. Default 1 GiB, the engine's limit. */
   readonly requestSizeMax?: number;

@@ -117,9 +117,9 @@ async fn requests_in_flight_finish_and_new_ones_are_refused() {
         assert!(began.elapsed() < PATIENCE, "it does not drain");
     }
     assert_eq!(ask(&mut old, request::health).await, None, "health says so");
-    assert!(old.is_left());
+    assert!(old.is_draining());
     drop(old);
-    assert!(TcpStream::connect(test_engine.engine.address()).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(test_engine.engine.address()).is_err(), "there is no listener any more");
     assert!(test_engine.engine.probe("/livez").starts_with("HTTP/1.1 200 ") && !in_flight.is_finished());
     assert_eq!(in_flight.await.expect("no panic").expect("an answer").len(), 60_000);
     assert_eq!(test_engine.exit_code().await, Some(0));
@@ -144,6 +144,6 @@ async fn a_further_signal_leaves_at_once() {
     test_engine.wait_until(|test_engine| !test_engine.is_ready()).await;
     test_engine.terminate();
     assert_eq!(test_engine.exit_code().await, Some(1));
-    let error = in_flight.await.expect("no panic").expect_err("nobody answers any more");
+    let error = in_flight.await.expect("no panic").expect_err("there is no engine to answer");
     assert!(matches!(error.kind, ErrorKind::ConnectionLost { .. }), "{error}");
 }

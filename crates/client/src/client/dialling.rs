@@ -10,7 +10,7 @@ use crate::error::ClientError;
 use crate::places::DialTargets;
 use crate::rules;
 
-/// What a dial is for.
+/// The purpose of a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DialPurpose {
     Any,
@@ -34,9 +34,9 @@ pub(super) struct Dialling {
     /// Before this no connection to another place is sought while all are avoided: behind a balancer a new connection may reach another
     /// engine, but otherwise it only costs a handshake.
     renewed_until: Option<Instant>,
-    /// Whether the last connection that left had answered; none if a dial has begun since then.
-    pub(super) last_left: Option<bool>,
-    /// Connections in a row that left without an answer.
+    /// Whether the last connection that became unusable had answered; none if a dial has begun since then.
+    pub(super) last_unusable: Option<bool>,
+    /// Connections in a row that became unusable without an answer.
     unused_in_a_row: u32,
 }
 
@@ -56,7 +56,7 @@ impl Dialling {
     }
 
     /// Whether a connection to an engine that is not avoided may be sought.
-    pub(super) fn may_seek(&self, is_some_fresh: bool, now: Instant) -> bool {
+    pub(super) fn may_dial_elsewhere(&self, is_some_fresh: bool, now: Instant) -> bool {
         if self.running.upgrade().is_some_and(|kind| *kind == DialPurpose::Elsewhere) {
             return true;
         }
@@ -83,7 +83,7 @@ impl Dialling {
     /// The pause before a dial: longer each time while engines end connections before they answer anything, for otherwise a client would
     /// reconnect to such an engine in a busy loop. The first one causes none: engines end idle connections, too.
     fn pause_before(&mut self, backoff: impl FnOnce(u32) -> Duration) -> Duration {
-        match self.last_left.take() {
+        match self.last_unusable.take() {
             None => Duration::ZERO,
             Some(true) => {
                 self.unused_in_a_row = 0;

@@ -130,7 +130,7 @@ impl PoolInner {
             self.start_dial(pool, DialPurpose::Any, runtime, now);
             return PoolAttempt::Waits;
         };
-        if places.is_avoided(best.place) && pool.may_leave(self.settings.addresses.len(), now) {
+        if places.is_avoided(best.place) && pool.may_dial_elsewhere(self.settings.addresses.len(), now) {
             self.start_dial(pool, DialPurpose::Elsewhere, runtime, now);
             return PoolAttempt::Waits;
         }
@@ -179,10 +179,10 @@ impl PoolInner {
     }
 
     /// Whether a new connection may reach an engine that is not avoided.
-    pub(super) fn may_leave(&self) -> bool {
+    pub(super) fn may_dial_elsewhere(&self) -> bool {
         let (mut pool, now) = (self.lock(), Instant::now());
         pool.places.forget_expired(now);
-        pool.may_leave(self.settings.addresses.len(), now)
+        pool.may_dial_elsewhere(self.settings.addresses.len(), now)
     }
 }
 
@@ -191,10 +191,10 @@ impl Owner for PoolInner {
         self.pump();
     }
 
-    fn left(self: Arc<Self>, left: &ConnectionShared, has_answered: bool) {
+    fn became_unusable(self: Arc<Self>, connection: &ConnectionShared, has_answered: bool) {
         let mut pool = self.lock();
-        pool.dialling.last_left = Some(has_answered);
-        pool.connections.retain(|connection| !std::ptr::eq(Arc::as_ptr(&connection.shared), left));
+        pool.dialling.last_unusable = Some(has_answered);
+        pool.connections.retain(|other| !std::ptr::eq(Arc::as_ptr(&other.shared), connection));
         self.pump_locked(&mut pool);
     }
 
@@ -218,9 +218,9 @@ impl ConnectionPool {
         ConnectionPool { dialling: Dialling::new(next_address), ..ConnectionPool::default() }
     }
 
-    fn may_leave(&self, addresses: usize, now: Instant) -> bool {
+    fn may_dial_elsewhere(&self, addresses: usize, now: Instant) -> bool {
         let is_some_fresh = (0..addresses).any(|address| !self.places.is_address_avoided(address));
-        self.dialling.may_seek(is_some_fresh, now)
+        self.dialling.may_dial_elsewhere(is_some_fresh, now)
     }
 
     /// Drops connections to avoided engines that `opened` replaces: all older ones to the same place, and one more if there are more

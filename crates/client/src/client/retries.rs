@@ -38,18 +38,18 @@ impl<'i> Retries<'i> {
         Some(u32::try_from(milliseconds).unwrap_or(u32::MAX))
     }
 
-    /// Waits until the call may be retried; `is_left` as for [`decide`].
+    /// Waits until the call may be retried; `is_unusable` as for [`decide`].
     ///
     /// # Errors
     /// The error of the call, if it must not be retried, or not in time.
     pub(crate) async fn after(
         &mut self,
         error: ClientError,
-        is_left: bool,
+        is_unusable: bool,
         retried: impl Fn(&ClientError),
     ) -> Result<(), ClientError> {
         let settings = &self.inner.settings;
-        let action = decide(&error, is_left, || self.inner.may_leave());
+        let action = decide(&error, is_unusable, || self.inner.may_dial_elsewhere());
         if action == AttemptAction::Fail || self.done >= settings.retries_max {
             return Err(error);
         }

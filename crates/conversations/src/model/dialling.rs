@@ -4,7 +4,7 @@ use super::pool::ModelConnection;
 use super::{DialKind, Model, ModelEvent};
 use crate::script::Timed;
 
-/// What remains of earlier dials.
+/// The results of earlier dials.
 pub(super) struct ModelDialling {
     pub(super) next_address: usize,
     pub(super) dial_failures: u32,
@@ -13,8 +13,8 @@ pub(super) struct ModelDialling {
     pub(super) stuck_failures: u32,
     pub(super) stuck_until: u64,
     pub(super) renewed_until: u64,
-    /// Whether the last connection that ended, or that the engine left, had answered; none if a dial has begun since then.
-    pub(super) last_left: Option<bool>,
+    /// Whether the last connection that became unusable had answered; none if a dial has begun since then.
+    pub(super) last_unusable: Option<bool>,
     pub(super) unused_in_a_row: u32,
     /// Attempts to each address.
     attempts: Vec<usize>,
@@ -30,7 +30,7 @@ impl ModelDialling {
             stuck_failures: 0,
             stuck_until: 0,
             renewed_until: 0,
-            last_left: None,
+            last_unusable: None,
             unused_in_a_row: 0,
             attempts: vec![0; addresses],
         }
@@ -55,7 +55,7 @@ impl Model<'_> {
         }
         self.dial = Some(Dial { kind, order: Vec::new(), fresh: Vec::new(), tried: 0, errors: Vec::new() });
         let mut pause = 0;
-        match self.dialling.last_left.take() {
+        match self.dialling.last_unusable.take() {
             Some(true) => self.dialling.unused_in_a_row = 0,
             Some(false) => {
                 if let Some(earlier) = self.dialling.unused_in_a_row.checked_sub(1) {
@@ -173,14 +173,14 @@ impl Model<'_> {
             for connection in
                 older.into_iter().filter(|index| self.connections[*index].address == address).collect::<Vec<_>>()
             {
-                self.leave(connection);
+                self.make_unusable(connection);
             }
             self.avoided.remove(&address);
         }
         if self.usable().count() > self.rules.connections_max {
             let avoided = self.usable().filter(|index| self.is_avoided(self.connections[*index].address));
             if let Some(least) = avoided.min_by_key(|index| (self.connections[*index].requests.len(), *index)) {
-                self.leave(least);
+                self.make_unusable(least);
             }
         }
     }

@@ -49,11 +49,11 @@ impl Model<'_> {
         let address = self.connections[connection].address;
         self.avoid_after(address, &event.what, &event.code);
         if self.connections[connection].is_usable {
-            self.dialling.last_left = Some(self.connections[connection].has_answered);
+            self.dialling.last_unusable = Some(self.connections[connection].has_answered);
         }
         match (&*event.what, &*event.code) {
             ("going_away", "closed") => self.ended(connection, "going_away", ""),
-            ("going_away", _) => self.leave(connection),
+            ("going_away", _) => self.make_unusable(connection),
             ("close", _) => self.ended(connection, "connection_lost", ""),
             (what, code) => self.ended(connection, what, code),
         }
@@ -76,7 +76,7 @@ impl Model<'_> {
             return;
         }
         if self.connections[connection].is_usable {
-            self.dialling.last_left = Some(self.connections[connection].has_answered);
+            self.dialling.last_unusable = Some(self.connections[connection].has_answered);
         }
         self.close(connection);
         self.ended(connection, "connection_lost", "");

@@ -8,7 +8,7 @@ pub(super) struct ModelConnection {
     pub(super) address: usize,
     /// The number of its attempt at the address, from 1.
     pub(super) number: usize,
-    /// It takes new calls: it has not ended, and neither side leaves it.
+    /// It takes new calls: it has not ended, and it does not drain.
     pub(super) is_usable: bool,
     pub(super) has_ended: bool,
     pub(super) has_answered: bool,
@@ -49,7 +49,7 @@ impl Model<'_> {
     }
 
     /// Whether a new connection may reach an engine that is not avoided.
-    pub(super) fn may_leave(&self) -> bool {
+    pub(super) fn may_dial_elsewhere(&self) -> bool {
         if self.dial.as_ref().is_some_and(|dial| dial.kind == DialKind::Elsewhere) {
             return true;
         }
@@ -81,7 +81,7 @@ impl Model<'_> {
             self.wait(call);
             return self.start_dial(DialKind::Any);
         };
-        if self.is_avoided(self.connections[best].address) && self.may_leave() {
+        if self.is_avoided(self.connections[best].address) && self.may_dial_elsewhere() {
             self.wait(call);
             return self.start_dial(DialKind::Elsewhere);
         }
@@ -124,7 +124,7 @@ impl Model<'_> {
     }
 
     /// No call begins on this connection from now on; it closes when none waits for an answer on it.
-    pub(super) fn leave(&mut self, connection: usize) {
+    pub(super) fn make_unusable(&mut self, connection: usize) {
         self.connections[connection].is_usable = false;
         self.close_if_idle(connection);
         self.pump_soon();

@@ -180,7 +180,7 @@ impl<C: Connect> Users<C> {
             let now = self.shared.now();
             let needs_another = match &self.connection {
                 None => true,
-                Some(connection) => connection.is_left() && self.draining.is_none(),
+                Some(connection) => connection.is_draining() && self.draining.is_none(),
             };
             if needs_another && now >= self.retry_at && now < end {
                 self.reconnect().await;

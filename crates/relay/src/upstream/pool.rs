@@ -265,7 +265,7 @@ impl Pool {
                     let sent = Box::pin(sender.try_send_request(absolute(*request, origin)?));
                     let sent = within(limit, clock.as_deref(), sent).await;
                     if sent.is_none() {
-                        self.retire(origin, &user);
+                        self.withdraw(origin, &user);
                     }
                     lease._user = Some(user);
                     sent
@@ -324,7 +324,7 @@ impl Pool {
     }
 
     /// Assigns no new requests to a connection that did not answer one: it may be dead. Its other requests continue.
-    fn retire(&self, origin: &Origin, user: &Arc<()>) {
+    fn withdraw(&self, origin: &Origin, user: &Arc<()>) {
         if let Some(kept) = self.lock().get_mut(origin)
             && kept.http2.as_ref().is_some_and(|http2| Arc::ptr_eq(&http2.users, user))
         {

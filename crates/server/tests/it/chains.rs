@@ -84,7 +84,7 @@ impl Chain {
         self.root.certificate.to_pem().unwrap()
     }
 
-    /// What the holder of the leaf sends.
+    /// The chain that the holder of the leaf sends.
     fn sent_pem(&self) -> Vec<u8> {
         [&self.leaf, &self.between].map(|link| link.certificate.to_pem().unwrap()).concat()
     }
@@ -179,7 +179,7 @@ async fn a_client_begins_no_call_on_a_connection_whose_authority_has_expired() {
     loop {
         match client.encrypt_document(&EncryptOptions::new("echo"), None, b"1").await {
             Ok(_) => assert!(std::time::Instant::now() < until, "the connection is still in use"),
-            // A request that was not yet written when the connection was left; it may not be retried.
+            // A request that was not yet written when the connection began to drain; it may not be retried.
             Err(error) if error.kind == ErrorKind::GoingAway => {}
             Err(error) => {
                 assert_eq!(error.kind, ErrorKind::Tls, "{error}");

@@ -36,7 +36,7 @@ fn settings(test_server: &TestServer, others: &[&Server]) -> ClientSettings {
 }
 
 /// Stops a server as SIGTERM does.
-async fn leave(server: Server) -> ShutdownReport {
+async fn stop(server: Server) -> ShutdownReport {
     tokio::time::sleep(server.begin_shutdown()).await;
     tokio::task::spawn_blocking(move || server.shutdown()).await.expect("no panic")
 }
@@ -69,7 +69,7 @@ async fn no_call_is_lost_while_engines_are_restarted_in_turn() {
     let mut restarted = Vec::new();
     for server in [first, second] {
         let address = server.local_addr();
-        leave(server).await;
+        stop(server).await;
         restarted.push(test_server.beside(|settings| settings.address = address));
     }
     until("the engines serve again", || restarted.iter().any(|(service, _)| service.begun() > 20)).await;
@@ -93,11 +93,11 @@ async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere()
     });
     until("it has begun", || test_server.service.begun() == 1).await;
     let (service, server) = (Arc::clone(&test_server.service), test_server.server);
-    let stopping = tokio::spawn(leave(server));
+    let stopping = tokio::spawn(stop(server));
     let began = Instant::now();
     while other_toy.begun() == 0 {
         call(&client, "echo").await.expect("it is served, here or there");
-        assert!(began.elapsed() < PATIENCE, "the client does not leave");
+        assert!(began.elapsed() < PATIENCE, "the client does not close its connection");
     }
     assert!(!held.is_finished());
     service.open_gate();
@@ -231,7 +231,7 @@ fn a_gracefully_closed_connection_announces_that_nothing_else_was_started() {
     stopping.join().unwrap();
 }
 
-/// Engines that leave each connection as soon as it is open.
+/// Engines that drain each connection as soon as it is open.
 struct Hostile {
     reason: GoingAway,
     connections: Arc<AtomicUsize>,
@@ -260,7 +260,7 @@ impl SimulatedNetwork for Hostile {
 
 /// In virtual time: a client connects to such engines at growing intervals, however many calls are made.
 #[tokio::test(start_paused = true)]
-async fn engines_that_leave_each_connection_at_once_are_not_connected_to_in_a_loop() {
+async fn engines_that_drain_each_connection_at_once_are_not_connected_to_in_a_loop() {
     const CALLERS: usize = 20;
     let stage_settings = || {
         let tls = common::Pki::new();

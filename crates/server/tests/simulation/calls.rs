@@ -171,7 +171,7 @@ impl Call {
             ErrorKind::Engine(ErrorCode::DeadlineExceeded) => {
                 self.deadline_ms.is_some_and(|limit| is_over(Duration::from_millis(limit.into())))
             }
-            ErrorKind::GoingAway => trouble.is_harmed || world.is_left_alone() || has_no_time,
+            ErrorKind::GoingAway => trouble.is_harmed || world.is_only_one_shutting_down() || has_no_time,
             ErrorKind::Engine(ErrorCode::Unavailable) => {
                 !world.is_listening() || has_no_time || (trouble.is_harmed && world.addresses() > 1)
             }

@@ -25,8 +25,8 @@ struct State {
     by_id: HashMap<(u64, u32), usize>,
     /// The number of encoded requests.
     encoded: u64,
-    /// Connections that an engine has left, and the number of requests encoded until then.
-    left: HashMap<u64, u64>,
+    /// Connections that engines drain, and the number of requests encoded until then.
+    draining: HashMap<u64, u64>,
     troubles: BTreeMap<usize, Trouble>,
     seen: Seen,
 }
@@ -50,8 +50,8 @@ pub(crate) struct Seen {
     pub failed: BTreeMap<String, u64>,
     pub harms: u64,
     pub repeated: u64,
-    /// Connections that engines left, and retried calls.
-    pub left: u64,
+    /// Connections that engines drained, and retried calls.
+    pub draining: u64,
     pub again: u64,
 }
 
@@ -194,9 +194,9 @@ impl Journal {
         match *message {
             Message::Request { id, .. } => {
                 if let Some(&number) = state.by_frame.get(&hash(frame)) {
-                    let left = state.left.get(&connection).copied();
-                    let is_new = left.is_some_and(|left| state.calls[number].encoded > left);
-                    assert!(!is_new, "call {number} begins on a connection that the engine has left");
+                    let draining = state.draining.get(&connection).copied();
+                    let is_new = draining.is_some_and(|since| state.calls[number].encoded > since);
+                    assert!(!is_new, "call {number} begins on a draining connection");
                     state.by_id.insert((connection, id), number);
                     state.calls[number].is_written = true;
                 }
@@ -216,8 +216,8 @@ impl Journal {
         let mut guard = self.lock();
         let state = &mut *guard;
         if let Message::Notification { method: GOING_AWAY, .. } = message {
-            state.left.entry(connection).or_insert(state.encoded);
-            state.seen.left += 1;
+            state.draining.entry(connection).or_insert(state.encoded);
+            state.seen.draining += 1;
         }
         let Message::Response { id, .. } = *message else { return };
         if let Some(&number) = state.by_id.get(&(connection, id)) {
@@ -249,7 +249,7 @@ impl AddAssign for Seen {
         self.cancels_due += other.cancels_due;
         self.harms += other.harms;
         self.repeated += other.repeated;
-        self.left += other.left;
+        self.draining += other.draining;
         self.again += other.again;
         for (kind, count) in other.failed {
             *self.failed.entry(kind).or_default() += count;

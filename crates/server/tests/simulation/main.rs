@@ -106,7 +106,7 @@ fn assert_much_happened(sum: &Sum) {
         server.late,
         server.in_hand,
         server.again,
-        clients.left,
+        clients.draining,
         clients.again,
         clients.answered,
         clients.given_up,
@@ -270,7 +270,7 @@ async fn restart_all(world: &Arc<World>, drain_timeout: Duration) -> usize {
     abandoned
 }
 
-/// Shuts down like a server: first it serves and asks clients to leave; then requests in flight finish and new ones are refused; then
+/// Shuts down like a server: first it serves and sends `going_away`; then requests in flight finish and new ones are refused; then
 /// connections end.
 async fn shut_down(world: &World, host: usize, drain_timeout: Duration) -> usize {
     let engine = world.engine_at(host);

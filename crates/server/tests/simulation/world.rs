@@ -220,13 +220,13 @@ impl World {
         self.is_closing.load(Ordering::Relaxed)
     }
 
-    /// Whether an engine has begun to leave.
+    /// Whether an engine has begun to shut down.
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.is_shutting_down.load(Ordering::Relaxed)
     }
 
-    /// Whether the only engine has.
-    pub(crate) fn is_left_alone(&self) -> bool {
+    /// Whether the only engine has begun to shut down.
+    pub(crate) fn is_only_one_shutting_down(&self) -> bool {
         self.addresses() == 1 && self.is_shutting_down()
     }
 

@@ -19,7 +19,7 @@ final class Answers {
     /** An answer: an error, or a result that begins at `at`. */
     record Response(long id, LeafsealException error, Frame frame, int at) implements Message {}
 
-    /** The engine leaves the connection. */
+    /** The engine drains the connection. */
     record GoingAway(String reason) implements Message {}
 
     /** The engine ends the connection. */

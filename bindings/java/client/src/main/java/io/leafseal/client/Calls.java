@@ -24,7 +24,7 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 
 /**
- * The life of a call: waiting for its turn, in flight, retried, ended. Each call ends exactly once.
+ * The life of a call: waiting, in flight, retried, ended. Each call ends exactly once.
  *
  * <p>A call is retried as {@link Rules} says, only if no engine executes it. Retries of refused calls are limited over all calls, so that a
  * client adds little to an overload; those that go to another engine are not.
@@ -95,7 +95,7 @@ final class Calls {
         return future;
     }
 
-    /** Whoever completes or cancels it no longer waits for the engine. The call ends first: later, arrays of the caller are not read. */
+    /** Completing or cancelling it ends the call first: after that, arrays of the caller are not read. */
     private final class CallFuture<T> extends CompletableFuture<T> {
         private Call<T> call;
 
@@ -240,16 +240,16 @@ final class Calls {
 
     /** Sends a call or fails it; returns false if it waits. */
     private boolean tryBegin(Call<?> call) {
-        Pool.Turn turn = pool.choose(call);
-        if (turn.error() == null && turn.connection() == null) {
+        Pool.Choice choice = pool.choose(call);
+        if (choice.error() == null && choice.connection() == null) {
             return false;
         }
         noLongerWaits(call);
-        if (turn.error() != null) {
-            String code = turn.error().code();
-            failed(call, turn.error(), Decisions.action(code, code, false, false));
+        if (choice.error() != null) {
+            String code = choice.error().code();
+            failed(call, choice.error(), Decisions.action(code, code, false, false));
         } else {
-            send(call, turn.connection());
+            send(call, choice.connection());
         }
         return true;
     }

@@ -32,7 +32,7 @@ final class Connection {
     private final ArrayDeque<Slot> free = new ArrayDeque<>();
     private int inFlight;
     private boolean hasAnswered;
-    private boolean isLeaving;
+    private boolean isDraining;
     private boolean isGraceful;
     /** Fires when the engine's chain expires. */
     private ScheduledFuture<?> expiry;
@@ -189,11 +189,11 @@ final class Connection {
         if (!isGraceful) {
             calls.effect(transport::close);
         }
-        boolean wasUsable = pool.retire(this);
+        boolean wasUsable = pool.withdraw(this);
         if (reason.source() == LeafsealException.Source.ENGINE) {
             pool.avoid(place, "connection_error", reason.code());
         }
-        boolean isElsewhere = isRefusal(reason) && pool.mayLeave();
+        boolean isElsewhere = isRefusal(reason) && pool.mayDialElsewhere();
         List<Request> unwritten = output.stream().filter(message -> message.call != null).map(message -> message.call.request).toList();
         output.clear();
         calls.effect(() -> unwritten.forEach(Request::release));
@@ -225,8 +225,8 @@ final class Connection {
     }
 
     /** Begins no more requests; the connection closes when those in flight are answered. */
-    void drop() {
-        isLeaving = true;
+    void drain() {
+        isDraining = true;
         endIfUnused();
     }
 
@@ -237,7 +237,7 @@ final class Connection {
         } else if (message instanceof Response response) {
             deliver(response);
         } else if (message instanceof GoingAway away) {
-            leave(away.reason());
+            drain(away.reason());
         } else if (message instanceof ConnectionError ending) {
             end(ending.error());
         }
@@ -271,7 +271,7 @@ final class Connection {
             return false;
         }
         pool.avoid(place, "answer", failure.code());
-        return isLeaving || (isRefusal(failure) && pool.mayLeave());
+        return isDraining || (isRefusal(failure) && pool.mayDialElsewhere());
     }
 
     /** Whether an engine cannot serve requests, unlike others perhaps. */
@@ -280,27 +280,27 @@ final class Connection {
     }
 
     /**
-     * Begins no more requests: the engine has announced that it leaves the connection, or its chain has expired. Requests of which nothing is
+     * Begins no more requests: the engine has announced {@code going_away}, or its chain has expired. Requests of which nothing is
      * written go elsewhere; those in flight are finished.
      */
-    private void leave(String reason) {
+    private void drain(String reason) {
         if (error != null) {
             return;
         }
-        isLeaving = true;
+        isDraining = true;
         if (reason.equals("closed")) {
-            end(left());
+            end(drainError());
             return;
         }
         pool.avoid(place, "going_away", reason);
-        pool.retire(this);
+        pool.withdraw(this);
         for (Slot slot : new ArrayList<>(slots)) {
             Call<?> call = slot.call;
             if (call != null && !slot.outgoing.isStarted) {
                 output.remove(slot.outgoing);
                 calls.effect(call.request::release);
                 slot.call = null;
-                calls.outcome(call, left(), false, true);
+                calls.outcome(call, drainError(), false, true);
                 vacate(slot);
             }
         }
@@ -308,19 +308,19 @@ final class Connection {
         calls.pump();
     }
 
-    /** Ends a connection that is left, once no call waits for an answer on it. */
+    /** Ends a draining connection once no call waits for an answer on it. */
     void endIfUnused() {
         boolean isWaited = slots.stream().anyMatch(slot -> slot.call != null);
-        if (isLeaving && error == null && output.isEmpty() && !isWaited) {
-            end(left());
+        if (isDraining && error == null && output.isEmpty() && !isWaited) {
+            end(drainError());
         }
     }
 
-    /** The error of requests that were not started on a connection that was left. */
-    private LeafsealException left() {
+    /** The error of requests that were not started on a draining connection. */
+    private LeafsealException drainError() {
         String message = hasExpired
                 ? "a certificate of the engine's chain has expired"
-                : "the engine left the connection before it started the request";
+                : "the engine closed the connection before it started the request";
         return new LeafsealException(ErrorCode.GOING_AWAY, message, Retry.ELSEWHERE, null);
     }
 
@@ -328,7 +328,7 @@ final class Connection {
     private void expire() {
         if (error == null) {
             hasExpired = true;
-            leave("age");
+            drain("age");
         }
     }
 

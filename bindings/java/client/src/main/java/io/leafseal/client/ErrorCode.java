@@ -53,7 +53,7 @@ public final class ErrorCode {
     public static final String TLS_FAILED = "tls_failed";
     /** The connection ended before the answer arrived. The engine may have processed the request. */
     public static final String CONNECTION_LOST = "connection_lost";
-    /** The engine left the connection before it started the request. */
+    /** The engine closed the connection before it started the request. */
     public static final String GOING_AWAY = "going_away";
     /** The answer cannot be read. */
     public static final String PROTOCOL_ERROR = "protocol_error";

@@ -126,7 +126,7 @@ public final class LeafsealClientBuilder {
         return this;
     }
 
-    /** Maximum calls that wait for a connection or their turn; further ones fail with {@code busy}. Default 16,384. */
+    /** Maximum calls that wait for a connection or a free slot on one; further ones fail with {@code busy}. Default 16,384. */
     public LeafsealClientBuilder requestsWaitingMax(int count) {
         requestsWaitingMax = count;
         return this;

@@ -43,8 +43,8 @@ final class Pool {
     private int stuckFailures;
     private final Pause stuck = new Pause();
     private final Pause renewed = new Pause();
-    /** Whether the last connection that left had answered; null if a dial has begun since then. */
-    private Boolean lastLeft;
+    /** Whether the last connection that became unusable had answered; null if a dial has begun since then. */
+    private Boolean lastUnusable;
     private int unusedInRow;
     private boolean isClosed;
 
@@ -70,9 +70,9 @@ final class Pool {
     /** A place is used only if there is no other until a time, or until a request that was sent since then has succeeded. */
     private record Avoidance(long since, long until, boolean untilSuccess) {}
 
-    /** What a request gets: a connection, or an error; with neither it waits. */
-    record Turn(Connection connection, LeafsealException error) {
-        static final Turn WAITS = new Turn(null, null);
+    /** The choice for a request: a connection, or an error; with neither it waits. */
+    record Choice(Connection connection, LeafsealException error) {
+        static final Choice WAITS = new Choice(null, null);
     }
 
     Pool(Calls calls, Network network, int firstAddress) {
@@ -84,23 +84,23 @@ final class Pool {
     }
 
     /** Where the next request goes. */
-    Turn choose(Call<?> call) {
+    Choice choose(Call<?> call) {
         Connection best = best(call);
         if (best == null) {
             if (failed.left(network.nanoTime()) > 0) {
-                return new Turn(null, failure);
+                return new Choice(null, failure);
             }
             dial(false);
-            return Turn.WAITS;
+            return Choice.WAITS;
         }
-        if (isAvoided(best.place) && mayLeave()) {
+        if (isAvoided(best.place) && mayDialElsewhere()) {
             dial(true);
-            return Turn.WAITS;
+            return Choice.WAITS;
         }
         if (best.inFlight() > 0 && usable.size() < settings.connectionsMax()) {
             dial(false);
         }
-        return isFull(best) ? Turn.WAITS : new Turn(best, null);
+        return isFull(best) ? Choice.WAITS : new Choice(best, null);
     }
 
     /** Whether a request would be sent now. */
@@ -185,7 +185,7 @@ final class Pool {
     }
 
     /** Whether a new connection may reach an engine that is not avoided: at another address, or behind a balancer. */
-    boolean mayLeave() {
+    boolean mayDialElsewhere() {
         if (isDialing && dialsElsewhere) {
             return true;
         }
@@ -237,8 +237,8 @@ final class Pool {
      * busy loop.
      */
     private long pauseBeforeDial() {
-        Boolean hadAnswered = lastLeft;
-        lastLeft = null;
+        Boolean hadAnswered = lastUnusable;
+        lastUnusable = null;
         if (hadAnswered == null) {
             return 0;
         }
@@ -348,14 +348,14 @@ final class Pool {
             least.ifPresent(replaced::add);
         }
         usable.removeAll(replaced);
-        replaced.forEach(Connection::drop);
+        replaced.forEach(Connection::drain);
     }
 
-    /** No more calls begin on a connection. Returns false if that has happened already. */
-    boolean retire(Connection connection) {
+    /** No more calls begin on a connection. Returns false if it was removed before. */
+    boolean withdraw(Connection connection) {
         boolean isUsable = usable.remove(connection);
         if (isUsable) {
-            lastLeft = connection.hasAnswered();
+            lastUnusable = connection.hasAnswered();
         }
         return isUsable;
     }
