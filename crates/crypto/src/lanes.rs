@@ -47,14 +47,15 @@ impl Implementations {
     /// The kernel of this choice, none for the library.
     ///
     /// # Errors
-    /// [`LanesUnavailable`] for a kernel that this CPU cannot run or that computes wrong answers on it.
+    /// [`LanesUnavailable`] for a kernel that this CPU does not support or whose self-test fails on it.
     pub(crate) fn kernel(self) -> Result<Option<Kernel>, LanesUnavailable> {
         match self {
             Self::Auto => Ok(usable().first().copied()),
             Self::Portable => Ok(None),
             _ => {
                 let named = usable().iter().find(|kernel| kernel.name() == self.name());
-                named.copied().map(Some).ok_or(LanesUnavailable(self.name()))
+                let is_detected = Kernel::detect().iter().any(|kernel| kernel.name() == self.name());
+                named.copied().map(Some).ok_or(LanesUnavailable::of_kernel(self.name(), is_detected))
             }
         }
     }
@@ -108,8 +109,9 @@ impl CurveLanes {
             }
             Self::Library => Ok(None),
             _ => {
-                let named = kernels.find(|kernel| kernel.name() == self.name() && kernel.is_right());
-                named.map(Some).ok_or(LanesUnavailable(self.name()))
+                let named = kernels.find(|kernel| kernel.name() == self.name());
+                let right = named.filter(|kernel| kernel.is_right());
+                right.map(Some).ok_or(LanesUnavailable::of_kernel(self.name(), named.is_some()))
             }
         }
     }
@@ -117,8 +119,24 @@ impl CurveLanes {
 
 /// The chosen kernel cannot serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("this CPU cannot run `{0}`, or gives wrong answers by it, or another choice was in use before")]
-pub struct LanesUnavailable(&'static str);
+pub enum LanesUnavailable {
+    /// The CPU lacks the instructions.
+    #[error("this CPU does not support `{0}`: choose another implementation, or `auto`")]
+    Unsupported(&'static str),
+    /// The kernel's self-test failed.
+    #[error("`{0}` failed its self-test on this CPU: choose another implementation, or `auto`")]
+    SelfTest(&'static str),
+    /// Another choice is in use, and stays so for the life of the process.
+    #[error("another implementation than `{0}` is already in use: choose it before the first key is used")]
+    InUse(&'static str),
+}
+
+impl LanesUnavailable {
+    /// Why a kernel of this name cannot serve.
+    fn of_kernel(name: &'static str, is_detected: bool) -> Self {
+        if is_detected { Self::SelfTest(name) } else { Self::Unsupported(name) }
+    }
+}
 
 /// The kernels of this CPU that give the known answers, the fastest first; looked for once.
 fn usable() -> &'static [Kernel] {
@@ -137,7 +155,7 @@ pub fn use_lanes(choice: Implementations) -> Result<(), LanesUnavailable> {
     let kernel = choice.kernel()?;
     let (_, serving) = init(&SERVING, || (choice, kernel));
     let is_chosen = serving.map(Kernel::name) == kernel.map(Kernel::name);
-    is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
+    is_chosen.then_some(()).ok_or(LanesUnavailable::InUse(choice.name()))
 }
 
 /// The kernel in use. Chooses it at the first call if [`use_lanes`] has not.
@@ -159,7 +177,7 @@ pub fn use_curve_lanes(choice: CurveLanes) -> Result<(), LanesUnavailable> {
     let kernel = choice.kernel()?;
     let serving = init(&SERVING_CURVES, || kernel);
     let is_chosen = serving.map(ec::Kernel::name) == kernel.map(ec::Kernel::name);
-    is_chosen.then_some(()).ok_or(LanesUnavailable(choice.name()))
+    is_chosen.then_some(()).ok_or(LanesUnavailable::InUse(choice.name()))
 }
 
 /// The kernel of the curves in use. Chooses it at the first call if [`use_curve_lanes`] has not.
@@ -228,7 +246,7 @@ mod tests {
         assert_eq!(serving().map(Kernel::name), fastest);
         assert_eq!(use_lanes(Implementations::Auto), Ok(()));
         if fastest.is_some() {
-            assert_eq!(use_lanes(Implementations::Portable), Err(LanesUnavailable("portable")));
+            assert_eq!(use_lanes(Implementations::Portable), Err(LanesUnavailable::InUse("portable")));
         }
     }
 
@@ -244,7 +262,7 @@ mod tests {
         let fastest = ec::Kernel::detect().first().map(|kernel| kernel.name());
         assert_eq!(serving_curves().map(ec::Kernel::name), fastest);
         assert_eq!(use_curve_lanes(CurveLanes::Auto), Ok(()));
-        assert_eq!(use_curve_lanes(CurveLanes::Library), Err(LanesUnavailable("library")));
+        assert_eq!(use_curve_lanes(CurveLanes::Library), Err(LanesUnavailable::InUse("library")));
     }
 
     #[test]

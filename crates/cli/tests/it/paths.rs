@@ -103,7 +103,10 @@ fn unsupported_and_unknown_paths_are_refused() {
     for (variable, all) in [("LEAFSEAL_LANES", lanes().as_slice()), ("LEAFSEAL_CURVES", &curves())] {
         for &(name, is_here) in all.iter().filter(|(_, is_here)| !is_here) {
             let message = run(&test_folder, &[(variable, name)], &["info"], b"").fails(2);
-            assert!(!is_here && message.contains(&format!("{variable}: this CPU cannot run `{name}`")), "{message}");
+            assert!(
+                !is_here && message.contains(&format!("{variable}: this CPU does not support `{name}`")),
+                "{message}"
+            );
         }
         for unknown in ["fast", "", "AUTO"] {
             for arguments in [["info"].as_slice(), &["config", "show"]] {
