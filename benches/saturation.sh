@@ -7,7 +7,7 @@
 #
 # An engine with one worker and these settings, and examples/load/saturate.yml against it on 32 connections. The tester, each network
 # thread of the engine and its worker have a core of their own where the machine has as many. Where it has fewer, each has the same
-# part of one, by the system's CPU bandwidth (cgroup v1, as root): whoever uses all of its part is what limits the run, as with cores of
+# part of one, by the system's CPU bandwidth (cgroup v1, as root): the process that uses all of its part limits the run, as with cores of
 # their own. SHARE is that part, in percent; by default seven tenths of what the cores come to for each, so that none waits for another.
 set -euo pipefail
 

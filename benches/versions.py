@@ -29,7 +29,7 @@ def engine(binary: Path, fields: str) -> dict[str, float]:
 
 
 def relay(binary: Path, seconds: int) -> dict[str, float]:
-    """What the relay does in proportion to nginx, and encryption in proportion to no rules: requests a second, and requests per CPU time."""
+    """The relay's figures relative to nginx, and those of encryption relative to no rules: requests a second, and requests per CPU time."""
     options = ["--leafseal", binary, "--rounds", "1", "--seconds", str(seconds), "--json"]
     output = subprocess.run([sys.executable, HERE / "relay.py", *options], check=True, capture_output=True).stdout
     figures = {}

@@ -15,7 +15,7 @@ if [[ ! -x $PROGRAM ]]; then
   echo "demo: no program at $PROGRAM: build it with 'make run', or name it in LEAFSEAL" >&2
   exit 2
 fi
-# What is set for another engine must not lead the demonstration to it.
+# Variables that are set for another engine must not lead the demonstration to it.
 unset "${!LEAFSEAL_@}" LEAFSEAL_DIR LEAFSEAL_CONFIG LEAFSEAL_ROOT_KEY
 
 scratch=$(mktemp -d)
@@ -74,7 +74,7 @@ done
 address=$(sed 's/.*"address":"\([^"]*\)".*/\1/' "$scratch/ready")
 connect=(--connect "$address" --client dev)
 show encrypt --app app_dev "${connect[@]}" "${select[@]}" examples/payment.json -o "$scratch/remote.json"
-# What the engine sealed opens in process, and the reverse.
+# Envelopes of the engine open in process, and the reverse.
 show decrypt --app app_dev "$scratch/remote.json" -o "$scratch/opened.json"
 same examples/payment.json "$scratch/opened.json" "Sealed by the engine, opened in process: byte for byte."
 show decrypt --app app_dev "${connect[@]}" "$scratch/sealed.json" -o "$scratch/opened.json"

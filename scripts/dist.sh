@@ -19,7 +19,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 # Below the profile's folder, where cargo-deb looks for files that a build has made.
 stage=$target/dist/package
 artifacts=$target/artifacts
-# What may be published as the program, in bytes.
+# The maximum size of the published program, in bytes.
 size_max=25000000
 # Everything else is linked statically. The C library is not: name resolution loads modules that must fit it.
 libraries='libc.so.6 libm.so.6 libgcc_s.so.1 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1'
@@ -30,7 +30,7 @@ name=leafseal-$version-$triple
 # The same commit gives the same archives.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-# The default is an address that can never exist: a package that nobody publishes has no maintainer.
+# The default is an address that can never exist: a package that is not published has no maintainer.
 maintainer="${DEBFULLNAME:-The Leafseal authors} <${DEBEMAIL:-nobody@leafseal.invalid}>"
 
 say() { printf '== dist: %s\n' "$1"; }

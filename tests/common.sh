@@ -1,4 +1,4 @@
-# What the scripts that run other people's software share. Sourced, with $suite as the name under which a script speaks.
+# Shared by the scripts that run third-party software. Sourced; $suite is the name that a script prints before its messages.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -48,7 +48,7 @@ install_envoy() {
 }
 
 # run_pytest ARGUMENTS: with the packages of PYTEST_VENV (default: those of tests/interop) and a folder of its own for temporary files.
-# pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that nobody is to keep are not
+# pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that are not to be kept are not
 # locked.
 run_pytest() (
   folder=$(mktemp -d "${TMPDIR:-/tmp}/leafseal-tests.XXXXXX")

@@ -49,7 +49,7 @@ type conversation struct {
 	Expect []string
 }
 
-// scriptedAttempt is what comes of an attempt to connect.
+// scriptedAttempt is the outcome of an attempt to connect.
 type scriptedAttempt struct {
 	Outcome string
 	Answers []string

@@ -143,7 +143,7 @@ func (c *Client) content(ctx context.Context, encoder *encoder, field string, by
 	return content, nil
 }
 
-// do makes a call and reads its result. What was sent and received is wiped, whether it succeeds or not.
+// do makes a call and reads its result. The bytes that were sent and received are wiped, whether it succeeds or not.
 func (c *Client) do(ctx context.Context, encode func() (*request, error), timeout time.Duration, read func(result []byte) *Error) error {
 	request, err := encode()
 	if err != nil {

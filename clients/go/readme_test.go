@@ -19,7 +19,7 @@ func block(t *testing.T, page []byte, language string) string {
 	return string(found[1])
 }
 
-// What the README tells to do, in an empty module beside a copy of this one as a repository has it, against an engine.
+// The steps of the README, in an empty module beside a copy of this one, laid out like its repository, against an engine.
 func TestReadme(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	must(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// request is encoded once. What differs between attempts, the id and the time that is left, is written around it.
+// request is encoded once. The parts that differ between attempts, id and remaining time, are written around it.
 type request struct {
 	method      string
 	hasDeadline bool

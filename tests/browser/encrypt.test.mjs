@@ -53,7 +53,7 @@ async function inPage(script, argument, { host } = {}) {
   }
 }
 
-/** What the independent decryptor finds in envelopes and files. */
+/** The findings of the independent decryptor in envelopes and files. */
 function independently(texts, files = []) {
   const asked = JSON.stringify({ texts, files: files.map(content => content.toString('base64')) });
   const script = fileURLToPath(new URL('independent.py', import.meta.url));

@@ -1,8 +1,8 @@
-// What a page of `leafseal load report` tells, held against the JSON that it is made of.
+// Compares the numbers on a page of `leafseal load report` with the JSON that it is made of.
 
 import assert from 'node:assert/strict';
 
-/** What stands at places of a result, named as `data-path` names them: their sum, and an object's is that of its numbers. */
+/** The sum of the values at places of a result, named as `data-path` names them; an object's value is the sum of its numbers. */
 export function at(result, paths) {
   const sum = found => (typeof found === 'number' ? found : Object.values(found).reduce((total, part) => total + sum(part), 0));
   const found = paths.split(' ').map(path => path.split('.').reduce((part, key) => part[key], result));

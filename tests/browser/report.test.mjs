@@ -73,7 +73,7 @@ after(async () => {
 const rgb = text => text.match(/\d+/g).slice(0, 3).map(Number);
 const near = (one, other) => one.every((part, index) => Math.abs(part - other[index]) <= 2);
 
-/** What a panel's PNG must be. Runs in the page. */
+/** The expected PNG of a panel. Runs in the page. */
 function described(panel) {
   const figure = panel.closest('figure');
   const drawing = [...panel.querySelectorAll('svg')].find(svg => svg.getBoundingClientRect().width > 0);

@@ -60,7 +60,7 @@ after(async () => {
   await engine?.stop();
 });
 
-/** What the body of a function, `use`, returns for the SDK in a page of a site; an error as text. It gets `sdk` and `argument`. */
+/** The result of a function body, `use`, for the SDK in a page of a site; an error as text. It gets `sdk` and `argument`. */
 async function withSdk(use, argument = null, site = shop) {
   const page = await browser.newPage();
   try {

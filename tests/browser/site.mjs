@@ -15,7 +15,7 @@ export class Site {
   /** `files` maps paths to files. */
   static async start(files) {
     const site = new Site();
-    // What a page may connect to; set once the engine has an address.
+    // The addresses that a page may connect to; set once the engine has an address.
     site.connections = "'none'";
     // Where else scripts may come from.
     site.scripts = '';

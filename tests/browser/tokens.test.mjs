@@ -46,7 +46,7 @@ async function pageOf(origin) {
   return pages.get(origin);
 }
 
-/** What a page of `origin` reads when it decrypts `payload`: status and body, or the name of the error if the browser hides them. */
+/** The result of a page of `origin` that decrypts `payload`: status and body, or the name of the error if the browser hides them. */
 async function decryptIn(origin, authorization, payload, path = '/decrypt') {
   const page = await pageOf(origin);
   return page.evaluate(async ([url, authorization, body]) => {

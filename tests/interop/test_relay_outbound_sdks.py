@@ -121,7 +121,7 @@ def test_node_sdk_with_a_wrong_key(setting: Setting, upstream: Upstream, mode: s
 
 
 def test_node_sdk_without_the_relay_sends_envelopes(setting: Setting, upstream: Upstream) -> None:
-    """What is shown above is the relay's doing: the same through a path without rules arrives sealed."""
+    """The effect shown above is due to the relay: the same request through a path without rules arrives sealed."""
     outcome = node(setting, {"mode": "agent", "url": setting.url("/elsewhere")})
     assert outcome["status"] == 200
     assert json.loads(upstream.only().body) == outcome["sealed"]

@@ -194,7 +194,7 @@ class Upstream:
 
 
 class _Reader:
-    """Buffered reading that tells an end between messages from one inside."""
+    """Buffered reading that distinguishes an end between messages from one inside."""
 
     def __init__(self, stream: socket.socket, now: Callable[[], int], head_read: Callable[[], None]):
         self.stream = stream

@@ -13,7 +13,7 @@ import { Engine } from '../artillery/engine.mjs';
 
 const bindings = fileURLToPath(new URL('../../bindings/node/', import.meta.url));
 const packages = (process.env.PACKAGES ?? 'wire crypto').split(' ').filter(Boolean);
-/** What the examples print, among other lines. */
+/** Lines that the examples print, among others. */
 const PRINTED = { crypto: ['4111111111111111', '0 <Buffer'], wire: ["[ '4111111111111111', 12.5, null ]"] };
 let folder;
 

@@ -64,7 +64,7 @@ in_container() {
   return "$status"
 }
 
-# What is left of the test without root or systemd: the files are in place and the engine starts, serves and stops.
+# The part of the test that needs neither root nor systemd: the files are in place and the engine starts, serves and stops.
 in_folder() {
   local folder status=0
   folder=$(mktemp -d "${TMPDIR:-/tmp}/leafseal-packaging.XXXXXX")

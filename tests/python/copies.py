@@ -48,7 +48,7 @@ def pairs(engine: leafseal.Engine, count: int = 100, **options: object) -> list[
 
 
 def used(engine: leafseal.Engine, keys: str) -> list[str]:
-    """What a copy of the process gets from the engine of its parent, and from one of its own."""
+    """The results in a copy of the process, from the engine of its parent and from one of its own."""
     try:
         inherited = pairs(engine, keying="session")
     except leafseal.Forked as error:

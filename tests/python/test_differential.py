@@ -37,7 +37,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 
 def each(call: Callable[[list[Any]], list[Any]], values: list[Any]) -> Any:
-    """What calls for each value return, or the code and the index of the first error."""
+    """The results of calls for each value, or the code and the index of the first error."""
     results = []
     for index, value in enumerate(values):
         result = outcome(lambda value=value: call([value]))

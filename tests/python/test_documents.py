@@ -33,7 +33,7 @@ def test_many_documents_stay_in_order(engine: leafseal.Engine) -> None:
 
 
 def test_rows_cannot_reach_into_each_other(engine: leafseal.Engine) -> None:
-    """What would be valid between two others is refused where it stands alone."""
+    """A text that would be valid between two others is refused where it stands alone."""
     with pytest.raises(leafseal.InvalidDocument, match="row 1:") as caught:
         call(engine, True, pa.array(['{"a":1}', '{"a":1},{"a":2}']), ["$.a"])
     assert caught.value.index == 1 and caught.value.offset == 7

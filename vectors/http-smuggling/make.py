@@ -15,7 +15,7 @@ import hpack
 
 HERE = Path(__file__).parent
 HOST = "Host: front.test"
-# What an attacker wants to see arrive.
+# The request that an attacker wants to get through.
 HIDDEN = "GET /hidden HTTP/1.1\r\nHost: front.test\r\n\r\n"
 
 CASES: list[dict[str, object]] = []
@@ -328,7 +328,7 @@ def hosts() -> None:
         "HTTP/1.0 without Host: what goes on would have none either",
         head(empty, first="POST /p HTTP/1.0", host=None),
     )
-    refused("host-empty", "an empty Host names nobody", head(empty, "Connection: close", host="Host:"))
+    refused("host-empty", "an empty Host names no host", head(empty, "Connection: close", host="Host:"))
     refused("host-twice-equal", "the same Host twice", head(HOST, empty))
     refused("host-twice-different", "two Hosts", head("Host: other.test", empty))
     refused("host-twice-case", "two Hosts in another case", head("hOST: other.test", empty))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the PEM vectors in this folder anew with the openssl command (3.0 or later). The keys change; README.md says what each
+# Creates the PEM vectors in this folder again with the openssl command (3.0 or later). The keys change; README.md says what each
 # file must mean, and the tests derive the expected public keys from the *.pub.pem beside them.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -26,7 +26,7 @@ const BEFORE_TIDY: [CheckStep; 2] = [
     },
 ];
 
-/// What [`Stamp`] stands for. Advisories need a download; `make audit` checks them.
+/// The input of [`Stamp`]. Advisories need a download; `make audit` checks them.
 const DENY: [CheckStep; 2] = [
     CheckStep {
         title: "deny: one crypto stack in what ships",

@@ -23,7 +23,7 @@ pub(crate) enum DependencyUse {
 pub(crate) struct Dependency {
     /// The package's original name, even if the dependency renames it.
     pub name: String,
-    /// What uses the dependency.
+    /// The user of the dependency.
     pub used_by: DependencyUse,
 }
 

@@ -1,4 +1,4 @@
-//! What both candidate benches share: contenders timed in turn, medians, the table and its JSON form.
+//! Shared by both candidate benches: contenders timed in turn, medians, the table and its JSON form.
 //!
 //! Contenders of one row are sampled round-robin and the order rotates each round, so that frequency changes and
 //! neighbours on the machine hit all of them alike. Only the ratios of a row mean something on a shared machine.
@@ -17,7 +17,7 @@ pub use machine::Machine;
 pub struct Contender {
     /// The library, as it appears in the table.
     pub library: &'static str,
-    /// Repeats the operation and tells how long that took.
+    /// Repeats the operation and returns how long that took.
     run: Box<dyn FnMut(u32) -> Duration>,
 }
 
@@ -43,7 +43,7 @@ impl Contender {
 
 /// The contenders of one row of the table.
 pub struct Row {
-    /// What is measured, for people.
+    /// A label of the measurement, for people.
     pub label: String,
     /// Bytes that one operation works on, for the GB/s column; none where throughput means nothing.
     pub bytes: Option<usize>,
@@ -146,7 +146,7 @@ pub fn to_json(row: &MeasuredRow) -> serde_json::Value {
     serde_json::json!({ "operation": row.label, "bytes": row.bytes, "results": results })
 }
 
-/// What the command line asks for.
+/// The command line's arguments.
 pub struct Arguments {
     /// Print JSON lines instead of a table.
     pub json: bool,

@@ -10,7 +10,7 @@ pub struct Machine {
     pub features: Vec<String>,
 }
 
-/// What the libraries test for before they choose a code path.
+/// The CPU features that the libraries test for before they choose a code path.
 const RELEVANT: &[&str] = &[
     "aes",
     "pclmulqdq",

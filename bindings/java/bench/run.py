@@ -335,7 +335,7 @@ PARTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What the parts on one JDK need to know."""
+    """The parameters of the parts on one JDK."""
 
     options: argparse.Namespace
     target: Path

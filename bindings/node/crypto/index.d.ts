@@ -227,7 +227,7 @@ export interface EncryptStream extends CipherPieces {
 }
 
 /**
- * Its output is not authenticated before the end: until `final` has returned, or the stream has emitted `end`, nobody may act on it. With a
+ * Its output is not authenticated before the end: until `final` has returned, or the stream has emitted `end`, do not act on it. With a
  * wrong tag it fails with `corrupt`, and what was received must be discarded.
  */
 export interface UnverifiedDecryptStream extends CipherPieces {

@@ -15,7 +15,7 @@ import type { DecryptionOptions, EncryptionOptions, RewrappingOptions, Selection
 
 export type { DecryptionOptions, EncryptionOptions, RewrappingOptions, SelectionOptions } from './options';
 
-/** What the options of all requests have. Missing options default to the engine's settings. */
+/** Options of all requests. Missing options default to the engine's settings. */
 export interface RequestOptions {
   /** The app whose keys serve the request; 1 to 128 bytes. */
   app: string;
@@ -219,7 +219,7 @@ export interface PublicKeys {
   k1Pem?: string;
 }
 
-/** What an API key allows. */
+/** The permissions of an API key. */
 export interface ApiKey {
   keyId: string;
   app: string;

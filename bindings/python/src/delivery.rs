@@ -40,7 +40,7 @@ impl Delivery {
         *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         RUNNING.fetch_add(1, Ordering::SeqCst);
         if !IS_ENDING.load(Ordering::SeqCst) {
-            // The loop may be closed: then nobody waits.
+            // The loop may be closed: then nothing waits.
             let _ = Python::try_attach(|py| self.event_loop.call_method1(py, "call_soon_threadsafe", (&self.notify,)));
         }
         RUNNING.fetch_sub(1, Ordering::SeqCst);

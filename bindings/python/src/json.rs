@@ -43,7 +43,7 @@ impl Writer<'_> {
         } else if let Ok(value) = object.cast::<PyFloat>() {
             let value = value.value();
             if !value.is_finite() {
-                return Err(invalid("NaN and infinities have no JSON text"));
+                return Err(invalid("NaN and infinities cannot be represented in JSON"));
             }
             self.out.extend_from_slice(format!("{value:?}").as_bytes());
         } else {

@@ -52,7 +52,7 @@ struct RemoteCall {
 }
 
 impl RemoteCall {
-    /// What is left of the time limit, in milliseconds, for the next request.
+    /// The rest of the time limit, in milliseconds, for the next request.
     fn left_ms(&self) -> Result<Option<u32>, CallFault> {
         let Some(deadline) = self.deadline else { return Ok(None) };
         let left = deadline.checked_duration_since(Instant::now()).ok_or_else(CallFault::deadline)?;

@@ -512,11 +512,11 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "N")]
         version: Option<u32>,
     },
-    /// Destroy the keys of disabled versions: what is encrypted with them can never be decrypted again
+    /// Destroy the keys of disabled versions: values encrypted with them can never be decrypted again
     #[command(after_help = "\
 Rewrap all stored values, disable the old versions, and wait until nothing needs them before you trim: a
 disabled version can be enabled again, a trimmed one cannot. Trimmed versions do not count towards
-keystore.version_count_max; their numbers are not given again. Engines may run meanwhile. Backups of the
+keystore.version_count_max; their numbers are not reused. Engines may run meanwhile. Backups of the
 keystore still have the keys.
 
 Examples:
@@ -681,7 +681,7 @@ pub(crate) enum ApiAllowed {
     Decrypt,
     /// Show the metadata of envelopes
     Inspect,
-    /// Issue tokens that let somebody else decrypt one payload
+    /// Issue tokens with which another party decrypts one payload
     ClientSideTokens,
 }
 

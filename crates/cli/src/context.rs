@@ -302,7 +302,7 @@ fn wipe(value: OsString) {
     drop(Zeroizing::new(value.into_encoded_bytes()));
 }
 
-/// What a store needs besides its place.
+/// The parameters of a store besides its location.
 pub(crate) fn environment(root_key: LocalRootKey) -> Environment {
     Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) }
 }

@@ -183,7 +183,7 @@ impl From<admin::StoreError> for CommandFailure {
     }
 }
 
-/// What to do at a limit of the keystore.
+/// The advice at a limit of the keystore.
 fn way_out(counted: admin::LimitedEntries) -> &'static str {
     use admin::LimitedEntries as C;
     match counted {

@@ -161,7 +161,7 @@ impl IdentityFiles {
     }
 }
 
-/// What could be read of the files; what could not is empty.
+/// The files that could be read; the others are empty.
 struct IdentityContent {
     tls: TlsSettings,
     api: Option<ServerIdentity>,

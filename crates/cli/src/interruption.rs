@@ -55,7 +55,7 @@ pub(crate) fn watch() -> CommandOutcome {
     watching.map(drop).map_err(|error| CommandFailure::internal(format!("no thread: {error}")))
 }
 
-/// Removes the temporary file; returns the line that states what happened to the file.
+/// Removes the temporary file; returns the line that states the fate of the file.
 fn abandon(state: &mut InterruptibleOperation) -> String {
     match std::mem::replace(state, InterruptibleOperation::Idle) {
         InterruptibleOperation::Idle => "interrupted".to_owned(),

@@ -124,7 +124,7 @@ fn own_path(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// What is at `path`, links followed; `None` if there is nothing. The kernel follows the link, and refuses one that another user has put
+/// The file at `path`, links followed; `None` if there is none. The kernel follows the link, and refuses one that another user has put
 /// into a sticky folder.
 fn existing(path: &Path) -> io::Result<Option<Metadata>> {
     match std::fs::metadata(path) {

@@ -41,7 +41,7 @@ struct Avoidance {
 }
 
 impl DialTargets {
-    /// Avoids a place. What lasts until its time is over is not shortened.
+    /// Avoids a place. An avoidance that lasts until its time is over is not shortened.
     pub(crate) fn avoid(&mut self, place: DialTarget, until_success: bool, now: Instant) {
         self.forget_expired(now);
         self.refusals += 1;
@@ -158,7 +158,7 @@ mod tests {
         assert!(places.is_address_avoided(0));
     }
 
-    /// Two listeners on loopback addresses, and one address where nobody listens.
+    /// Two listeners on loopback addresses, and one address without a listener.
     #[tokio::test]
     async fn connections_go_to_records_that_respond_and_are_not_avoided() {
         let listen = async |host| tokio::net::TcpListener::bind((record(host).ip(), 0)).await.expect("bound");

@@ -13,7 +13,7 @@ pub(crate) enum AttemptEvent {
     ProtocolError,
 }
 
-/// What the call does then.
+/// The action of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptAction {
     Fail,

@@ -1,4 +1,4 @@
-//! What connections use for every answer, without the pool's lock.
+//! Flags that connections read for every answer, without the pool's lock.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 

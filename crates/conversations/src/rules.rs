@@ -35,7 +35,7 @@ pub struct DecisionRow {
     pub action: CallAction,
 }
 
-/// What a call does after an event.
+/// The action of a call after an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "vectors/client/README.md explains them")]

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 pub struct Conversation {
     /// The rule that it shows, or the seed that it was made from.
     pub name: String,
-    /// What differs from `rules.json`.
+    /// Values that differ from `rules.json`.
     #[serde(default, skip_serializing_if = "ScriptedSettings::is_default")]
     pub settings: ScriptedSettings,
-    /// What every random number from 0 to 1 is. All pauses must become whole milliseconds by it.
+    /// The value of every random number from 0 to 1. With it, all pauses must be whole milliseconds.
     pub random: f64,
     /// The addresses in the order of the settings; the first connection goes to the first one.
     pub addresses: Vec<ScriptedAddress>,
@@ -54,13 +54,13 @@ impl ScriptedSettings {
     }
 }
 
-/// An address, and what comes of each connection to it.
+/// An address, and the outcome of each connection to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedAddress {
     /// One word.
     pub name: String,
-    /// What comes of the first attempt to connect and of the following; the last one is repeated.
+    /// The outcomes of the attempts to connect, in order; the last one is repeated.
     pub attempts: Vec<Attempt>,
 }
 
@@ -74,7 +74,7 @@ pub struct Attempt {
     /// `MS CODE retry_after MS` or `never`. Without any, no request is answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<String>,
-    /// What else happens, in milliseconds after the opening: `MS going_away REASON`, `MS connection_error CODE` or `MS close`. The engine
+    /// Further events, in milliseconds after the opening: `MS going_away REASON`, `MS connection_error CODE` or `MS close`. The engine
     /// closes the connection after `going_away closed` and `connection_error`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
@@ -135,7 +135,7 @@ impl Timed {
 }
 
 impl ScriptedAddress {
-    /// What comes of an attempt, counted from 1.
+    /// The outcome of an attempt, counted from 1.
     pub fn attempt(&self, number: usize) -> &Attempt {
         &self.attempts[number.min(self.attempts.len()) - 1]
     }

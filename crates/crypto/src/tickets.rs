@@ -172,7 +172,7 @@ impl TicketSealer for TicketKeys {
 }
 
 /// Lets clients of the context resume their sessions with tickets by these keys, or not at all. `identity` separates sessions: one is only
-/// resumed where it is the same, so it must state whatever a resumed session takes for granted, such as the authorities of clients.
+/// resumed where it is the same, so it must contain everything that a resumed session relies on, such as the authorities of clients.
 ///
 /// # Errors
 /// If the library is out of memory.

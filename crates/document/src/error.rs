@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::encoding::OtherEncoding;
 
-/// What the grammar requires where a document has something else.
+/// The token that the grammar requires where a document has something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Any JSON value.
@@ -139,7 +139,7 @@ const OPERATION_ADVICE: &str = "send op, path, from and value alone";
 const MOVE_ADVICE: &str = "which selectors select: send the value with add";
 const SURROGATE_ADVICE: &str = "which is no text: write the pair in full, or do not select the value";
 
-/// What is wrong with the name of a member.
+/// A fault of a member's name.
 fn name_fault(kind: DocumentErrorKind) -> &'static str {
     match kind {
         DocumentErrorKind::AmbiguousName => "differs from a selected one in case alone",
@@ -233,7 +233,7 @@ pub enum TextErrorKind {
     #[error("invalid escape sequence in a string")]
     InvalidEscape,
     /// `\uD800` to `\uDFFF` without its other half: RFC 8259 permits it in a document, but it is not Unicode text.
-    #[error("lone surrogate in a string, which is no Unicode text")]
+    #[error("lone surrogate in a string, which is not valid Unicode")]
     LoneSurrogate,
 }
 
@@ -271,7 +271,7 @@ pub enum SelectorErrorKind {
     #[error("integer outside -(2^53-1) to 2^53-1")]
     IntegerRange,
     /// A function other than `length`, `count`, `match`, `search` and `value`.
-    #[error("unknown function: there are length, count, match, search and value")]
+    #[error("unknown function: the functions are length, count, match, search and value")]
     UnknownFunction,
     /// A function with the wrong number of arguments; the number is the right one.
     #[error("the function takes {0} argument(s)")]

@@ -24,7 +24,7 @@ pub struct LineFinder {
     carriage_return: Option<usize>,
 }
 
-/// What [`LineFinder::next`] has found.
+/// The result of [`LineFinder::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextLine {
     /// A line that is not blank.

@@ -459,7 +459,7 @@ mod tests {
             match machine.run(document, stop, &mut record) {
                 Ok(Reach::Finished) => return (record, None),
                 Ok(Reach::Stopped) => {
-                    assert!(machine.position() >= stop, "it goes on");
+                    assert!(machine.position() >= stop, "it continues");
                     assert!(machine.position() - stop < 2 * BLOCK, "it stops");
                     assert!(machine.token_start() <= machine.position());
                 }

@@ -348,7 +348,7 @@ impl DocumentWalk {
         }
     }
 
-    /// Whether the walk goes on with the next document as it is, and counts the matches of all.
+    /// Whether the walk continues with the next document as it is, and counts the matches of all.
     fn continues(&self) -> bool {
         matches!(self.stage, WalkStage::Count { .. } | WalkStage::Stream { .. })
     }

@@ -76,7 +76,7 @@ impl KnownApp {
 
 pub(crate) type TokenSecret = Secret<TOKEN_SECRET_SIZE>;
 
-/// What the store has returned.
+/// The store's answer.
 #[derive(Clone)]
 pub(crate) enum Fetched {
     App(Arc<App>),
@@ -94,10 +94,10 @@ enum Caching {
 
 /// A kind of what the cache holds.
 pub(crate) trait Cached: Sized {
-    /// What was fetched for a name of this kind.
+    /// The record that was fetched for a name of this kind.
     fn of(fetched: Fetched) -> Self;
 
-    /// What the cache has, without counting it.
+    /// The cache's entry, without counting a hit.
     fn find(directory: &Directory, wanted: &Wanted) -> Option<Self>;
 }
 
@@ -350,14 +350,14 @@ impl Directory {
             .map_err(|_| Error::new(ErrorCode::Forbidden, format!("client {name} is not known to this engine")))
     }
 
-    /// Whose turn a look-up uses: that of the client of the running job, or of one of its users.
+    /// The source to which a look-up is charged: the client of the running job, or one of its users.
     fn source(&self, user: Option<&str>) -> u64 {
         let client = job_client().unwrap_or_default();
         user.map_or(client, |user| self.lookups.source_of(&(client, user)))
     }
 
-    /// What is not in the cache. In a slice of a job that is served by look-up threads, the error asks for the step to be repeated, and the
-    /// job is parked; any other thread waits.
+    /// Looks up an entry that is not in the cache. In a slice of a job that is served by look-up threads, the error asks for the step to be
+    /// repeated, and the job is parked; any other thread waits.
     fn found<T: Cached>(
         &self,
         wanted: &Wanted,
@@ -401,7 +401,7 @@ impl Directory {
         }
     }
 
-    /// What is looked up, once it has been; until then `waker` is registered.
+    /// The result of a look-up once it has ended; until then `waker` is registered.
     pub(crate) fn poll<T: Cached>(
         &self,
         wanted: &Wanted,

@@ -74,7 +74,7 @@ pub(crate) fn values_in_step(values: u64, agreements: u64) -> usize {
     (STEP_NS / each).max(1) as usize
 }
 
-/// What a step may still spend on the search for the key version of values.
+/// The rest of a step's budget for the search for the key version of values.
 pub(crate) struct SearchBudget {
     agreements_max: u64,
     agreements: u64,

@@ -1,4 +1,4 @@
-//! Who a caller is: certificates, API keys and tokens become a [`Caller`]. A refused identity is reported here; an accepted one with the
+//! Authentication: certificates, API keys and tokens become a [`Caller`]. A refused identity is reported here; an accepted one with the
 //! decision about what it asks for, except where the identity is all that a request needs.
 
 use std::sync::Arc;

@@ -42,7 +42,7 @@ impl Error {
         Self::new(ErrorCode::Unavailable, "the keystore does not answer: try again later")
     }
 
-    /// The request is to be repeated once the store has answered. Where nobody repeats it, it has failed.
+    /// The request must be repeated once the store has answered. A caller that does not repeat it treats it as failed.
     pub(crate) fn awaiting_store() -> Self {
         Self { awaits_store: true, ..Self::silent_store() }
     }

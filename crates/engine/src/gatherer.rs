@@ -46,7 +46,7 @@ impl Wanted {
 /// An app by its address, a version of its keys, and a curve.
 type GatheredKey = (usize, u32, Curve);
 
-/// What is announced and not computed. An app's entry is removed when it is computed, and has less than a batch before.
+/// Announced keys that are not computed. An app's entry is removed when it is computed, and has less than a batch before.
 #[derive(Default)]
 pub(crate) struct Gatherer {
     waiting: Mutex<HashMap<GatheredKey, Vec<Weak<Wanted>>>>,

@@ -1,6 +1,7 @@
 //! The order of look-ups that wait: in turn by source, which is a client or an address. Pure: no threads, no clock.
 //!
-//! A lane that is full gives the place of the source with most to one with fewer, so that whoever asks for many names keeps nobody out.
+//! A lane that is full gives the place of the source with most to one with fewer, so that a source that asks for many names does not crowd
+//! out others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What look-ups have found out: the names that the store does not have, and those that it had before its last changes.
+//! The results of look-ups: the names that the store does not have, and those that it had before its last changes.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -74,7 +74,7 @@ impl Misses {
     }
 }
 
-/// What existed before the last changes of the store: the first to be read again. A hash that two share only changes a lane.
+/// The entries from before the last changes of the store: the first to be read again. A hash that two share only changes a lane.
 #[derive(Default)]
 pub(crate) struct Familiar {
     hashes: HashSet<u64>,

@@ -1,9 +1,9 @@
 //! Look-ups in the store for requests, on threads of their own: no worker and no network thread waits for a store.
 //!
 //! A caller that lacks an app, a grant or a key registers a waker and continues when it is woken. Callers that want the same share one
-//! look-up. What the store does not have is remembered, within bytes and until the next change. Look-ups wait in two lanes, each bounded:
+//! look-up. Missing entries are remembered, within a bound in bytes and until the next change. Look-ups wait in two lanes, each bounded:
 //! callers whose credentials are known, and those whose are not, who may use only a part of the threads; within a lane the sources take
-//! turns and share the room ([`LookupLane`]). A look-up that nobody can be waiting for any more is not made.
+//! turns and share the room ([`LookupLane`]). A look-up is skipped if no caller can still be waiting for it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -26,7 +26,7 @@ const KEPT_MAX: usize = 1024;
 /// Look-ups of the known that may pass one of the others.
 const KNOWN_STREAK_MAX: u32 = 3;
 
-/// What is known about who wants something.
+/// The standing of a look-up's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// A certificate or a key has identified the caller.
@@ -35,11 +35,11 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// Who wants something.
+/// The source of a look-up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) standing: Standing,
-    /// Whose turn it uses: a client or an address.
+    /// The source to which it is charged: a client or an address.
     pub(crate) source: u64,
 }
 
@@ -430,7 +430,7 @@ impl<T: Clone> LookupsState<T> {
         true
     }
 
-    /// What is known of a look-up that has ended.
+    /// The result of a look-up that has ended.
     fn recall(&mut self, wanted: &Wanted, now: Duration, miss_age_max: Duration) -> Option<Progress<T>> {
         if let Some(absence) = self.misses.find(wanted, now, miss_age_max) {
             self.counters.misses_remembered += 1;
@@ -506,7 +506,7 @@ impl LookupEntry {
     }
 }
 
-/// What is handed over to those who have waited, to each once.
+/// The result for the waiting callers, each of which receives it once.
 fn take<K: Eq + Hash, T: Clone>(kept: &mut HashMap<K, Handover<T>>, key: &K, now: Duration) -> Option<T> {
     let handover = kept.get_mut(key)?;
     let answer = (!is_old(handover.since, now, HANDOVER_AGE_MAX)).then(|| handover.answer.clone());

@@ -1,7 +1,7 @@
 //! Opening keys by ephemeral key. The format does not name the key version of an envelope: the app's versions are tried, first those that
 //! decrypted last, and the one that fits is kept, so that an ephemeral key costs one search.
 //!
-//! A search goes on in steps of one key agreement, or of one batch of them in SIMD lanes. What was agreed is kept as long as no version
+//! A search continues in steps of one key agreement, or of one batch of them in SIMD lanes. Agreed secrets are kept as long as no version
 //! has fitted, so that further values of a foreign ephemeral key cost no agreement.
 
 use std::ops::ControlFlow;
@@ -101,13 +101,13 @@ pub(crate) struct VersionKey {
     pub(crate) key: Box<OpeningKey>,
 }
 
-/// What to try next on a value.
+/// The next step on a value.
 pub(crate) enum OpeningAttempt<'o> {
     /// The key of the version that has decrypted a value of this ephemeral key.
     Known(&'o OpeningKey),
     /// The key of another version.
     Candidate(VersionKey),
-    /// Nothing yet: the search goes on in the next step.
+    /// Nothing yet: the search continues in the next step.
     Later,
     /// Every version has been tried.
     Nothing,
@@ -123,7 +123,7 @@ struct VersionSearch {
     table: PointTable,
 }
 
-/// What one version shares with the ephemeral key: a fraction of the size of an opening key.
+/// The shared secret of one version and the ephemeral key: a fraction of the size of an opening key.
 struct Agreed {
     version: u32,
     shared: Secret<SCALAR_SIZE>,
@@ -196,7 +196,7 @@ impl Opening {
         self.winner.get().map(|winner| &*winner.key)
     }
 
-    /// What to try next on a value on which `tried` candidates have failed. Agrees with further versions if the budget permits, first with
+    /// The next step on a value for which `tried` candidates have failed. Agrees with further versions if the budget permits, first with
     /// `likely`.
     pub(crate) fn next(
         &self,

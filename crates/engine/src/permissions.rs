@@ -61,7 +61,7 @@ impl Caller {
     }
 }
 
-/// What a client-side token contains; only a valid token creates one. It may decrypt once the payload that it is for has been compared
+/// The content of a client-side token; only a valid token creates one. It may decrypt once the payload that it is for has been compared
 /// ([`crate::Engine::show_payload`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenCaller {

@@ -130,7 +130,7 @@ mod tests {
         let (keys, recipients) = (keys(), Recipients::new(1));
         let [first, second] = [&keys[0], &keys[1]];
         for _ in 0..TABLE_PIECES {
-            assert_eq!(are_ready(&recipients, [first, second]), [false; 2], "nobody pays for what is forgotten");
+            assert_eq!(are_ready(&recipients, [first, second]), [false; 2], "forgotten recipients cost nothing");
         }
         all_but_ready(&recipients, first);
         assert_eq!(are_ready(&recipients, [second]), [false], "a table on its way is forgotten as well");

@@ -1,6 +1,6 @@
 //! The opening keys of one request: the last one directly accessible, the others by ephemeral key and shared by all workers of the request.
 //!
-//! What no version opened is remembered, too: a copy of it costs no second search, and no more than a copy of what opens.
+//! Envelopes that no version opened are remembered, too: a copy costs no second search, and no more than a copy of one that opens.
 
 use std::hash::Hash;
 use std::num::NonZeroUsize;

@@ -38,7 +38,7 @@ impl<'a> RewrapOptions<'a> {
     }
 }
 
-/// What became of a text.
+/// The outcome for a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewrappedText<'a> {
     /// Its new envelope.

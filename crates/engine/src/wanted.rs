@@ -1,8 +1,8 @@
-//! What is looked up in the store, and why there may be nothing.
+//! The kinds of entries that are looked up in the store, and why one may be missing.
 
 use leafseal_keystore::{ApiKeyId, AppName, ClientName};
 
-/// What is looked up.
+/// The entry that is looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Wanted {
     App(AppName),

@@ -21,7 +21,7 @@ const VALUES: usize = 1_000_000;
 /// Values of a request.
 const REQUEST_VALUES: usize = 250;
 
-/// What must not be equal in two envelopes: the text of nonce and ephemeral key.
+/// The part that must differ between two envelopes: the text of nonce and ephemeral key.
 type Pair = [u8; PAIR_SIZE];
 const PAIR_SIZE: usize = 16 + 1 + 44;
 

@@ -167,7 +167,7 @@ pub enum Malformed {
     #[error("an envelope whose ephemeral key is not a point of its curve")]
     EphemeralPoint,
     /// The ciphertext is not base64, or is shorter than a tag.
-    #[error("an envelope whose ciphertext is not base64 or is too short to hold a tag")]
+    #[error("an envelope whose ciphertext is not base64 or is too short to contain a tag")]
     Ciphertext,
     /// A file whose header is not that of the file form.
     #[error("not an encrypted file: its header is wrong")]

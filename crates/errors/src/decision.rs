@@ -26,7 +26,7 @@ words! {
 }
 
 words! {
-    /// What is decided.
+    /// The operation that is decided.
     Question {
         /// Whether the caller is who it claims to be, and may make any request. A request that also needs a permission has only the
         /// decision about that, unless the identity is refused.
@@ -56,7 +56,7 @@ impl RequestOrigin {
     }
 }
 
-/// Who makes a request.
+/// The caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Principal<'d> {
     /// The owner of the store.
@@ -90,7 +90,7 @@ pub enum Principal<'d> {
 }
 
 impl<'d> Principal<'d> {
-    /// What kind of caller it is, in a word.
+    /// The kind of caller, in a word.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Owner => "owner",
@@ -124,11 +124,11 @@ impl<'d> Principal<'d> {
 pub struct Decision<'d> {
     /// Where the request comes from.
     pub origin: RequestOrigin,
-    /// Who makes it.
+    /// The caller.
     pub principal: Principal<'d>,
-    /// What is decided.
+    /// The operation that is decided.
     pub question: Question,
-    /// What the request needs: all of these.
+    /// The required operations: all of these.
     pub operations: &'d [Operation],
     /// For which app; `None` if the request names none, or one that cannot exist.
     pub app: Option<&'d str>,

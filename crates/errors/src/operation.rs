@@ -1,7 +1,7 @@
-//! What a caller does with an app: the unit of permissions and of decisions.
+//! An operation on an app: the unit of permissions and of decisions.
 
 words! {
-    /// What a caller does with an app. Grants of clients have the first two, API keys any.
+    /// An operation on an app. Grants of clients have the first two, API keys any.
     Operation {
         /// Values to envelopes.
         Encrypt = "encrypt",

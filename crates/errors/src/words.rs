@@ -1,4 +1,4 @@
-//! What the table of codes says about each code: whose fault, whether a retry may succeed, and where the code occurs.
+//! The columns of the table of codes: the side at fault, whether a retry may succeed, and where the code occurs.
 
 /// Declares an enum whose cases have a name for programs.
 macro_rules! words {
@@ -39,7 +39,7 @@ words! {
 }
 
 words! {
-    /// Whose fault an error is.
+    /// The side at fault.
     Side {
         /// The caller's request.
         Caller = "caller",
@@ -47,7 +47,7 @@ words! {
         Data = "data",
         /// Permissions that the caller lacks.
         Permission = "permission",
-        /// Nobody's: the same request may succeed later.
+        /// Neither side's: the same request may succeed later.
         Temporary = "temporary",
         /// The server behind the relay.
         Upstream = "upstream",

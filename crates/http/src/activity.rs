@@ -360,7 +360,7 @@ impl Activity {
         marks.other_protocols += 1;
     }
 
-    /// What to do with the connection now.
+    /// The action for the connection now.
     pub(crate) fn verdict(&self, settings: &HttpSettings, now: Instant, heads_are_timed: bool) -> CloseReason {
         let marks = self.lock();
         let is_over = |since: Instant, limit: Duration| now.saturating_duration_since(since) >= limit;

@@ -41,8 +41,8 @@ pub enum ListenerEvent<'a> {
 
 /// Receives events; called on a network thread, so it must not block.
 pub trait ListenerObserver: Send + Sync + 'static {
-    /// Something happened.
-    fn happened(&self, event: &ListenerEvent<'_>);
+    /// Called for each event.
+    fn observe(&self, event: &ListenerEvent<'_>);
 }
 
 /// The address and the settings of a listener.
@@ -179,7 +179,7 @@ async fn accept<H: Handler>(
                     Ok(slot) => slot,
                     Err(full) => {
                         count(&stream_server.registry.tallies.refused);
-                        observer.happened(&ListenerEvent::Refused(address, full));
+                        observer.observe(&ListenerEvent::Refused(address, full));
                         continue;
                     }
                 };
@@ -188,14 +188,14 @@ async fn accept<H: Handler>(
                 tokio::spawn(async move {
                     match serve(socket, address, &stream_server, acceptor, slot, &*observer).await {
                         ConnectionEnd::Closed | ConnectionEnd::Displaced => {}
-                        ConnectionEnd::Cut(reason) => observer.happened(&ListenerEvent::Cut(address, reason)),
-                        ConnectionEnd::Broken(error) => observer.happened(&ListenerEvent::Broken(address, &error)),
+                        ConnectionEnd::Cut(reason) => observer.observe(&ListenerEvent::Cut(address, reason)),
+                        ConnectionEnd::Broken(error) => observer.observe(&ListenerEvent::Broken(address, &error)),
                     }
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                observer.happened(&ListenerEvent::CannotAccept(&error));
+                observer.observe(&ListenerEvent::CannotAccept(&error));
                 sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -217,11 +217,11 @@ async fn serve<H: Handler>(
     let Some(acceptor) = acceptor else { return stream_server.serve_in(slot, socket, peer).await };
     let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
     let context = acceptor.context();
-    let shaken = tokio::select! {
-        shaken = stream_server.tls_handshake(socket, &context) => shaken,
+    let secured = tokio::select! {
+        secured = stream_server.tls_handshake(socket, &context) => secured,
         () = slot.activity.displaced.notified() => return ConnectionEnd::Displaced,
     };
-    let failure = match shaken {
+    let failure = match secured {
         Ok(stream) => {
             peer.protocol = protocol_of(&stream);
             peer.server_name = stream.ssl().servername(NameType::HOST_NAME).map(str::to_owned);
@@ -229,7 +229,7 @@ async fn serve<H: Handler>(
         }
         Err(failure) => failure,
     };
-    observer.happened(&match &failure {
+    observer.observe(&match &failure {
         Some(reason) => ListenerEvent::HandshakeFailed(address, reason),
         None => ListenerEvent::Left(address),
     });
@@ -245,15 +245,15 @@ impl<H> StreamServer<H> {
     where
         S: AsyncRead + AsyncWrite + Debug + Unpin,
     {
-        let shaken = timeout(self.settings.handshake_timeout, handshake(stream, context)).await;
-        let shaken = shaken.unwrap_or_else(|_| Err(Some("it took too long".to_owned())));
+        let secured = timeout(self.settings.handshake_timeout, handshake(stream, context)).await;
+        let secured = secured.unwrap_or_else(|_| Err(Some("it took too long".to_owned())));
         let tallies = &self.registry.tallies;
-        match &shaken {
+        match &secured {
             Ok(stream) if stream.ssl().session_reused() => count(&tallies.handshakes_resumed),
             Ok(_) => {}
             Err(_) => count(&tallies.handshakes_failed),
         }
-        shaken
+        secured
     }
 }
 

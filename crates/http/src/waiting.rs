@@ -61,7 +61,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut dribbling = WaitMeasure::default();
-        assert_eq!(dribbling.debt(at(9)), None, "nobody waits");
+        assert_eq!(dribbling.debt(at(9)), None, "no answer waits");
         for second in 0..20 {
             dribbling.begin(at(second));
             dribbling.progressed(at(second + 1), 500);

@@ -2,7 +2,7 @@
 //!
 //! A file that is written beside the old one and renamed belongs to the user who writes it. Without these attributes the new content would
 //! be readable by another group, or no longer by the user who needs it. They are set on the new file before it gets a name, in an order in
-//! which nobody can read it who could not read the old one.
+//! that no one who could not read the old one can read the new one.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, Permissions};
@@ -110,7 +110,7 @@ impl Attributes {
         })
     }
 
-    /// Gives them to `file`, in which nothing needs to be written yet. Nobody may read `file` meanwhile but its owner and the new one.
+    /// Gives them to `file`, in which nothing needs to be written yet. Meanwhile only its owner and the new one may read `file`.
     ///
     /// # Errors
     /// [`AttributesError`]. Some attributes may have been set; the file is then readable by no more users than the old one.
@@ -121,7 +121,7 @@ impl Attributes {
             set.map_err(|source| AttributesError::Mode { mode, source })
         };
         if current.mode() & OTHERS != 0 {
-            // Until it has its owner and lists, nobody else may reach it.
+            // Until it has its owner and lists, no one else may reach it.
             mode(current.mode() & MODE_MASK & !OTHERS)?;
         }
         if (current.uid(), current.gid()) != (self.owner, self.group) {

@@ -44,7 +44,7 @@ impl StoreAddress<'_> {
     }
 }
 
-/// What was copied.
+/// Counts of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     /// Rows of all tables, each compared with the original.

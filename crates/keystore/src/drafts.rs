@@ -41,7 +41,7 @@ impl DraftStore {
             match OpenOptions::new().write(true).create_new(true).mode(mode).open(&draft) {
                 Ok(file) => {
                     file.lock()?;
-                    // Somebody else may have taken it for an abandoned one before it was locked.
+                    // Another process may have taken it for an abandoned one before it was locked.
                     if file.metadata()?.nlink() > 0 {
                         return Ok(DraftStore { file, path: draft });
                     }

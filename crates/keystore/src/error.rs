@@ -25,13 +25,11 @@ pub enum StoreError {
     NotEmpty(Location),
     /// The original of a copy was changed while it was copied, so that the copy may lack the change.
     #[error(
-        "the keystore at {0} was changed while it was copied: remove the copy, and copy it again while nobody changes it"
+        "the keystore at {0} was changed while it was copied: remove the copy, and copy it again while nothing changes it"
     )]
     ChangedMeanwhile(Location),
     /// Another store was put in the place of the one that is open.
-    #[error(
-        "{0} is not the keystore any more that this program opened, but another one: put it back, or restart to use this one"
-    )]
+    #[error("{0} is no longer the keystore that this program opened: put that one back, or restart to use the new one")]
     OtherStore(Location),
     /// The database server cannot be reached, refuses the login, is no server that we trust, or is a standby. Trying again may help.
     #[error("cannot use the keystore at {server}: {reason}")]
@@ -43,10 +41,10 @@ pub enum StoreError {
     },
     /// The connection ended, or PostgreSQL gave up waiting for a standby, before a change was confirmed: it may have been made, or not,
     /// or may be lost with this server.
-    #[error("the change is not confirmed, because {0}: look whether it was made before you make it again")]
+    #[error("the change is not confirmed, because {0}: check whether it was made before you repeat it")]
     Unconfirmed(String),
     /// The store was written by a newer Leafseal.
-    #[error("the keystore has schema version {found}, this program knows up to {supported}: use a newer Leafseal")]
+    #[error("the keystore has schema version {found}, this program supports up to {supported}: use a newer Leafseal")]
     NewerSchema {
         /// The schema version of the store.
         found: u32,
@@ -54,7 +52,7 @@ pub enum StoreError {
         supported: u32,
     },
     /// The store was made with another root key.
-    #[error("this store was made with root key {store}, the one given is {given}")]
+    #[error("this keystore was created with root key {store}, but the given one is {given}")]
     WrongRootKey {
         /// The id that the store names.
         store: RootKeyId,

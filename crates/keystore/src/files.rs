@@ -69,7 +69,7 @@ pub(crate) fn create_empty_if_missing(path: &Path) -> Result<(), StoreError> {
 /// Writes a new file, 0600, that is there whole and on disk when this returns, and whole or not at all if it never does. An
 /// existing file is never touched.
 ///
-/// A kill may leave a draft, also 0600, which nobody reads; the next start removes it.
+/// A kill may leave a draft, also 0600, which is never read; the next start removes it.
 pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
     let DraftStore { mut file, path: draft } =
         DraftStore::create(path, FILE_MODE, rng.next_u64()).map_err(StoreError::io(path))?;
@@ -86,7 +86,7 @@ pub(crate) fn create_secret(path: &Path, content: &[u8], rng: &mut dyn CryptoRng
     File::open(folder).and_then(|handle| handle.sync_all()).map_err(StoreError::io(folder))
 }
 
-/// Opens a regular file that is private, and refuses any other. Never waits: opening a FIFO would, for somebody to write.
+/// Opens a regular file that is private, and refuses any other. Never blocks: opening a FIFO would wait for a writer.
 pub(crate) fn open_private(what: SecretPath, path: &Path) -> Result<File, StoreError> {
     let without_waiting = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(without_waiting).open(path).map_err(StoreError::io(path))?;
@@ -216,7 +216,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let path = fifo.clone();
         std::thread::spawn(move || sender.send(open_private(SecretPath::RootKeyFile, &path)));
-        let opened = receiver.recv_timeout(std::time::Duration::from_secs(10)).expect("nobody writes, nobody waits");
+        let opened = receiver.recv_timeout(std::time::Duration::from_secs(10)).expect("no writer, no wait");
         let refusal = opened.expect_err("no regular file");
         assert_eq!(refusal.to_string(), format!("the root key file {} is not a regular file", fifo.display()));
         assert!(matches!(open_private(SecretPath::RootKeyFile, folder.path()), Err(StoreError::NotAFile { .. })));

@@ -37,7 +37,7 @@ pub enum ImportError {
     #[error("more than one private key: give each a file of its own")]
     SeveralKeys,
     /// A block begins and does not end.
-    #[error("the PEM is cut off: a block begins and does not end")]
+    #[error("the PEM is truncated: a block has no end line")]
     Truncated,
     /// A block's content is not base64.
     #[error("the PEM is damaged: a block is not base64")]
@@ -58,7 +58,9 @@ pub enum ImportError {
     #[error("the private key is on another curve: only P-256 (r1) and secp256k1 (k1) are supported")]
     OtherCurve,
     /// The curve's numbers instead of its name.
-    #[error("the private key spells its curve out: run openssl ec -in FILE -param_enc named_curve -out KEY.pem")]
+    #[error(
+        "the private key has explicit curve parameters: run openssl ec -in FILE -param_enc named_curve -out KEY.pem"
+    )]
     ExplicitParameters,
     /// The other of the two curves.
     #[error("this is a {} key where a {} key is expected", name(*.found), name(*.expected))]

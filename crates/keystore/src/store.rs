@@ -74,8 +74,8 @@ pub struct Generation {
     pub mark: u64,
 }
 
-/// Apps, their key versions and the clients' grants. Every change is one transaction: after any crash it is whole or has not
-/// happened. Calls block for the disk, so they belong on a thread that may wait.
+/// Apps, their key versions and the clients' grants. Every change is one transaction: after any crash it is complete or has had
+/// no effect. Calls block for the disk, so they belong on a thread that may wait.
 pub trait Keystore: Send + Sync {
     /// Changes with every change of the store, by any process. Cheap enough to read every second. A caller that caches answers must
     /// read the generation before them, so that a change in between is noticed later.
@@ -136,7 +136,7 @@ pub trait Keystore: Send + Sync {
     fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, StoreError>;
 
     /// The public keys that new values are encrypted to, or `None` where there is no such app. Proven against the private keys,
-    /// so that nobody is led to encrypt to a key that was slipped into the store.
+    /// so that no caller encrypts to a key that was slipped into the store.
     ///
     /// # Errors
     /// As [`Keystore::load_app`].

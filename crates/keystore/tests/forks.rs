@@ -34,7 +34,7 @@ fn a_fork_opens_a_store_while_others_are_at_it() {
                 assert!(child > 0, "a child");
                 assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
             }
-            assert!(libc::WIFEXITED(status), "fork {fork}: the child waits for a lock that nobody holds");
+            assert!(libc::WIFEXITED(status), "fork {fork}: the child waits for a lock that no thread holds");
             assert_eq!(libc::WEXITSTATUS(status), 7);
         }
         ended.store(true, Ordering::Relaxed);

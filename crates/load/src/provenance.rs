@@ -1,4 +1,4 @@
-//! What every result and report says of its origin: the version of its JSON, the program, the machine and the settings.
+//! The origin that every result and report states: the version of its JSON, the program, the machine and the settings.
 
 use serde_json::{Value, json};
 

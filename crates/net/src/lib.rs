@@ -1,4 +1,4 @@
-//! What all listeners share: sockets, limits per client, TLS, the operator port, metrics and log lines.
+//! Shared by all listeners: sockets, limits per client, TLS, the operator port, metrics and log lines.
 //!
 //! The RPC listener, the HTTP listener and the relay build on it.
 //!

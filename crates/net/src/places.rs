@@ -1,5 +1,5 @@
 //! Places for calls whose callers nothing identifies but their address, shared fairly: a client with few displaces the newest call of
-//! the one with most, so that whoever makes many calls that take long keeps nobody out.
+//! the one with most, so that a client with many long calls does not keep others out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -137,7 +137,7 @@ mod tests {
         assert!(places.take(client(2), 4).is_none(), "both have two");
         assert!(places.take(client(3), 4).is_some(), "it displaces one of client 2, and leaves");
         assert!(is_displaced(&others[1]) && !is_displaced(&others[0]));
-        // What was displaced has no place to release.
+        // A displaced entry has no place to release.
         busy.drain(2..).for_each(drop);
         let third = places.take(client(3), 4).unwrap();
         assert!(!is_displaced(&busy[0]) && !is_displaced(&busy[1]));

@@ -229,7 +229,7 @@ mod tests {
             order.push(index);
         }
         assert_eq!(order, [0, 1, 0, 1]);
-        assert_eq!(queue.virtual_time, 0, "nobody has been served yet");
+        assert_eq!(queue.virtual_time, 0, "no job has been served yet");
         queue.settle(0, &mut flows[0], 50, 1);
         assert_eq!(queue.first(), Some(0), "cheaper than expected");
     }

@@ -1,7 +1,7 @@
-//! Stops a job between two steps until an event elsewhere, at the wish of what runs in it: a look-up is under way, and no worker waits for
-//! it.
+//! Stops a job between two steps until an event elsewhere, at the request of the code that runs in it: a look-up is under way, and no
+//! worker waits for it.
 //!
-//! What runs in a slice requests a waker with [`park_slice`], passes it to what will produce the event, and ends its step. The job then
+//! Code in a slice requests a waker with [`park_slice`], passes it to what will produce the event, and ends its step. The job then
 //! returns [`Slice::Park`](crate::Slice::Park), and is queued again when the waker is used or the time is over.
 
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ pub(crate) trait Wakes: Send + Sync {
     fn wake(&self, ticket: JobTicket);
 }
 
-/// A wish of what ran in a step.
+/// A request of the code that ran in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parking {
     /// How long the job waits, counted from its first unsuccessful step.
@@ -71,7 +71,7 @@ pub fn finish_step() {
     PARKING.set(PARKING.get().map(|parking| Parking { repeats: false, ..parking }));
 }
 
-/// Returns the wish of the last step, once. For jobs, after each step.
+/// Returns the request of the last step, once. For jobs, after each step.
 pub fn take_parking() -> Option<Parking> {
     PARKING.take()
 }

@@ -1,4 +1,4 @@
-//! Ends a slice early, at the wish of what runs in it.
+//! Ends a slice early, at the request of the code that runs in it.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ enum YieldState {
     Alone,
     /// A slice runs, and other jobs waited for a turn when it began.
     Accompanied,
-    /// What runs wishes the slice to end.
+    /// The running code has asked for the slice to end.
     Yielding,
 }
 

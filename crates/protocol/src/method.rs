@@ -49,7 +49,7 @@ methods! {
     EncryptFile "encrypt_file" "Bytes to an encrypted file.",
     DecryptFile "decrypt_file" "An encrypted file to its bytes.",
     Rewrap "rewrap" "Envelopes to envelopes under the newest key version.",
-    Inspect "inspect" "What envelopes say about themselves.",
+    Inspect "inspect" "The metadata of envelopes.",
     PublicKeys "public_keys" "The public keys of an app.",
     Authenticate "authenticate" "Whose API key this is, and what it is good for.",
     Health "health" "Whether the engine serves.",

@@ -136,7 +136,7 @@ pub(crate) trait OptionType<'a>: Copy + Sized {
     const KIND: OptionKind;
     const ABSENT: Self;
 
-    /// What is sent; nothing if it is the default.
+    /// The encoded value; nothing if it is the default.
     fn value(self) -> Option<OptionValue<'a>>;
 
     /// The reverse; `None` if the value is of another type or none of the words.
@@ -266,7 +266,7 @@ macro_rules! options {
                 options
             }
 
-            /// What is sent: the app, and each option that is not the default.
+            /// The encoded fields: the app, and each option that is not the default.
             pub(crate) fn values(&self) -> [(Field, Option<OptionValue<'a>>); 1 + [$(stringify!($field)),+].len()] {
                 [(Field::App, Some(OptionValue::Text(self.app))), $((Field::$variant, self.$field.value())),+]
             }

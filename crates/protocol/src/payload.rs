@@ -54,7 +54,7 @@ pub(crate) fn required<T>(value: Option<T>, field: Field) -> Result<T, ContentEr
     value.ok_or(ContentError::MissingField(field))
 }
 
-/// An empty list would select nothing and give the document back in the clear, which nobody means.
+/// An empty list would select nothing and return the document in the clear, which is never intended.
 fn select(selectors: Option<RawValues<'_>>) -> Result<Option<RawValues<'_>>, ContentError> {
     match selectors {
         Some(selectors) if selectors.is_empty() => Err(out_of_range(Field::Select, "at least one selector")),

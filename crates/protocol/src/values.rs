@@ -161,7 +161,7 @@ pub enum ValueFault {
     #[error("expected a string, found {0}")]
     NotAString(WireType),
     /// A float without a JSON representation.
-    #[error("NaN and infinities have no JSON text")]
+    #[error("NaN and infinities cannot be represented in JSON")]
     NotFinite,
     /// A string that is not UTF-8.
     #[error("the string is not UTF-8")]

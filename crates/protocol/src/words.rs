@@ -17,7 +17,7 @@ pub trait Word: Copy + Sized + 'static {
 pub struct WordList {
     /// The name of the type.
     pub name: &'static str,
-    /// What the option decides.
+    /// The meaning of the option.
     pub about: &'static str,
     /// Each word, and its meaning.
     pub words: &'static [(&'static str, &'static str)],

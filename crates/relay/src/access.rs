@@ -63,7 +63,7 @@ pub(crate) struct Record {
     /// Envelopes that failed to decrypt, and the paths of the first of them.
     unopened: (u64, Vec<String>),
     sealed_before: SealedBefore,
-    /// What searches for envelopes have found, if there were any.
+    /// The findings of searches for envelopes, if there were any.
     sealed: Option<Arc<SealedPlaces>>,
     /// Why the body of the answer was withheld.
     withheld: Option<(ErrorCode, String)>,

@@ -1,5 +1,5 @@
-//! The relay's own decisions: whether the holder of an API key may use a destination. What its messages need of the engine, the engine
-//! decides.
+//! The relay's own decisions: whether the holder of an API key may use a destination. Operations on values are decided by the
+//! engine.
 
 use std::net::IpAddr;
 
@@ -43,11 +43,11 @@ impl Claim {
     }
 }
 
-/// What the rules of a request and its answer do with the app, in the order of the operations.
+/// The operations of the rules of a request and its answer on the app, in the order of the operations.
 pub(crate) fn operations_of(request: &Actions, response: &Actions) -> Vec<Operation> {
     let rules = || request.rules.iter().chain(&response.rules);
     let encrypts = rules().any(|rule| rule.action == Action::Encrypt);
-    // What stays unchanged shows which envelopes the engine can decrypt.
+    // Unchanged values show which envelopes the engine can decrypt.
     let decrypts = rules().any(|rule| rule.action == Action::Decrypt || rule.skip_sealed);
     let needed = [(encrypts, Operation::Encrypt), (decrypts, Operation::Decrypt)];
     needed.into_iter().filter_map(|(is_needed, operation)| is_needed.then_some(operation)).collect()

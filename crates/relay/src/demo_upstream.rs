@@ -30,7 +30,7 @@ pub struct DemoUpstream {
 struct Echo;
 
 impl ListenerObserver for Echo {
-    fn happened(&self, _: &ListenerEvent<'_>) {}
+    fn observe(&self, _: &ListenerEvent<'_>) {}
 }
 
 impl Handler for Echo {

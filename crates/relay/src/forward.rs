@@ -51,11 +51,11 @@ pub(crate) struct ForwardingPlan<'a> {
     pub(crate) is_outbound: bool,
     /// Whether clients of the listener may have weak tags that the relay made.
     pub(crate) has_rules: bool,
-    /// What is done about fields by which the request asks for another method or path.
+    /// The action for fields by which the request asks for another method or path.
     pub(crate) checks: OverrideChecks,
 }
 
-/// What the answer depends on besides the upstream.
+/// The inputs of the answer besides the upstream.
 struct Asked {
     method: Method,
     /// The tags of bodies that the client has.
@@ -340,7 +340,7 @@ fn is_content(method: &Method, status: StatusCode) -> bool {
     method == Method::GET && matches!(status, StatusCode::OK | StatusCode::NON_AUTHORITATIVE_INFORMATION)
 }
 
-/// Whether an answer says what happened without its body: errors, redirections, and what else is complete with its header. Any other
+/// Whether an answer states the outcome without its body: errors, redirections, and what else is complete with its header. Any other
 /// success would appear to be an empty document.
 fn has_meaning_without_body(status: StatusCode) -> bool {
     !status.is_success() || matches!(status, StatusCode::CREATED | StatusCode::ACCEPTED | StatusCode::RESET_CONTENT)

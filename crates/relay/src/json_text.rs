@@ -105,7 +105,7 @@ fn field_names(field: &str) -> impl Iterator<Item = &str> {
     [field].into_iter().chain(last).filter(|name| !name.trim().is_empty())
 }
 
-/// What is known of a text.
+/// The findings about a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing was found so far.

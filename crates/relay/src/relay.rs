@@ -351,10 +351,7 @@ impl Relay {
     pub fn begin_shutdown(&self) -> Duration {
         let delay = self.shared.configuration.lock().expect("nothing panics while this is locked").process.drain_delay;
         if !delay.is_zero() {
-            tracing::info!(
-                delay_seconds = delay.as_secs_f64(),
-                "relay stops after a delay: no longer ready, still serving"
-            );
+            tracing::info!(delay_seconds = delay.as_secs_f64(), "relay draining: no longer ready, still serving");
             self.shared.is_shutting_down.store(true, Ordering::Relaxed);
             self.stage.send_replace(Stage::Notice(ShutdownNotice::new(Instant::now(), delay)));
         }

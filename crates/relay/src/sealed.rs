@@ -12,7 +12,7 @@ use crate::body::envelopes::{Found, holds_envelope};
 use crate::metrics::ListenerMetrics;
 use crate::place::Place;
 
-/// What the searches of one exchange have found. The body of a request may outlive its record, so that all share this.
+/// The findings of the searches of one exchange. The body of a request may outlive its record, so that all share this.
 #[derive(Debug)]
 pub(crate) struct SealedPlaces {
     metrics: Arc<ListenerMetrics>,

@@ -33,9 +33,9 @@ const OF_RESOURCE: [HeaderName; 6] = [
     HeaderName::from_static("x-ms-blob-content-md5"),
     HeaderName::from_static("x-ms-content-crc64"),
 ];
-/// What the names of further ones contain (`x-amz-checksum-sha256`, `x-oss-hash-crc64ecma`, `x-bz-content-sha1`).
+/// A part of the names of further ones (`x-amz-checksum-sha256`, `x-oss-hash-crc64ecma`, `x-bz-content-sha1`).
 const DIGEST_WORDS: [&str; 6] = ["checksum", "crc32", "crc64", "md5", "sha1", "sha256"];
-/// What they end with (`docker-content-digest`, `x-linked-etag`).
+/// A suffix of further ones (`docker-content-digest`, `x-linked-etag`).
 const DIGEST_ENDINGS: [&str; 3] = ["-digest", "-hash", "-etag"];
 /// A field of signed requests, whose value need not be a digest (Signature Version 4 of AWS).
 const OF_SIGNATURE: &str = "x-amz-content-sha256";
@@ -130,7 +130,7 @@ pub(crate) fn remove_conditions(headers: &mut HeaderMap) {
     }
 }
 
-/// What becomes of the upstream's tag where a rule changes the body, or may change it.
+/// The action for the upstream's tag where a rule changes the body, or may change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tags {
     /// It becomes weak.

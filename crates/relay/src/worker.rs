@@ -77,7 +77,7 @@ struct Watcher {
 }
 
 impl ListenerObserver for Watcher {
-    fn happened(&self, event: &ListenerEvent<'_>) {
+    fn observe(&self, event: &ListenerEvent<'_>) {
         let listener = &*self.name;
         match event {
             ListenerEvent::CannotAccept(error) => {

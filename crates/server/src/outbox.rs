@@ -358,6 +358,6 @@ mod tests {
         assert!(String::from_utf8_lossy(answers.buffers.front()).contains("internal"));
         let outcomes = requests.outcomes();
         assert_eq!((outcomes.total(), outcomes.of(RequestOutcome::Ok), outcomes.of(ErrorCode::Internal)), (3, 1, 1));
-        assert_eq!(outcomes.of(RequestOutcome::Disconnected), 1, "what nobody can take is no success");
+        assert_eq!(outcomes.of(RequestOutcome::Disconnected), 1, "an answer that cannot be delivered is no success");
     }
 }

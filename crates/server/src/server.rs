@@ -170,10 +170,7 @@ impl Server {
     pub fn begin_shutdown(&self) -> Duration {
         let delay = self.server_state.settings.drain_delay;
         if !delay.is_zero() {
-            tracing::info!(
-                delay_seconds = delay.as_secs_f64(),
-                "engine stops after a delay: no longer ready, still serving"
-            );
+            tracing::info!(delay_seconds = delay.as_secs_f64(), "engine draining: no longer ready, still serving");
             let notice = ShutdownNotice::new(clock::now(), delay);
             self.server_state.begin_shutdown(notice);
             if let Some(api) = &self.api {

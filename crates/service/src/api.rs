@@ -26,7 +26,7 @@ pub use token::{Expiry, expiry, issue_token};
 pub struct CallInput {
     /// The engine that does the work.
     pub engine: Engine,
-    /// Whose permission is checked.
+    /// The caller whose permission is checked.
     pub caller: Caller,
     /// The app whose keys are used.
     pub app: String,

@@ -95,7 +95,7 @@ enum Ending {
     Stop(StopReason),
     /// There is no memory for its answer.
     OutOfMemory,
-    /// What it lacks could not be looked up in time.
+    /// A missing entry could not be looked up in time.
     NotFoundInTime,
 }
 
@@ -131,7 +131,7 @@ struct RunningPart {
     out: Vec<u8>,
 }
 
-/// What a worker does next, without the lock.
+/// A worker's next action, without the lock.
 enum WorkerTask {
     Step(RequestStage, Vec<u8>),
     Plan(RequestStage),
@@ -149,7 +149,7 @@ enum OtherWorkers {
     NotNeeded,
 }
 
-/// What is left of a request that has ended, once its last worker has left.
+/// The remains of a request that has ended, after its last worker.
 struct Remains {
     request: RequestStage,
     phase: Phase,

@@ -18,7 +18,7 @@ pub const CASE_APP: &str = "acme";
 /// An app that is disabled.
 pub const DISABLED_APP: &str = "closed";
 
-/// Who makes a request. At entry points without permissions it is the owner of the store.
+/// The caller. At entry points without permissions it is the owner of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseCaller {
     /// May do everything.
@@ -35,7 +35,7 @@ pub enum CaseCaller {
     Nobody,
 }
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaseRequest {
     /// Encrypts a value.
@@ -55,9 +55,9 @@ pub enum CaseRequest {
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionCase {
-    /// What happens, for the report.
+    /// A description, for the report.
     pub name: &'static str,
-    /// Who asks.
+    /// The caller.
     pub caller: CaseCaller,
     /// For what.
     pub request: CaseRequest,
@@ -71,7 +71,7 @@ const EVERY: &[EntryPoint] = EntryPoint::ALL;
 const WITH_CALLERS: &[EntryPoint] = &[EntryPoint::Rpc, EntryPoint::Api, EntryPoint::Relay];
 const BY_KEY: &[EntryPoint] = &[EntryPoint::Api, EntryPoint::Relay];
 const INSPECTING: &[EntryPoint] = &[EntryPoint::Rpc, EntryPoint::Api, EntryPoint::Library];
-/// What has requests of every kind.
+/// An interface that takes requests of every kind.
 const ENGINE: &[EntryPoint] = &[EntryPoint::Rpc, EntryPoint::Cli, EntryPoint::Library];
 
 macro_rules! cases {
@@ -163,7 +163,7 @@ impl CaseCaller {
 pub struct DecisionFixture {
     /// The engine.
     pub engine: Engine,
-    /// What its observer has received.
+    /// The decisions that its observer has received.
     pub decisions: Arc<RecordedDecisions>,
     /// A JSON string: an envelope with the role `health`.
     pub sealed: String,
@@ -208,7 +208,7 @@ impl DecisionFixture {
         Self { engine, decisions, sealed, keys, _store: store }
     }
 
-    /// The API key of a caller for an app; `None` for nobody.
+    /// The API key of a caller for an app; `None` if it has none.
     pub fn api_key(&self, caller: CaseCaller, app: &str) -> Option<String> {
         match caller {
             CaseCaller::Nobody => None,

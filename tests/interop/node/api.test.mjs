@@ -46,7 +46,7 @@ function apiKey(allow, app = APP) {
   return leafseal.run(['api-keys', 'create', app, '--allow', allow]).toString().trim();
 }
 
-/** What the SDK makes of `cases`. */
+/** The SDK's results for `cases`. */
 function sdk(cases, { curve = 'prime256v1', shown = key } = {}) {
   const env = { ...process.env, EV_API_URL: url, NODE_EXTRA_CA_CERTS: ready.ca, APP, KEY: shown, CURVE: curve };
   const done = spawnSync(process.execPath, [join(here, 'api_calls.mjs')], { env, input: JSON.stringify(cases), timeout: 60_000, maxBuffer: OUTPUT_SIZE_MAX });

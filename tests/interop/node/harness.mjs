@@ -1,4 +1,4 @@
-// What the Node tests stand on: the program under test in a folder of its own, the local key endpoint, and the real SDK, which
+// The fixtures of the Node tests: the program under test in a folder of its own, the local key endpoint, and the real SDK, which
 // reads the endpoint's address from the environment once, when it is loaded.
 
 import { spawn, spawnSync } from 'node:child_process';

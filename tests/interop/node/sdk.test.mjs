@@ -41,7 +41,7 @@ after(async () => {
   leafseal.remove();
 });
 
-/** What the SDK seals of `value`: it trims strings. */
+/** The value that the SDK seals for `value`: it trims strings. */
 function trimmed(value) {
   if (typeof value === 'string') return value.trim();
   if (Array.isArray(value)) return value.map(trimmed);

@@ -31,7 +31,7 @@ const isJson = (name, request) => name === 'express-json-any' || (name !== 'expr
 /** The documents that an API stores and that patches change. */
 const stored = () => ({ schemas: ['urn:x'], id: '1', meta: { resourceType: 'x' }, card: { number: null }, card_number: null, secret_key: null });
 
-/** What `read` returns; null where the library refuses the patch. */
+/** The result of `read`; null where the library refuses the patch. */
 function attempt(read) {
   try {
     return read();
@@ -40,7 +40,7 @@ function attempt(read) {
   }
 }
 
-/** What the stored document has after the patch that the body is. */
+/** The stored document after the patch in the body. */
 function patched(body) {
   return {
     'json fast-json-patch': attempt(() => card(jsonPatch.applyPatch(stored(), body).newDocument)),

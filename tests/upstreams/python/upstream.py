@@ -66,7 +66,7 @@ def parsed(text: str) -> object:
 
 
 def inside(body: bytes) -> dict[str, object]:
-    """What services find that parse a member of a message: a text, or a patch."""
+    """The findings of services that parse a member of a message: a text, or a patch."""
     stored = {"card": {"number": None}, "card_number": None, "secret_key": None}
     message = json.loads(body)
     return {
@@ -76,7 +76,7 @@ def inside(body: bytes) -> dict[str, object]:
 
 
 def by_sqlite(body: bytes) -> dict[str, object]:
-    """What SQLite's functions read, which take the first of equal members."""
+    """The values that SQLite's functions read, which take the first of equal members."""
     database = sqlite3.connect(":memory:")
     text = body.decode()
     paths = ["$.card_number", "$.card.number", "$.secret_key"]
@@ -94,7 +94,7 @@ def plain(value: object) -> object:
 
 
 def documents(body: bytes) -> dict[str, object]:
-    """What readers of JSON find in a body."""
+    """The values that JSON parsers find in a body."""
     return {
         "json jsonpatch": attempt(lambda: patched(body)),
         "json first": attempt(lambda: card(json.loads(body, object_pairs_hook=First))),

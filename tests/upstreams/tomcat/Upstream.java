@@ -55,7 +55,7 @@ public final class Upstream {
         public List<Card> cards = List.of();
     }
 
-    /** What a service binds a request to. */
+    /** The object that a service binds a request to. */
     public static final class Payment {
         @JsonProperty("card_number")
         public Object cardNumber;

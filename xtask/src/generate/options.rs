@@ -1,4 +1,4 @@
-//! What the options of all clients in other languages have in common.
+//! Shared by the options of all clients in other languages.
 
 use std::fmt::Write;
 
@@ -39,7 +39,7 @@ impl OptionGroup {
         options.iter().any(|other| other.field == option.field)
     }
 
-    /// What is selected without a selector.
+    /// The selection without a selector.
     pub(super) const fn without_selector(self) -> &'static str {
         match self {
             OptionGroup::Encrypt => "every value",

@@ -61,7 +61,7 @@ fn numbers(rules: &Rules) -> Vec<NumberRow> {
 
 fn rust(rules: &Rules) -> String {
     let mut text =
-        format!("//! What the client does after an event, and how long. {MARK}\n//! Source: `{SOURCE}`.\n\n");
+        format!("//! The client's action after each event, and all durations. {MARK}\n//! Source: `{SOURCE}`.\n\n");
     text.push_str("use std::time::Duration;\n\nuse leafseal_protocol::Method;\n\n");
     text.push_str("use crate::rule::{AttemptAction, AttemptEvent, AvoidRule, OutcomeRule};\n\n");
     text.push_str("#[rustfmt::skip]\npub(crate) const OUTCOMES: &[OutcomeRule] = &[\n");
@@ -147,7 +147,7 @@ fn go(rules: &Rules) -> String {
 fn java(rules: &Rules) -> String {
     let mut text = format!(
         "// {MARK}\n// Source: {SOURCE}\npackage io.leafseal.client;\n\nimport java.time.Duration;\nimport java.util.List;\n\
-         import java.util.Set;\n\n/** What a client does after an event, and how long. */\n\
+         import java.util.Set;\n\n/** The client's action after each event, and all durations. */\n\
          final class Rules {{\n    private Rules() {{}}\n\n"
     );
     text.push_str(

@@ -28,7 +28,7 @@ pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
         let _ = writeln!(codes, "  {code}: {},", code.status());
     }
     codes.push_str("};\n");
-    let browser = union("What went wrong. Codes are stable.", "ErrorCode", ErrorCode::of(Interface::Browser));
+    let browser = union("The kinds of errors. Codes are stable.", "ErrorCode", ErrorCode::of(Interface::Browser));
     Ok(vec![
         GeneratedFile { path: CODES, text: codes },
         GeneratedFile { path: CODES_OF_BROWSERS, text: browser },

@@ -37,7 +37,7 @@ type ModulePath = Vec<String>;
 /// The modules of one target, and which imports which.
 struct Crate<'a> {
     sources: BTreeMap<ModulePath, &'a SourceFile>,
-    /// What each module imports of its siblings, with everything inside of both.
+    /// The siblings that each module imports, with everything inside of both.
     imports: BTreeMap<ModulePath, BTreeSet<ModulePath>>,
 }
 

@@ -20,7 +20,7 @@ const PLACES: [&str; 6] = [
     "crates/lanes/",
 ];
 
-/// What a manifest has that inherits the lints.
+/// The lines of a manifest that inherits the lints.
 const INHERITED: &str = "[lints]\nworkspace = true\n";
 
 /// Checks the manifests, the places that allow `unsafe`, and the contracts.

@@ -94,7 +94,7 @@ const PACKAGES: [&str; 4] = ["leafseal", "@leafseal/", "github.com/leafseal/", "
 /// Their subcommands that do.
 const INSTALLS: [&str; 7] = ["install", "i", "add", "get", "binstall", "exec", "dlx"];
 
-/// What makes cargo install from elsewhere.
+/// The flags that make cargo install from elsewhere.
 const ELSEWHERE: [&str; 2] = ["--path", "--git"];
 
 /// Extensions of files in which notes of unfinished work are ours.

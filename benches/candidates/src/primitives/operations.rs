@@ -10,7 +10,7 @@ use p256::elliptic_curve::sec1::ToSec1Point;
 /// Length of a GCM tag in bytes.
 pub const TAG_LEN: usize = 16;
 
-/// What is measured. Lengths are in bytes.
+/// The measured operations. Lengths are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// AES-256-GCM of a plaintext of this length, 33 bytes AAD, key already expanded: ciphertext and tag.
@@ -114,7 +114,7 @@ pub type Action = Box<dyn FnMut(&mut [u8])>;
 pub struct Case {
     /// The library.
     pub library: &'static str,
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
     /// Does it once. Panics on failure: the inputs are ours, so a failure is our mistake.
     pub run: Action,
@@ -137,7 +137,7 @@ pub struct CurveInput {
     pub peer_uncompressed: [u8; 65],
 }
 
-/// What every library is given. The keys are constants: nothing real is protected by them.
+/// Inputs that every library gets. The keys are constants: nothing real is protected by them.
 pub struct Inputs {
     /// AES-256 and HMAC key.
     pub key: [u8; 32],

@@ -7,7 +7,7 @@ use rcgen::{
 /// The name that the server's certificate carries and the client asks for.
 pub const SERVER_NAME: &str = "engine.test";
 
-/// What the parties speak. No library lets all of this be chosen freely, so there are two fixed profiles; session
+/// The protocol profiles. No library lets all of this be chosen freely, so there are two fixed profiles; session
 /// tickets are off in both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Profile {
@@ -38,7 +38,7 @@ pub struct Party {
     pub key_der: Vec<u8>,
 }
 
-/// Who takes part.
+/// The parties.
 pub struct Identities {
     /// See [`Profile`].
     pub profile: Profile,

@@ -82,7 +82,7 @@ pub struct Pair {
     server_time: Duration,
 }
 
-/// Makes a connection, and tells how much of that time the server side took.
+/// Makes a connection, and returns how much of that time the server side took.
 pub fn connect(library: &dyn Library) -> Pair {
     let (near, far) = Stream::pair();
     connect_over(library, near, far)

@@ -1,4 +1,4 @@
-//! What a TLS library must do to be measured.
+//! The interface that a TLS library must have to be measured.
 
 use crate::identity::Identities;
 use crate::stream::Stream;

@@ -107,7 +107,7 @@ impl End {
 /// # Safety
 /// `context` must be the stream that `End::new` set, and `buffer` valid for `len` bytes, as s2n-tls promises.
 unsafe extern "C" fn receive(context: *mut c_void, buffer: *mut u8, len: u32) -> c_int {
-    // SAFETY: see above; nobody else holds a reference to the stream during the call.
+    // SAFETY: see above; no other reference exists to the stream during the call.
     let (stream, buffer) =
         unsafe { (&mut *context.cast::<Stream>(), std::slice::from_raw_parts_mut(buffer, len as usize)) };
     match stream.read(buffer) {
@@ -123,7 +123,7 @@ unsafe extern "C" fn receive(context: *mut c_void, buffer: *mut u8, len: u32) ->
 /// # Safety
 /// As [`receive`].
 unsafe extern "C" fn send(context: *mut c_void, buffer: *const u8, len: u32) -> c_int {
-    // SAFETY: see above; nobody else holds a reference to the stream during the call.
+    // SAFETY: see above; no other reference exists to the stream during the call.
     let (stream, buffer) =
         unsafe { (&mut *context.cast::<Stream>(), std::slice::from_raw_parts(buffer, len as usize)) };
     stream.write(buffer).map_or(-1, |count| count as c_int)

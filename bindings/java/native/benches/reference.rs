@@ -1,4 +1,4 @@
-//! What the Java provider is measured against: the `crypto` crate in Rust, with the same sizes, shapes and directions.
+//! The reference that the Java provider is measured against: the `crypto` crate in Rust, with the same sizes, shapes and directions.
 //!
 //! Prints a line for each: mode, size, calls, direction, nanoseconds a message (median of rounds).
 

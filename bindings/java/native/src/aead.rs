@@ -292,7 +292,7 @@ fn open_segments(
     processed.map(|()| is_right)
 }
 
-/// What Java holds for a cipher that is used more than once: its expanded key, and a message in pieces.
+/// The state that Java holds for a cipher that is used more than once: its expanded key, and a message in pieces.
 #[derive(Default)]
 struct CipherSlot {
     key: Option<AeadKey>,

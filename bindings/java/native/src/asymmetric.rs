@@ -17,7 +17,7 @@ use crate::objects::{borrow, free, give};
 
 const SCALAR_SIZE: usize = 32;
 
-/// What a verification returns.
+/// The result of a verification.
 const DOES_NOT_VERIFY: jint = 0;
 const VERIFIES: jint = 1;
 /// The key is not valid.

@@ -2,8 +2,8 @@
 //!
 //! A buffer grows by adding segments, never by copying: a byte costs as much in a long message as in a short one. Fresh memory from the
 //! system costs more than decrypting, so that segments are kept for the next message, no more than [`KEPT_SIZE_MAX`] bytes in a process.
-//! What is too long for the processor's caches is written past them, which spares reading the memory that is overwritten. Nothing here is
-//! secret.
+//! Output that is too long for the processor's caches is written past them, which avoids reading the memory that is overwritten. Nothing
+//! here is secret.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::memory::JavaBytes;
 const FIRST_PIECES: usize = 4;
 const SEGMENT_SIZE_MIN: usize = 4 * 1024;
 const SEGMENT_SIZE_MAX: usize = 1024 * 1024;
-/// What comes after so many bytes is written past the caches.
+/// Output after this many bytes is written past the caches.
 const CACHED_SIZE: usize = 1024 * 1024;
 /// Memory that is kept for later messages: what one of 128 MiB needs.
 const KEPT_SIZE_MAX: usize = 128 * 1024 * 1024;

@@ -116,7 +116,7 @@ impl Jvm {
     }
 }
 
-/// What happens at the end of a critical section if the virtual machine has handed out a copy.
+/// The action at the end of a critical section if the virtual machine has handed out a copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Release {
     /// The copy is written back.

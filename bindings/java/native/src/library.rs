@@ -1,4 +1,4 @@
-//! What Java checks and reports about the library itself.
+//! Functions through which Java checks the library itself and reports on it.
 
 use std::ffi::{CStr, CString};
 

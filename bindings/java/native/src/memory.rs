@@ -157,9 +157,9 @@ impl JavaBytes {
 /// Input and output of an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Places {
-    /// What is read.
+    /// The bytes that are read.
     pub(crate) input: JavaBytes,
-    /// What is written.
+    /// The bytes that are written.
     pub(crate) output: JavaBytes,
     /// Whether they are the same bytes.
     pub(crate) is_in_place: bool,

@@ -1,4 +1,4 @@
-// What the middleware for Express and Fastify share: rules, checks of bodies, and the errors of refused messages.
+// Shared by the middleware for Express and Fastify: rules, checks of bodies, and the errors of refused messages.
 //
 // A rule is applied to the bytes of a whole body, or the message is refused. Nothing that a rule selects passes because the body has
 // another content type, is compressed, too large or not JSON.
@@ -10,7 +10,7 @@ import { CAUSED_BY_DATA } from './codes_generated.js';
 import { LeafsealError } from './errors.js';
 import { copied, protocolOptions } from './options.js';
 
-/** What to do with one direction's bodies. Exactly one of the two. */
+/** The rule for the bodies of one direction. Exactly one of the two. */
 export interface BodyRule {
   /** Encrypts the selected values: JSONPath selectors, or options with `select`. */
   readonly encrypt?: readonly string[] | (EncryptOptions & DocumentOptions);
@@ -146,7 +146,7 @@ export function notJson(type: string | undefined, encoding: string | undefined):
   return charset.every((name) => /^utf-?8$/i.test(name)) ? undefined : 'a body that is not UTF-8';
 }
 
-/** What a request over HTTP/1.1 or HTTP/2 has. */
+/** The common part of requests over HTTP/1.1 and HTTP/2. */
 export interface Message {
   readonly headers: IncomingHttpHeaders;
   readonly httpVersionMajor?: number;

@@ -45,7 +45,7 @@ export interface Report {
   readonly failedPaths: readonly string[];
 }
 
-/** What the options of calls with a report have. */
+/** Options of calls with a report. */
 export interface ReportOptions {
   /** Receives the engine's report before the promise resolves. */
   readonly onReport?: (report: Report) => void;
@@ -76,7 +76,7 @@ export type Json = string | number | boolean | null | readonly Json[] | { readon
 export type Inspection = ReturnType<Answer['inspections']>[number];
 /** The newest public keys of an app. */
 export type PublicKeys = ReturnType<Answer['publicKeys']>;
-/** What an API key allows. */
+/** The permissions of an API key. */
 export type ApiKey = ReturnType<Answer['apiKey']>;
 
 type WireOptions = Parameters<typeof encodeValues>[2] & Parameters<typeof encodeEncryptDocument>[1]

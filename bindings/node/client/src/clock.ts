@@ -1,6 +1,6 @@
 // Time and chance, which tests replace by their own.
 
-/** What {@link Clock.cancel} takes. */
+/** The argument of {@link Clock.cancel}. */
 export type Timer = NodeJS.Timeout | undefined;
 
 export interface Clock {
@@ -24,7 +24,7 @@ export const CLOCK: Clock = {
       setImmediate(act);
       return undefined;
     }
-    // Node's timers are up to a millisecond early. What is due at a time must find that it has come.
+    // Node's timers are up to a millisecond early. A timer that fires must find its time reached.
     const timer = setTimeout(act, Math.min(Math.ceil(ms) + 1, TIMER_MAX_MS));
     return use === 'idle' ? timer.unref() : timer;
   },

@@ -1,6 +1,6 @@
 // Conditional requests (RFC 9110, section 13) for responses that a rule holds back.
 //
-// With validators of the plain body, a client could test guesses of it: conditions and ranges are hidden from whatever answers the request.
+// With validators of the plain body, a client could test guesses of it: conditions and ranges are hidden from the handler of the request.
 // Once the rule has left the body as it is, the client receives that body anyway, and the conditions decide as they do without the rule.
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';

@@ -8,7 +8,7 @@ export type ErrorCode = KnownErrorCode | (string & Record<never, never>);
 /** Whether the same call may succeed: never, after a pause, or now on another connection. */
 export type Retry = 'never' | 'later' | 'elsewhere';
 
-/** What an error may contain beside code and message. */
+/** The parts of an error beside code and message. */
 export interface ErrorDetails {
   readonly retry?: Retry;
   readonly retryAfterMs?: number | undefined;

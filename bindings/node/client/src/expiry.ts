@@ -24,7 +24,7 @@ export function chainExpiry(socket: TLSSocket, authorities: string | Buffer): nu
   const trusted = parse(authorities);
   const now = Date.now();
   let issuers = [...trusted, ...others.filter(({ ca }) => ca)].filter(({ validFrom }) => Date.parse(validFrom) <= now);
-  // Whatever is reached first is reached by the longest-lived chain, because the ends of those are followed first.
+  // An issuer is reached first by the longest-lived chain, because the ends of those are followed first.
   const ends: Link[] = [{ certificate: leaf, expiry: Date.parse(leaf.validTo) }];
   for (let end = ends.pop(); end; end = ends.pop()) {
     const { certificate, expiry } = end;

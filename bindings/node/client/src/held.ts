@@ -1,8 +1,8 @@
 // A response of Node's HTTP server whose body is held back until it is complete, transformed, and then sent.
 //
 // From its first send on, the response behaves as one that was sent: status and headers can no longer be changed. A second response without
-// a connection receives them at that moment. It refuses whatever Node would refuse, at the same call, so that errors take the way that they
-// take without the rule; afterwards it answers in place of the response.
+// a connection receives them at that moment. It refuses everything that Node would refuse, at the same call, so that errors take the way
+// that they take without the rule; afterwards it answers in place of the response.
 
 import { type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http';
 
@@ -24,7 +24,7 @@ const NOTHING = Buffer.alloc(0);
 /** Those that Node refuses once the head was sent. */
 type Late = 'setHeader' | 'appendHeader' | 'removeHeader';
 
-/** What a response reports of itself while it is held. Middleware of Express reads `_header` and `finished`. */
+/** The state that a response reports while it is held. Middleware of Express reads `_header` and `finished`. */
 const STATE: Readonly<Record<string, (sent: ServerResponse | undefined) => unknown>> = {
   headersSent: (sent) => sent !== undefined,
   _header: (sent) => (sent ? (sent as unknown as { _header: unknown })._header : null),
@@ -46,7 +46,7 @@ export class HeldResponse {
   /** Hidden from the handler. */
   private conditions: IncomingHttpHeaders = {};
   private way: Way | undefined;
-  /** What Express does with the error of a file that it does not send. */
+  /** Express's handler for the error of a file that it does not send. */
   private fileFailed: Next;
   /** The status message that the handler has set. */
   private message = '';
@@ -370,7 +370,7 @@ export class HeldResponse {
     if (!error && isAssigned && response.headersSent) this.copyStatus({ statusCode, statusMessage });
   }
 
-  /** Removes headers that describe the plain body. Node would take the removal of one that is not there for a wish to have none. */
+  /** Removes headers that describe the plain body. Node reads the removal of one that is not set as a request to omit it. */
   private removeRevealing(keepsFraming: boolean): void {
     const { response } = this;
     for (const name of REVEALING) {

@@ -1,4 +1,4 @@
-// What an observer receives: calls and connections. Never values, keys or tokens.
+// The events that an observer receives: calls and connections. Never values, keys or tokens.
 
 import type { LeafsealError } from './errors.js';
 import type { Method } from './methods_generated.js';

@@ -30,7 +30,7 @@ export interface Model {
   readonly fields: readonly { readonly name: string; readonly kind: string; readonly type: string; readonly isList: boolean }[];
 }
 
-/** What the hook receives of Prisma. */
+/** The arguments that Prisma passes to the hook. */
 export interface Operation {
   readonly model?: string;
   readonly operation: string;
@@ -101,7 +101,7 @@ const DATA = new Set(['data', 'create', 'update', 'createMany', 'updateMany', 'u
 const CONDITIONS = new Set([
   'where', 'orderBy', 'cursor', 'distinct', 'by', 'having', '_min', '_max', '_sum', '_avg', 'connect', 'disconnect', 'delete', 'deleteMany',
 ]);
-/** What relation filters and logic put between a model and its fields. */
+/** The keys that relation filters and logical operators put between a model and its fields. */
 const LOGIC = new Set(['AND', 'OR', 'NOT', 'is', 'isNot', 'some', 'every', 'none']);
 
 class Schema {

@@ -1,11 +1,11 @@
-// What the rules of all clients say, `vectors/client/rules.json`. Its README explains the words and the algorithm.
+// The rules of all clients, read from `vectors/client/rules.json`. Its README explains the words and the algorithm.
 
 import { RULES } from './rules_generated.js';
 import type { Settings } from './settings.js';
 
 /** How an attempt of a call, or a connection, ends without success. */
 export type Event = (typeof RULES)['outcomes'][number]['event'] | 'closed';
-/** What a call does then. */
+/** The action of the call. */
 export type Action = (typeof RULES)['outcomes'][number]['action'];
 
 interface Outcome {
@@ -20,7 +20,7 @@ const OUTCOMES: readonly Outcome[] = RULES.outcomes;
 const AVOID: readonly { readonly event: string; readonly code: string; readonly until_success: boolean }[] = RULES.avoid;
 const EARNED_EXCEPT: readonly string[] = RULES.budget.earned_except;
 
-/** What a call does after an event. A request counts as sent: a socket of Node takes it at once. */
+/** The action of a call after an event. A request counts as sent: a socket of Node takes it at once. */
 export function actionAfter(event: Event, code: string, elsewhere: boolean): Action {
   const line = OUTCOMES.find((outcome) => outcome.event === event
     && (outcome.code === undefined || outcome.code === '*' || outcome.code === code)

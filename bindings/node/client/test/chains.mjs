@@ -45,7 +45,7 @@ export function chain([root, between, leaf]) {
   return { root: top, between: middle, leaf: link('engine', middle, leaf, { isAuthority: false }) };
 }
 
-/** What an engine sends: its certificate and those of the authorities that are given. */
+/** The chain that an engine sends: its certificate and those of the authorities that are given. */
 export function shown({ leaf }, ...authorities) {
   return { key: leaf.key.export({ type: 'sec1', format: 'pem' }), cert: [leaf, ...authorities].map(({ pem }) => pem).join('') };
 }

@@ -88,7 +88,7 @@ class Engine {
   }
 
   #send(message) {
-    // Whatever the client does because of it, this side closes the connection with these.
+    // In response to any of these, this side closes the connection.
     if (message[1] === 'connection_error' || message[2]?.[0] === 'closed') this.#isOver = true;
     this.connection.take(Buffer.from(encode(message)));
   }

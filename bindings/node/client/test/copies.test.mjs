@@ -31,7 +31,7 @@ test('an error of one copy is an instance of the class of the other, those of su
   assert.ok(!(bodyError instanceof other.BodyError));
 });
 
-/** What the middleware of a copy answers when the client rejects with an error of a copy. */
+/** The response of the middleware of a copy when the client rejects with an error of a copy. */
 async function answer(ofMiddleware, ofClient) {
   const error = new ofClient.LeafsealError('overloaded', 'try later', { retry: 'later', retryAfterMs: 3000 });
   const app = Fastify();

@@ -1,4 +1,4 @@
-// What the differential tests of the middleware share: one request as its sender sees it, and the comparison of many.
+// Shared by the differential tests of the middleware: one request as its sender sees it, and the comparison of many.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -62,7 +62,7 @@ function isJson(text) {
   }
 }
 
-/** What is sent in place of a response that has a body and is not JSON, or `undefined` if the rule applies. */
+/** The body that is sent in place of a response that has a body and is not JSON, or `undefined` if the rule applies. */
 export function refused(plain) {
   if (plain.body === '') return undefined;
   const isTyped = /^application\/(?:json|[\w.+-]+\+json)/.test(plain.headers['content-type'] ?? '');
@@ -86,7 +86,7 @@ export function refused(plain) {
  * none that is JSON, and therefore removes the headers that describe it.
  */
 export function assertThroughRule(ruled, plain, whole, name, isHead = false) {
-  // What no client can read.
+  // Responses that no client can read.
   if (plain.error?.startsWith('HPE_')) return;
   if (plain.error) {
     // It broke off in the middle. Through the rule nothing of it is sent, or that it was refused.

@@ -181,7 +181,7 @@ const THEN = {
   trailers: (req, res) => { res.addTrailers({ 'x-late': '1' }); },
 };
 
-/** Error handlers: Express's own, one that is careful, and one that sends whatever has happened. */
+/** Error handlers: Express's own, one that is careful, and one that sends the error as it is. */
 const HANDLERS = {
   none: undefined,
   careful: (error, req, res, next) => {
@@ -335,7 +335,7 @@ for (const name of ['express', 'express4']) {
         const isUnread = isHead && (whole.error ?? refused(whole));
         const isUnknown = isUnread || [204, 304].includes(plain.seen.status);
         assertThroughRule(ruled.seen, plain.seen, isUnknown ? undefined : plain.seen, JSON.stringify(one), isHead);
-        // What happens later, such as after a look at a file, meets a response that is not on its way yet.
+        // Later steps, such as those after a look at a file, find a response that has not been sent yet.
         const isLater = one.then === 'nextErrorLater' || (one.then && /^file|^download/.test(one.sender));
         if (plain.seen.body === ruled.seen.body && !isLater) assert.deepEqual(sorted(ruled.log), sorted(plain.log), JSON.stringify(one));
       });

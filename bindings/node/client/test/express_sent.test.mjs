@@ -38,7 +38,7 @@ for (const name of ['express', 'express4']) {
       set(app);
       app.use((error, req, res, next) => { // eslint-disable-line no-unused-vars
         seen.push([error.code, res.headersSent]);
-        // Careless: it sends whatever has happened.
+        // Careless: it sends the error as it is.
         res.removeHeader('trailer');
         res.status(500).type('html').send(JSON.stringify({ code: error.code }));
       });

@@ -108,7 +108,7 @@ prometheus({ registry: {} });
   execFileSync(process.execPath, [tsc, ...options, name], { encoding: 'utf8', stdio: ['ignore', 'inherit', 'inherit'] });
 });
 
-/** What follows an example, by a word that it contains. */
+/** The text after an example, by a word that it contains. */
 const CHECKS = {
   'decryptDocument(stored)': `
     assert.match(stored.card.number, /^ev:/);

@@ -1,4 +1,4 @@
-// What the tests share: an engine of `leafseal dev`, clients of it, and peers that misbehave.
+// Shared by the tests: an engine of `leafseal dev`, clients of it, and peers that misbehave.
 
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// What the tests of the middleware share: raw HTTP requests, and the attacks that both frameworks must refuse.
+// Shared by the tests of the middleware: raw HTTP requests, and the attacks that both frameworks must refuse.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-// What is compared: for each algorithm the forms of this package and of its peers. Each call gets 32-byte keys and its own buffers, which it
+// The contenders: for each algorithm the forms of this package and of its peers. Each call gets 32-byte keys and its own buffers, which it
 // uses again and again; nonces repeat, as they never may outside a benchmark.
 
 import nodeCrypto from 'node:crypto';

@@ -125,7 +125,7 @@ for (const [title, { running, probe, figures }] of probes) {
   const seen = new Map([...cases.keys()].map((name) => [name, []]));
   for (let round = 0; round <= rounds; round += 1) {
     for (const [name, seal] of cases) {
-      // What the case before has left behind is not to be freed during this one.
+      // The garbage of the previous case must not be freed during this one.
       collect();
       await sleep(SETTLE_MS);
       const { found, calls } = await beside(seal, running, probe);

@@ -150,7 +150,7 @@ impl Batch {
     /// Works for about a slice. Returns the number of failed operations after the last.
     ///
     /// # Safety
-    /// Array and buffers are valid, and nobody else uses them during the call.
+    /// Array and buffers are valid, and nothing else uses them during the call.
     pub(crate) unsafe fn step(&mut self, keys: &mut KeyCache) -> Option<OperationResult<usize>> {
         let (count, mut size) = (self.numbers.count(), 0);
         let end = count.min(self.next + STEP_MAX);

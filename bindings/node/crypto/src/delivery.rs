@@ -23,7 +23,7 @@ pub(crate) struct Completion {
     pub(crate) status: u8,
     pub(crate) written: usize,
     pub(crate) tag: [u8; 16],
-    /// What is to be copied to the target.
+    /// The bytes to be copied to the target.
     pub(crate) output: Option<Box<[u8]>>,
 }
 
@@ -137,7 +137,7 @@ impl ThreadDelivery {
         let wake = std::mem::replace(&mut state.wake, Wake(ptr::null_mut()));
         drop(state);
         if !wake.0.is_null() {
-            // SAFETY: the handle has not been released before; nobody can reach it any more.
+            // SAFETY: the handle has not been released before, and no other reference to it remains.
             unsafe { sys::napi_release_threadsafe_function(wake.0, sys::ThreadsafeFunctionReleaseMode::abort) };
         }
     }

@@ -1,4 +1,4 @@
-//! What one copy of the package's JavaScript on one thread holds: the shared memory, its expanded keys, its way to the pool and back.
+//! The state of one copy of the package's JavaScript on one thread: the shared memory, its expanded keys, its way to the pool and back.
 //!
 //! Test runners that isolate modules, bundlers and edits of `require.cache` load several copies of the JavaScript over one native module.
 //! Each counts its operations for itself, so that nothing here is shared with another copy.

@@ -13,7 +13,7 @@ use crate::parallel::Parallel;
 use crate::pool::{POOL, Work};
 use crate::streams::Stream;
 
-/// What a job does.
+/// A job's work.
 pub(crate) enum OperationTask {
     /// One operation, slice by slice.
     Sliced(Box<Sliced>, JsBytes),
@@ -151,7 +151,7 @@ impl Drop for OperationJob {
 /// Works on a piece of a stream for a slice.
 ///
 /// # Safety
-/// The memory is valid, and nobody else uses it during the call.
+/// The memory is valid, and nothing else uses it during the call.
 unsafe fn update(stream: &Stream, memory: Memory, done: &mut usize) -> Option<OperationResult<usize>> {
     let Memory { source, target, .. } = memory;
     let size = SLICE_SIZE.min(source.size - *done);

@@ -51,7 +51,7 @@ impl Call {
         call
     }
 
-    /// What the function was created with.
+    /// The data that the function was created with.
     pub(crate) fn data<T>(&self) -> *const T {
         self.data.cast()
     }
@@ -151,7 +151,7 @@ impl Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // SAFETY: as in `value`; nobody else has the reference.
+        // SAFETY: as in `value`; there is no other copy of the reference.
         unsafe { sys::napi_delete_reference(self.env, self.reference) };
     }
 }

@@ -15,7 +15,7 @@ const DIGEST_SIZE_MAX: usize = 64;
 /// Bytes that a job processes before it yields: tens of microseconds for ciphers.
 pub(crate) const SLICE_SIZE: usize = 128 * 1024;
 
-/// What is to be done, except where.
+/// The operation, without its memory.
 pub(crate) struct Operation {
     pub(crate) key: ReadyKey,
     pub(crate) encrypts: bool,
@@ -70,14 +70,14 @@ impl Bytes {
     }
 
     /// # Safety
-    /// The bytes are readable, and nobody writes to them for as long as the slice lives.
+    /// The bytes are readable, and nothing writes to them while the slice lives.
     pub(crate) unsafe fn read<'a>(self) -> &'a [u8] {
         // SAFETY: the caller's promise; the address is never null.
         unsafe { from_raw_parts(self.start, self.size) }
     }
 
     /// # Safety
-    /// The bytes are writable, and nobody else uses them for as long as the slice lives.
+    /// The bytes are writable, and nothing else uses them while the slice lives.
     pub(crate) unsafe fn write<'a>(self) -> &'a mut [u8] {
         // SAFETY: the caller's promise; the address is never null.
         unsafe { from_raw_parts_mut(self.start, self.size) }
@@ -127,7 +127,7 @@ impl Operation {
     /// Runs the operation and returns the number of bytes written.
     ///
     /// # Safety
-    /// The ranges of `memory` are valid, and nobody else uses them during the call.
+    /// The ranges of `memory` are valid, and nothing else uses them during the call.
     #[inline]
     pub(crate) unsafe fn run(&mut self, memory: Memory) -> OperationResult<usize> {
         let key = self.key.clone();
@@ -227,7 +227,7 @@ impl Sliced {
     /// Processes one slice. Returns the result with the last.
     ///
     /// # Safety
-    /// The ranges of the memory are valid, and nobody else uses them during the call.
+    /// The ranges of the memory are valid, and nothing else uses them during the call.
     pub(crate) unsafe fn step(&mut self) -> Option<OperationResult<usize>> {
         if matches!(self.state, State::Begun) {
             if self.memory.source.size <= SLICE_SIZE && self.memory.aad.size <= SLICE_SIZE {

@@ -207,7 +207,7 @@ impl JsPool {
         let (mut unfinished, mut jobs) = (Vec::new(), Vec::with_capacity(SHORT_MAX));
         while self.next(priority, &mut unfinished, &mut jobs) {
             for job in jobs.drain(..) {
-                // A job that has more to do goes on while no other waits.
+                // A job that has more to do continues while no other waits.
                 while job.step() {
                     if self.waiting.load(Ordering::Relaxed) != 0 {
                         unfinished.push(job);

@@ -37,7 +37,7 @@ impl Stream {
     /// Processes a piece; ciphers write it to the target, which has its length.
     ///
     /// # Safety
-    /// Both ranges are valid, and nobody else uses them during the call.
+    /// Both ranges are valid, and nothing else uses them during the call.
     pub(crate) unsafe fn update(&self, source: Bytes, target: Bytes) -> OperationResult<usize> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let state = state.as_mut().ok_or(OperationFault::Internal)?;

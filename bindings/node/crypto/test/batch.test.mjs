@@ -85,7 +85,7 @@ for (const [name, { keySize, ivSize, tags }] of Object.entries(CIPHERS)) {
         };
         const made = layout(options);
         await compare(name, 1, made, isAsync);
-        // What was sealed becomes the source, with every tenth message damaged in its tag.
+        // The sealed messages become the source, every tenth with a damaged tag.
         if (!options.isInPlace) {
           made.buffers.source = made.buffers.target;
           made.buffers.target = random.bytes(made.buffers.source.length);
@@ -196,6 +196,6 @@ test('operations that change while a batch is in flight', async () => {
     made.operations.fill(0xffffffff, random.below(made.operations.length));
     await new Promise(setImmediate);
   }
-  // Whatever happened to them: an outcome, and no crash.
+  // In every case there is an outcome, and no crash.
   assert.ok((await running) <= 5000);
 });

@@ -23,7 +23,7 @@ function expectedGcm(plain, aad = Buffer.alloc(0)) {
   return { sealed, tag: cipher.getAuthTag() };
 }
 
-/** What a callback gets: its arguments, once. */
+/** The arguments of a callback: its arguments, once. */
 function called(run) {
   return new Promise((resolve, reject) => {
     let calls = 0;

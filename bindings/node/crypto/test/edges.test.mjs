@@ -103,7 +103,7 @@ function available() {
 const whyNot = isOriginal ? 'the original refuses such buffers' : available() < 5 * 2 ** 30 && 'needs 5 GiB of free memory';
 
 test('ranges in buffers over 2 GiB', { skip: whyNot }, async () => {
-  // Pages that nobody touches take no memory.
+  // Pages that are never touched take no memory.
   const large = Buffer.alloc(3 * 2 ** 30);
   const key = random.bytes(32);
   for (const offset of [2 ** 31 - 500, 2 ** 31 - 1, 2 ** 31, 2 ** 31 + 1, large.length - 1000]) {

@@ -1,4 +1,4 @@
-// What the package adds to the contract: promises with signals, the automatic form, streams, settings, and ES modules.
+// The package's additions to the contract: promises with signals, the automatic form, streams, settings, and ES modules.
 
 import assert from 'node:assert/strict';
 import nodeCrypto from 'node:crypto';

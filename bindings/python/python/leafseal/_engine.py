@@ -100,7 +100,7 @@ def _core(address: Any, ca: Any, certificate: Any, key: Any, settings: dict[str,
 
 
 class _Base:
-    """What both kinds of engine share: the native engine, and the options of calls."""
+    """Shared by both kinds of engine: the native engine, and the options of calls."""
 
     def __init__(self, core: Core, app: str | None) -> None:
         self._core = core

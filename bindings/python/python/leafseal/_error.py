@@ -1,4 +1,4 @@
-"""What all exceptions of the package share. Messages contain no values and no secrets."""
+"""The base of all exceptions of the package. Messages contain no values and no secrets."""
 
 from typing import Literal
 

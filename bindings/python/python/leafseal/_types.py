@@ -1,4 +1,4 @@
-"""What calls return besides values."""
+"""Reports and other results of calls besides values."""
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -7,7 +7,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a call did."""
+    """The report of a call."""
 
     count: int | None
     """Values of a document that were encrypted or decrypted; None for lists and columns."""

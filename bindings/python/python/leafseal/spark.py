@@ -132,7 +132,7 @@ def _engine(place: Place) -> Engine:
 
 
 def _identity(path: str) -> tuple[int, ...]:
-    """What differs between a file and another one in its place."""
+    """The identity of a file: it differs if another file takes its place."""
     try:
         found = os.stat(path)
     except OSError:
@@ -260,8 +260,8 @@ def _spark_type(name: str, kind: str | DataType) -> DataType:
 
 @dataclass(frozen=True)
 class _Work:
-    """What runs on the executors. A task that is retried reads its input again and yields every row once; Spark discards what the failed one yielded,
-    and what other stages made of it."""
+    """The function that runs on the executors. A task that is retried reads its input again and yields every row once; Spark discards
+    the rows of the failed attempt and the results of other stages for them."""
 
     place: Place
     values: Mapping[str, pa.DataType | None]

@@ -18,7 +18,7 @@ const OTHER_HELP: [(Field, &str); 2] = [
     ),
     (
         Field::OnFailure,
-        "What to do with an envelope that fails to decrypt; the first failures are listed on standard error [default: \
+        "Action for an envelope that fails to decrypt; the first failures are listed on standard error [default: \
          fail]",
     ),
 ];

@@ -94,7 +94,7 @@ pub(super) fn read(file: &Path) -> CommandOutcome<Configuration> {
     }
 }
 
-/// What could be read of the file, and its problems, each with the file's name.
+/// The readable part of the file, and its problems, each with the file's name.
 ///
 /// # Errors
 /// If the file cannot be read or is too large.

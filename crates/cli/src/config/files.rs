@@ -21,8 +21,8 @@ settings! {
         pub session_lifetime: Duration = SessionSettings::default().lifetime, in ms(0)..;
         /// The keys of session tickets, which engines behind one name share so that each can resume sessions of the others: lines of 64
         /// hexadecimal digits (`openssl rand -hex 32`). The first seals, all open. To rotate, add the new key at the end of every engine's
-        /// file, then move it to the front, and remove the old one after a session's lifetime. Whoever has such a key can resume sessions
-        /// of clients. Without a file each engine makes its own keys and replaces them once per lifetime.
+        /// file, then move it to the front, and remove the old one after a session's lifetime. Anyone who has such a key can resume
+        /// sessions of clients. Without a file each engine makes its own keys and replaces them once per lifetime.
         pub session_ticket_keys: Option<PathBuf> = None;
         /// Bounds of the client certificates that are remembered as verified.
         pub verified_chains: VerifiedChains = VerifiedChains::default(), is section("verified_chains_");

@@ -51,10 +51,10 @@ fn assert_works_through_a_pooler(mode: PoolMode, pool_size: u32) {
     let place = Place::on(server);
     place.configure_url(&format!("postgres://{ROLE}@localhost:{}/{}", pooler.port(), place.database), "");
     let place = place.with_client();
-    // What an engine encrypts with is what it knows.
+    // The key version of a new envelope is the newest that the engine knows.
     let engine = place.serve(&["--set", "engine.key_version_delay=0s"]);
     assert_follows(&place, &engine, mode, "at first");
-    // What the pooler holds is replaced while the engine keeps its own connection, or loses it.
+    // The pooler's connections are replaced while the engine keeps its own connection, or loses it.
     server.end_connections(&place.database);
     assert_follows(&place, &engine, mode, "after the pooler's connections ended");
     pooler.stop();

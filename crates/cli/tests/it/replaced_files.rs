@@ -197,7 +197,7 @@ fn renewed_certificates_and_keys_keep_their_owner() {
     }
 }
 
-/// What the shell has opened is not replaced: what follows the command comes behind its output, and the file stays the same.
+/// A file that the shell has opened is not replaced: later output is appended to the command's, and the file stays the same.
 #[test]
 fn a_redirected_file_is_written_where_it_stands() {
     let folder = TestFolder::with_app();

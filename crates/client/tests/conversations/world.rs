@@ -152,7 +152,7 @@ struct Engine {
     attempt: Attempt,
     stream: DuplexStream,
     frames: FrameBuffer,
-    /// What it will do, by time.
+    /// Its future actions, by time.
     due: BTreeMap<(Instant, usize), Due>,
     /// The calls of requests, by id, as the transcript names them.
     calls: BTreeMap<u32, String>,

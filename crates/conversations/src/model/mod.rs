@@ -34,7 +34,7 @@ impl Ties {
     }
 }
 
-/// What a dial is for.
+/// The purpose of a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DialKind {
     Any,
@@ -42,7 +42,7 @@ enum DialKind {
     Elsewhere,
 }
 
-/// What is due at a time.
+/// An event that is due at a time.
 #[derive(Clone, Debug)]
 enum ModelEvent {
     Begin(usize),

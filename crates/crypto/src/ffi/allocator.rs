@@ -92,7 +92,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for WipingAllocator<A> {
             self.inner.alloc(wanted)
         };
         if !moved.is_null() {
-            // SAFETY: both blocks have that many bytes, and are apart; the old one is given back as the caller wishes.
+            // SAFETY: both blocks have that many bytes, and are apart; the old one is freed as the caller requested.
             unsafe {
                 std::ptr::copy_nonoverlapping(place, moved, layout.size().min(size));
                 self.dealloc(place, layout);

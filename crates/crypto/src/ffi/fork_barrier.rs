@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The longest time that a fork waits. A section may last longer: a file system does not respond, or another process has a file locked. The
-/// fork then goes on, and its child may find a lock held if it calls the same library.
+/// fork then continues, and its child may find a lock held if it calls the same library.
 const FORK_WAIT_MAX: Duration = Duration::from_secs(1);
 /// The time between two looks at the other side.
 const LOOK: Duration = Duration::from_micros(50);

@@ -23,7 +23,7 @@ impl P256Point {
         Self(NonNull::new(point).expect("only a failed allocation makes no point"))
     }
 
-    /// `None` for whatever is not a point of the curve in SEC 1 form.
+    /// `None` for anything but a point of the curve in SEC 1 form.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let point = Self::new();
         // SAFETY: the point belongs to the group; `bytes` is readable for its length.

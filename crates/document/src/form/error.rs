@@ -64,7 +64,7 @@ fn message(kind: FormErrorKind, offset: usize) -> impl fmt::Display {
             write!(f, "the form's boundary stands where it cuts nothing, at byte {offset}")
         }
         FormErrorKind::UnexpectedEnd => write!(f, "the form ends before its last boundary"),
-        FormErrorKind::TrailingData => write!(f, "the form goes on behind its last boundary, at byte {offset}"),
+        FormErrorKind::TrailingData => write!(f, "the form continues behind its last boundary, at byte {offset}"),
         FormErrorKind::HeaderTooLong(max) => {
             write!(f, "the header of the part at byte {offset} has no end within {max} bytes")
         }

@@ -79,7 +79,7 @@ pub struct PartReader {
     dashes: Vec<u8>,
     /// Where the part begins that is read, after the line end of its boundary; 0 before the first.
     start: usize,
-    /// Where the search for its end goes on.
+    /// Where the search for its end continues.
     searched: usize,
     count: usize,
     parts: Vec<MultipartPart>,

@@ -47,9 +47,9 @@ pub struct FieldReader {
     limits: FormLimits,
     wanted: WantedFields,
     at: usize,
-    /// What parsers read that separate fields at `&` alone.
+    /// The text as read by parsers that separate fields at `&` alone.
     field: Name,
-    /// What parsers read after a `;` who separate fields there too.
+    /// The text after a `;`, as read by parsers that separate fields there too.
     piece: Name,
     /// The end of the field's name, and its meaning, once known.
     named: Option<(usize, Meaning)>,

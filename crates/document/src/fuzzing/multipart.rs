@@ -113,7 +113,7 @@ fn rack_name(head: &str) -> Option<String> {
     name.trim_start_matches(['[', ']']).split(['[', ']']).next().map(str::to_owned)
 }
 
-/// What follows each occurrence of `word`, in any case.
+/// The text after each occurrence of `word`, in any case.
 fn after_each<'t>(text: &'t str, word: &str) -> Vec<&'t str> {
     let lower = text.to_ascii_lowercase();
     lower.match_indices(word).map(|(at, _)| &text[at + word.len()..]).collect()

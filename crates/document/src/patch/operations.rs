@@ -42,7 +42,7 @@ pub(super) struct PatchOperation {
     pub(super) value: Option<TokenBytes>,
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperationKind {
     /// `add`, `replace` or `test`.

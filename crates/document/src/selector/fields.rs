@@ -37,7 +37,7 @@ impl Selection {
 }
 
 fn paths_of(query: &JsonPathQuery) -> Vec<FieldPath> {
-    // What is below a selected value is selected too, so that `$.cards[*]` selects what `$.cards` does, as far as names show.
+    // Everything below a selected value is selected too, so that `$.cards[*]` selects what `$.cards` does, as far as names show.
     let names_only = |segment: &PathSegment| segment.selectors.iter().all(|it| matches!(it, Selector::Name(_)));
     let length = query.segments.iter().rposition(names_only).map_or(0, |last| last + 1);
     let Some((last, before)) = query.segments[..length].split_last() else { return Vec::new() };

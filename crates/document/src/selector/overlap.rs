@@ -7,7 +7,7 @@ use super::ast::{JsonPathQuery, PathSegment, Reach, Selector};
 use crate::fold::{CaseFold, folded};
 
 impl Selection {
-    /// Whether some document has a scalar that both selections select, as far as names and indexes tell: filters, slices and indexes
+    /// Whether some document has a scalar that both selections select, as far as names and indexes show: filters, slices and indexes
     /// from the end are taken to match. The work is the product of the numbers of segments.
     pub fn may_overlap(&self, other: &Selection) -> bool {
         let ignores_case = self.other_case() == CaseFold::Same || other.other_case() == CaseFold::Same;

@@ -112,7 +112,7 @@ pub(crate) struct Tape {
     fault: Option<DocumentError>,
 }
 
-/// The names that have occurred in each open container, by their hash. A collision, which nobody can provoke as the hash is keyed,
+/// The names that have occurred in each open container, by their hash. A collision, which cannot be provoked because the hash is keyed,
 /// refuses a document in vain.
 #[derive(Debug, Default)]
 struct SeenNames {

@@ -110,7 +110,7 @@ fn a_patch_that_readers_could_apply_differently_is_refused() {
     assert!(!selection(&["$.a[?@.b]"]).is_of_names() && !selection(&["$.a[0]"]).is_of_names());
 }
 
-/// What is decrypted may be under any name.
+/// Decrypted values may be under any name.
 #[test]
 fn paths_of_values_to_decrypt_may_have_empty_names() {
     let patch = r#"[{"op":"add","path":"/a//b","value":"ev:4"},{"op":"add","path":"/a/%41","value":"ev:4"}]"#;

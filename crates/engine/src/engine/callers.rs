@@ -1,5 +1,5 @@
-//! The current permissions of callers, and the keys and secrets that prove who they are: read from caches and the store. What follows from
-//! them is decided in `permit` and `credentials`.
+//! The current permissions of callers, and the keys and secrets that prove who they are: read from caches and the store. Decisions that
+//! follow from them is decided in `permit` and `credentials`.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// The current permissions of a caller, to judge its identity. What it may do is decided by a permit.
+    /// The current permissions of a caller, to judge its identity. A permit decides its operations.
     pub(crate) fn current_rights(&self, caller: &Caller) -> Result<Rights, Error> {
         let directory = &self.shared.directory;
         if !matches!(caller, Caller::Owner | Caller::Anonymous) {

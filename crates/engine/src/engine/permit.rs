@@ -124,7 +124,8 @@ pub(crate) struct Permit {
     is_probe: bool,
 }
 
-/// What the copies of a permit have reported besides the first decision: each refusal once, however many values and workers meet it.
+/// The refusals that the copies of a permit have reported besides the first decision: each refusal once, however many values and workers
+/// meet it.
 #[derive(Default)]
 struct ReportedRefusals {
     end: AtomicBool,

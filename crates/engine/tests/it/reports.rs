@@ -230,7 +230,7 @@ fn one_string_that_does_not_open_stays_or_becomes_null_and_is_reported() {
             };
             for select in [&[][..], &["$..*"], &["$.a[?@ != 1]", "$['b\"\\'']", "$.d"]] {
                 for (on_failure, spot) in [(OnFailure::Leave, planted.as_str()), (OnFailure::Null, "null")] {
-                    let (out, count, report) = open(on_failure, select).expect("goes on");
+                    let (out, count, report) = open(on_failure, select).expect("continues");
                     assert_eq!((out, count), (expected(spot), 2), "{select:?}");
                     assert_eq!(report.failed, 2);
                     let failures: Vec<(&str, bool)> = report
@@ -247,7 +247,7 @@ fn one_string_that_does_not_open_stays_or_becomes_null_and_is_reported() {
         // The reasons are not visible: in the same positions, each yields the same report.
         let all = format!("[{}]", spoilt.join(","));
         let options = DecryptOptions { on_failure: OnFailure::Null, ..DecryptOptions::new("acme") };
-        let (out, count, report) = opened(&engine, &reader, &options, &[], &all).expect("goes on");
+        let (out, count, report) = opened(&engine, &reader, &options, &[], &all).expect("continues");
         assert_eq!((out, count, report.failed), (format!("[{}]", vec!["null"; spoilt.len()].join(",")), 0, 10));
         let paths: Vec<&str> = report.failures.iter().map(|failure| failure.path.as_str()).collect();
         assert_eq!(paths, ["$[0]", "$[1]", "$[2]"], "the first ones, and the others are counted");
@@ -282,7 +282,7 @@ fn lists_continue_after_a_text_that_does_not_decrypt() {
             .open_texts(&texts[done..], |index, outcome| {
                 seen.push((done + index, outcome.map(|opened| opened.map(|opened| opened.text.to_owned()))));
             })
-            .expect("goes on");
+            .expect("continues");
     }
     let places: Vec<usize> = seen.iter().map(|(place, _)| *place).collect();
     assert_eq!(places, (0..texts.len()).collect::<Vec<_>>(), "each once and in order");

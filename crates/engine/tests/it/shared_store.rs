@@ -1,4 +1,4 @@
-//! Engines that share a store on PostgreSQL: a change reaches all, and one whose store is away goes on for as long as it may.
+//! Engines that share a store on PostgreSQL: a change reaches all, and one whose store is away continues for as long as it may.
 
 use std::process::Command;
 use std::sync::mpsc;
@@ -52,7 +52,7 @@ fn encrypting(engine: &Engine) -> u32 {
     engine.public_keys(&Caller::Owner, "acme").expect("public keys").version
 }
 
-/// What one engine encrypts, another must open, also if it has not noticed a change yet.
+/// Envelopes of one engine must open on another, even one that has not noticed a change yet.
 #[test]
 fn a_new_version_encrypts_when_every_engine_knows_it() {
     let server = PostgresServer::shared();
@@ -190,7 +190,7 @@ fn a_revocation_reaches_every_engine() {
     let caller = grant(&engines[0], "shop", &[Operation::Encrypt], Roles::Any);
     let (sender, hints) = mpsc::channel();
     engines[1].on_store_change(Box::new(move || {
-        // Nobody listens any more once the test has ended.
+        // The listener ends with the test.
         let _ = sender.send(());
     }));
     for engine in &engines {
@@ -214,7 +214,7 @@ fn an_engine_without_its_store_goes_on_and_then_fails_closed() {
     let caller = grant(&engine, "shop", &[Operation::Encrypt], Roles::Any);
     let stranger = ClientName::parse("stranger").expect("a name");
     engine.admit(&caller).expect("granted");
-    // What was read before the first check for changes stays in use after it.
+    // Entries that were read before the first check for changes stay in use after it.
     engine.maintain().expect("refreshed");
     server.kill();
     clock.advance(59);
@@ -237,7 +237,7 @@ fn an_engine_without_its_store_goes_on_and_then_fails_closed() {
     }
     engine.admit(&caller).expect("back");
     engine.readiness().expect("back");
-    assert!(engine.counters().store_resyncs > resyncs, "what happened meanwhile is unknown");
+    assert!(engine.counters().store_resyncs > resyncs, "changes made meanwhile are unknown");
 }
 
 #[test]

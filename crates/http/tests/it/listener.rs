@@ -297,8 +297,8 @@ async fn handshakes_are_bounded_in_time_and_by_protocol() {
     assert!(!bytes.starts_with(b"HTTP"));
     served.until(|counters| counters.handshakes_failed == 2).await;
     for (version, is_served) in [(common::TLS1_1, false), (common::TLS1_2, true), (common::TLS1_3, true)] {
-        let shaken = common::try_tls(served.socket().await, &served, true, version).await;
-        assert_eq!(shaken.is_some(), is_served, "{version:?}");
+        let secured = common::try_tls(served.socket().await, &served, true, version).await;
+        assert_eq!(secured.is_some(), is_served, "{version:?}");
     }
 }
 

@@ -87,7 +87,7 @@ async fn keep(shaking: SslStreamBuilder<TcpStream>) {
     }
 }
 
-/// What a client accepts.
+/// The signatures that a client accepts.
 #[derive(Clone, Copy)]
 struct Offer {
     version: SslVersion,

@@ -1,4 +1,4 @@
-//! What a server promises about a change that it has confirmed. A rotated key that is lost takes with it what was encrypted to it.
+//! The durability of a change that a server has confirmed. If a rotated key is lost, everything that was encrypted to it is lost.
 
 use tokio_postgres::Client;
 

@@ -76,7 +76,7 @@ struct SharedLink {
     turned: Condvar,
     stopped: Notify,
     hint: Mutex<Option<Hint>>,
-    /// What limits the durability of changes, as of the last connect.
+    /// The limits of the durability of changes, as of the last connect.
     limits: Mutex<Vec<String>>,
     is_first: AtomicBool,
 }
@@ -104,7 +104,7 @@ impl Link {
         let (handle, of_thread) = (runtime.handle().clone(), Arc::clone(&shared));
         let thread = std::thread::Builder::new().name("leafseal-store".to_owned()).spawn(move || {
             runtime.block_on(keep_connected(&of_thread));
-            // Lookups of names cannot be interrupted, and nobody waits for them any more.
+            // Look-ups of names cannot be interrupted, and nothing waits for them any more.
             runtime.shutdown_background();
         })?;
         Ok(Self { shared, handle, thread: Some(thread) })
@@ -119,7 +119,7 @@ impl Link {
         *lock(&self.shared.hint) = Some(hint);
     }
 
-    /// What limits the durability of changes, as of the last connect.
+    /// The limits of the durability of changes, as of the last connect.
     pub(super) fn durability_limits(&self) -> Vec<String> {
         lock(&self.shared.limits).clone()
     }
@@ -149,7 +149,7 @@ impl Link {
     }
 
     /// Waits for a call on `session`, no longer than `limit` and a grace. A connection whose answer does not come is given up: what
-    /// it would return later belongs to nobody. So is one that the server ends: the next [`Link::session`] is another one.
+    /// it would return later belongs to no call. So is one that the server ends: the next [`Link::session`] is another one.
     pub(super) fn call<T, F>(&self, session: &Arc<PostgresSession>, limit: Duration, make: F) -> Result<T, CallError>
     where
         T: Send + 'static,
@@ -283,7 +283,7 @@ impl SharedLink {
         if !self.is_first.swap(false, Ordering::Relaxed) {
             tracing::info!(server = %self.location(), connection = number, "connected to the keystore again");
         }
-        // Whatever happened meanwhile: look now.
+        // Something may have changed meanwhile: look now.
         self.hint();
     }
 }
@@ -472,7 +472,7 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let session = Arc::new(PostgresSession { client, number, warnings: AtomicU64::new(0), abandoned: Arc::default() });
-    // Weak: the connection ends when nobody can use it any more.
+    // Weak: the connection ends with its last user.
     let (of_task, shared) = (Arc::downgrade(&session), Arc::clone(shared));
     let task = tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {

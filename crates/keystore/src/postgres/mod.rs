@@ -3,7 +3,7 @@
 //! Each change first updates the row of the table `store`, whose lock it holds until it is committed, so that changes of all engines and
 //! commands follow one another; each read runs on one snapshot. A change is reported only after PostgreSQL confirmed it with at least
 //! `synchronous_commit = on`, that is after a flush, and on the synchronous standbys if there are any. `NOTIFY` hints at a change; the
-//! generation is the truth (`docs/decisions/0025-shared-store.md`).
+//! generation is authoritative (`docs/decisions/0025-shared-store.md`).
 
 mod durability;
 mod explain;
@@ -44,7 +44,7 @@ pub type PostgresKeystore = SqlKeystore<Postgres>;
 /// A database of PostgreSQL.
 pub struct Postgres {
     link: Link,
-    /// Whose turn it is: transactions on one connection must not mix.
+    /// The order of users: transactions on one connection must not mix.
     turns: FairLock,
     statement_timeout: Duration,
     busy_timeout: Duration,
@@ -114,7 +114,7 @@ impl PostgresKeystore {
         if created { Ok(()) } else { Err(StoreError::NotEmpty(database.link.location())) }
     }
 
-    /// What could lose a confirmed change, as sentences; empty where nothing is known that could. As of the last connect.
+    /// The known ways to lose a confirmed change, as sentences. As of the last connect.
     pub fn durability_limits(&self) -> Vec<String> {
         self.backend.link.durability_limits()
     }
@@ -152,7 +152,8 @@ impl Postgres {
         Ok(true)
     }
 
-    /// `SET LOCAL` and not options of the connection, which poolers do not pass on. Nobody else's objects are found in place of ours.
+    /// `SET LOCAL` and not options of the connection, which poolers do not pass on. Objects of other owners are never found in place of
+    /// ours.
     fn limits_of_read(&self) -> String {
         format!(
             "SET LOCAL search_path = {}, pg_temp; SET LOCAL statement_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}",
@@ -240,7 +241,7 @@ impl SqlBackend for Postgres {
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turns.take();
         let mut transaction = self.begin(&format!("BEGIN; {}", self.limits_of_change()))?;
-        // First of all: whoever updates this row has it until the change is committed or undone.
+        // First: the transaction that updates this row locks it until the change is committed or rolled back.
         let update = "UPDATE store SET generation = generation + 1, mark = ?1 RETURNING store_id";
         let row = transaction.first(update, &[SqlValue::Integer(random_mark())])?;
         self.check_id(row.as_ref())?;
@@ -308,7 +309,7 @@ enum SchemaContent {
     Blank,
     /// A store of some version.
     Store,
-    /// Somebody else's tables in a schema of our name.
+    /// Tables of another application in a schema of our name.
     Foreign,
 }
 
@@ -370,7 +371,7 @@ impl Transaction<'_> {
         let committed = database.link.call(session, database.statement_timeout, StatementBatch("COMMIT".to_owned()));
         committed.map_err(|error| error.of_commit(database.link.location()))?;
         if session.warnings.load(Ordering::Acquire) != warnings {
-            // The only warning of a commit: somebody cancelled the wait for the standbys.
+            // The only warning of a commit: the wait for the standbys was cancelled.
             return Err(StoreError::Unconfirmed("PostgreSQL stopped waiting for its synchronous standbys".to_owned()));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The tables in PostgreSQL's words. They are in a schema of their own, `leafseal`, so that they meet nobody else's.
+//! The tables in PostgreSQL's words. They are in a schema of their own, `leafseal`, apart from those of other applications.
 //!
 //! Names sort by their bytes, as in SQLite, whatever the language of the database. `mark` is random and new with each change: after a
 //! failover to a standby that had lost changes, the same `generation` may stand for others.

@@ -49,7 +49,7 @@ impl PostgresSettings {
         Self { url, ..Self::default() }
     }
 
-    /// What does not fit together, as sentences about the keys of the configuration.
+    /// The contradictions between settings, as sentences about the keys of the configuration.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         let verifies = matches!(self.sslmode, SslMode::VerifyFull | SslMode::VerifyCa);
@@ -71,9 +71,9 @@ impl PostgresSettings {
         let risk = match self.sslmode {
             SslMode::VerifyFull => return None,
             SslMode::VerifyCa => "every server with a certificate of keystore.authorities can pose as the keystore",
-            SslMode::Require => "whoever can redirect the connection can pose as the keystore",
+            SslMode::Require => "anyone who can redirect the connection can pose as the keystore",
             SslMode::Disable => {
-                "whoever can redirect the connection can pose as the keystore, and everybody on the way reads it"
+                "anyone who can redirect the connection can pose as the keystore, and anyone on the path can read it"
             }
         };
         Some(format!("keystore.sslmode is {}: {risk} at {url}", self.sslmode.as_str()))
@@ -212,7 +212,7 @@ fn encoded(text: &str) -> impl fmt::Display {
     utf8_percent_encode(text, KEPT)
 }
 
-/// What stays as it is in a part of a URL.
+/// The characters that stay unescaped in a part of a URL.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 impl fmt::Display for PostgresUrl {

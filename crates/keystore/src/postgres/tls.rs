@@ -144,7 +144,7 @@ pub(super) struct Encrypted(SslStream<TcpStream>);
 
 impl TlsStream for Encrypted {
     /// RFC 5929, section 4: the hash of the server's certificate, by the hash function of its signature, and by SHA-256 for those that
-    /// are broken. It ties the login to this connection, so that nobody in between can use it.
+    /// are broken. It ties the login to this connection, so that no party in between can use it.
     fn channel_binding(&self) -> ChannelBinding {
         let bound = || {
             let certificate = self.0.ssl().peer_certificate()?;

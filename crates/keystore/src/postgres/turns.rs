@@ -1,4 +1,4 @@
-//! Whose turn it is on a connection, in the order of arrival: with a plain mutex, threads that make one call after another would keep all
+//! A fair lock for a connection, in the order of arrival: with a plain mutex, threads that make one call after another would keep all
 //! others waiting, such as the one that notices changes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -19,7 +19,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             api_key_count: 0,
             faults: self.backend.faults(sql)?,
         };
-        // What a damaged database reports about keys is meaningless.
+        // The reports of a damaged database about keys are meaningless.
         if !report.faults.is_empty() {
             return Ok(report);
         }

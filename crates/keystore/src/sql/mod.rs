@@ -67,7 +67,7 @@ pub trait SqlBackend: Send + Sync {
         false
     }
 
-    /// What the database itself finds wrong, and references to rows that are missing.
+    /// The faults that the database itself finds, and references to rows that are missing.
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError>;
 }
 

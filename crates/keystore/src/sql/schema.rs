@@ -36,7 +36,7 @@ pub(crate) fn create(
     .map(drop)
 }
 
-/// What the row of a store says.
+/// The row of a store.
 pub(crate) struct StoredFormat {
     pub(crate) id: StoreId,
     version: u32,

@@ -103,7 +103,7 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// What a row holds is nothing that we would have written.
+/// A row's content cannot have been written by this program.
 pub(crate) const RANGE: StoreError = StoreError::Inconsistent("a value is of another type or range than its column");
 
 /// The columns of a row, from 0. Each is read as the type that it must have.

@@ -2,7 +2,7 @@
 //!
 //! Rollback journal and `synchronous=EXTRA`, so that a change which was reported is on disk even if the power fails the moment
 //! after; each change is one IMMEDIATE transaction, so that two writers queue instead of meeting half-way
-//! (`docs/decisions/0005-keystore.md`). The file is 0600 and its folder is nobody else's to write; SQLite gives its journal the
+//! (`docs/decisions/0005-keystore.md`). The file is 0600 and only its owner may write to its folder; SQLite gives its journal the
 //! mode of the file. SQLite has locks of the whole process: it is called in sections that no fork cuts ([`ForkBarrier`]).
 
 mod schema;
@@ -343,7 +343,7 @@ fn connect(path: &Path, limits: &StoreLimits) -> Result<Connection, rusqlite::Er
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    // What is deleted, such as the keys of a trimmed version, is overwritten.
+    // Deleted content, such as the keys of a trimmed version, is overwritten.
     connection.pragma_update(None, "secure_delete", true)?;
     connection.pragma_update(None, "journal_mode", "DELETE")?;
     connection.pragma_update(None, "synchronous", "EXTRA")?;

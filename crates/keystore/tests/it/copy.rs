@@ -61,7 +61,7 @@ fn a_store_moves_to_a_database_and_back() {
     assert_equal(&file, &database);
     copy(&database, &back).expect("copied");
     assert_equal(&file, &back);
-    database.open().rotate(&app("a")).expect("it goes on there");
+    database.open().rotate(&app("a")).expect("it continues there");
 }
 
 #[test]

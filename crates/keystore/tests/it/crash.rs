@@ -212,7 +212,7 @@ fn a_kill_during_rotations_and_imports_leaves_before_or_after() {
     assert!(versions_cut > 0 && apps_cut > 0, "no kill met a change of each kind");
 }
 
-/// What [`child_database`] needs, in a folder of its own.
+/// The parameters of [`child_database`], in a folder of its own.
 fn folder_for_child(place: &Place) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("folder");
     let settings = place.server().settings(place.database());
@@ -237,7 +237,7 @@ fn a_kill_during_changes_of_a_database_leaves_before_or_after() {
     let (mut count, mut unreported) = (0, 0);
     for round in 0..database_rounds() {
         let reported = kill_at_random(start("change in a database", folder.path()));
-        // What the killed process had sent is still carried out; the lock of the row is free once it is.
+        // Statements that the killed process had sent are still carried out; the lock of the row is free once it is.
         store.disable_app(&app("a")).expect("after it");
         store.enable_app(&app("a")).expect("after it");
         assert_sound(&store);

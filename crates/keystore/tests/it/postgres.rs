@@ -197,7 +197,7 @@ fn changes_are_hinted_at_and_connections_made_again() {
     let (writer, reader) = (place.open(), place.open());
     let (sender, hints) = mpsc::channel();
     reader.on_change(Box::new(move || {
-        // Nobody listens any more once the test has ended.
+        // The listener ends with the test.
         let _ = sender.send(());
     }));
     let wait = || hints.recv_timeout(Duration::from_secs(60)).expect("a hint");
@@ -216,7 +216,7 @@ fn changes_are_hinted_at_and_connections_made_again() {
         assert!(reader.load_app(&app("a")).expect("repeated").is_some());
         wait();
         let after = reader.generation().expect("read");
-        assert!(after.replacements > before.replacements, "what happened meanwhile is unknown");
+        assert!(after.replacements > before.replacements, "changes made meanwhile are unknown");
         writer.rotate(&app("a")).expect("repeated");
         wait();
     }
@@ -228,7 +228,7 @@ fn reads_whose_connection_ends_are_repeated_once_and_changes_are_not() {
     let place = Place::new(Kind::Postgres);
     let store = place.open();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    // Ends the connection of whoever touches a key, if it is doomed.
+    // Ends the connection of any session that touches a key, if it is doomed.
     place.server().sql(
         place.database(),
         &format!(
@@ -318,7 +318,7 @@ fn a_full_disk_is_reported_and_changes_nothing() {
     assert_eq!(store.rotate(&app("a")).expect("room again").version, 2);
 }
 
-/// Rotates, reads and checks until it is told to stop.
+/// Rotates, reads and checks until it is stopped.
 pub(crate) struct Load {
     acknowledged: Mutex<BTreeSet<u32>>,
     stop: AtomicBool,
@@ -347,7 +347,7 @@ impl Load {
         std::thread::sleep(Duration::from_millis(5));
     }
 
-    /// What was acknowledged before a read is in it, with keys that open.
+    /// A change that was acknowledged before a read is in it, with keys that open.
     fn read(&self, store: &dyn Keystore) {
         while !self.stop.load(Ordering::Relaxed) {
             let acknowledged = self.acknowledged.lock().expect("no panic").clone();
@@ -473,7 +473,7 @@ fn a_change_that_no_standby_confirms_is_not_reported_as_made() {
     assert!(matches!(patient(|| store.rotate(&app("a"))), Err(StoreError::Busy)));
     let waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     server.sql("postgres", &format!("SELECT pg_cancel_backend(pid) {waiting}"));
-    // Somebody who cancels the wait makes the server report success.
+    // If the wait is cancelled, the server reports success.
     let cancelled = std::thread::scope(|scope| {
         let long = PostgresSettings { statement_timeout: Duration::from_secs(300), ..settings.clone() };
         let store =

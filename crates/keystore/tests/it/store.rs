@@ -303,7 +303,7 @@ fn another_root_key_is_named_and_refused(place: &Place) {
     let refused = place.try_open(OpenMode::CreateIfMissing, environment, StoreLimits::default());
     assert_eq!(
         refused.err().expect("refused").to_string(),
-        format!("this store was made with root key {right}, the one given is {given}")
+        format!("this keystore was created with root key {right}, but the given one is {given}")
     );
 }
 

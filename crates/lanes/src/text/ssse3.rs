@@ -8,7 +8,7 @@
 //!         separate     two multiplications by powers of two shift the values of each half into bytes
 //!         translate    row from value (0 for a-z, 1 to 10 for digits, 11, 12, 13 for A-Z); character = value + difference[row]
 //! decode: classify     by the upper four bits of a character; it is invalid if its lower four bits exclude the class
-//!         translate    value = character + difference[upper bits]; `/` is told from `+` by comparison
+//!         translate    value = character + difference[upper bits]; `/` is distinguished from `+` by comparison
 //!         merge        a·2^6 + b in 16 bits, then ·2^12 in 32 (two multiply-adds), then three bytes of each word
 //! ```
 

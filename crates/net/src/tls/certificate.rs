@@ -76,7 +76,7 @@ pub enum CertificateError {
     #[error("not a usable name: {0}")]
     Name(&'static str),
     /// A server certificate for no name at all.
-    #[error("a server certificate needs at least one host name or address")]
+    #[error("a server certificate must have at least one host name or address")]
     NoServerName,
     /// Zero days, a date before 1970 or beyond 9999, or an authority that is no longer valid.
     #[error("the validity must lie within the years 1970 to 9999 and the authority's validity")]

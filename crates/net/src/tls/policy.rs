@@ -22,7 +22,7 @@ use super::verified_chains::VerifiedChains;
 /// HTTP/2 is preferred.
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
 
-/// What resumed sessions take for granted besides the authorities of clients: the kind of listener.
+/// The premise of resumed sessions besides the authorities of clients: the kind of listener.
 const HTTP_SESSIONS: &[u8] = b"https";
 const MUTUAL_SESSIONS: &[u8] = b"mutual ";
 
@@ -51,7 +51,7 @@ fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
 /// The settings of a listener that authenticates clients by certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct MutualTls<'a> {
-    /// What it presents.
+    /// The certificate that it presents.
     pub identity: &'a ServerIdentity,
     /// Authorities of clients' certificates, in PEM; at least one.
     pub client_authorities_pem: &'a [u8],

@@ -249,7 +249,7 @@ struct BatchedKey {
     delay: Duration,
 }
 
-/// What a context asks for signatures.
+/// The source of a context's signatures.
 struct SigningMethod(Arc<BatchedKey>);
 
 /// A signature that a handshake waits for.

@@ -2,7 +2,7 @@
 //! not its own in the handshake, which every handshake needs.
 //!
 //! Bounded in number and time, and never beyond the validity of a certificate in the chain. Only chains that were accepted are kept, by
-//! their SHA-256, so that nobody without a certificate of a trusted authority can fill it. It belongs to one context: other authorities
+//! their SHA-256, so that only holders of a certificate from a trusted authority can fill it. It belongs to one context: other authorities
 //! make another one.
 
 use std::sync::{Mutex, PoisonError};

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::cancellation::Cancellation;
 use crate::ledger::ReachedLimit;
 
-/// What the pool needs to know of a job before it runs.
+/// The pool's description of a job before it runs.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// The owner of the job: tenants share the workers equally.

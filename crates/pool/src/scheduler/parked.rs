@@ -16,7 +16,7 @@ impl<T: Clone> Scheduler<T> {
         }
         let until = entry.cancellation.deadline().map_or(until, |deadline| deadline.min(until));
         entry.turn = ExclusiveTurn::Parked(until);
-        // What it will cost is not ahead of others while it waits.
+        // Its expected cost does not count against others while it waits.
         let (connection, before) = (entry.connection, std::mem::take(&mut entry.remaining));
         self.flows.expect(connection, before, 0);
         self.parked.insert((until, index));

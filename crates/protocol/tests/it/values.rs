@@ -81,7 +81,7 @@ proptest! {
         let mut scanner = Scanner::new(FrameLimits::default());
         prop_assert_eq!(scanner.scan(&stream), Ok(Some(frame.len())));
         prop_assert_eq!(scanner.scan(&frame[..frame.len() - 1]), Ok(None), "one byte short is no frame");
-        prop_assert_eq!(scanner.scan(&frame), Ok(Some(frame.len())), "and goes on from there");
+        prop_assert_eq!(scanner.scan(&frame), Ok(Some(frame.len())), "and continues from there");
     }
 
     #[test]

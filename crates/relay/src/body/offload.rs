@@ -81,7 +81,7 @@ struct Queue {
 
 /// Work of any kind.
 trait Task: Send {
-    /// Runs one slice, which ends after the step in which `yields` becomes true. Returns what is left; nothing if it is done or nobody
+    /// Runs one slice, which ends after the step in which `yields` becomes true. Returns what is left; nothing if it is done or no one
     /// waits for it any more.
     fn slice(self: Box<Self>, yields: &dyn Fn() -> bool) -> Option<Box<dyn Task>>;
 }
@@ -97,7 +97,7 @@ impl<S: Send + 'static, T: Send + 'static> Task for Stepping<S, T> {
     fn slice(self: Box<Self>, yields: &dyn Fn() -> bool) -> Option<Box<dyn Task>> {
         let Stepping { mut state, step, done } = *self;
         let began = Instant::now();
-        // If the future that waits is dropped, nobody needs the rest.
+        // If the waiting future is dropped, the rest is not needed.
         while !done.is_closed() {
             match catch_unwind(AssertUnwindSafe(|| step(state))) {
                 Ok(ControlFlow::Continue(next)) => state = next,
@@ -196,7 +196,7 @@ impl Lane {
             let cost = cpu_time().saturating_sub(began);
             queue = self.lock();
             if !queue.is_closed {
-                // This thread goes on with what waits; no other needs to be woken.
+                // This thread continues with what waits; no other needs to be woken.
                 queue.turns.end_turn(turn, rest, cost);
             }
         }
@@ -301,7 +301,7 @@ mod tests {
             let looking = tokio::task::spawn_blocking(move || released.recv());
             let work = offload.way();
             let done = timeout(Duration::from_secs(60), work.run(SHORT_COST_MAX, thread_name));
-            assert_eq!(done.await.expect("nobody waits for a name").as_deref(), Some("leafseal-short"));
+            assert_eq!(done.await.expect("no wait for a name").as_deref(), Some("leafseal-short"));
             release.send(()).unwrap();
             looking.await.unwrap().unwrap();
         });

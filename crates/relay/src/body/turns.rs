@@ -238,7 +238,7 @@ impl<T> Turns<T> {
         account.place = Some((place, is_allowed));
     }
 
-    /// Forgets clients without work that would begin like new ones, and all if nobody competes with them.
+    /// Forgets clients without work that would begin like new ones, and all of them if there is no competition.
     fn forget(&mut self) {
         let is_idle = self.running == 0 && self.allowed.is_empty() && self.busy.is_empty();
         while let Some(&(tag, client)) = self.idle.first() {

@@ -12,7 +12,7 @@ use super::MemberNames;
 /// Longest number or literal before a text's first bracket that is read.
 const SCALAR_SIZE_MAX: usize = 32;
 
-/// What a level makes of a character.
+/// The effect of a character on a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Nothing,
@@ -287,7 +287,7 @@ pub(super) fn without_marks(text: &[char]) -> &[char] {
     &text[..end]
 }
 
-/// What stands between a name and its colon: white space, quotation marks, and the beginning of a comment.
+/// The state between a name and its colon: white space, quotation marks, and the beginning of a comment.
 fn is_mark(c: char) -> bool {
     is_space(c) || matches!(c, '"' | '\'' | '`' | '/')
 }
@@ -325,7 +325,7 @@ enum Escape {
     Digits { left: u8, value: u32 },
 }
 
-/// What a character of a string completes.
+/// The unit that a character of a string completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unescaped {
     /// Nothing.

@@ -53,7 +53,7 @@ fn names_of_members_are_found_as_lenient_parsers_read_them() {
         r#"{"card['number']":1}"#,
         r#"{"number(1i)":1}"#,
         r#"{"@id":1}"#,
-        // What other languages, and lenient settings, allow.
+        // Forms that other languages, and lenient settings, allow.
         r#"{number:1}"#,
         "{ a : 1 ,\n number : 1 }",
         "{\n  a: 1\n  number: 1\n}",

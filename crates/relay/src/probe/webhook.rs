@@ -37,7 +37,7 @@ impl Webhook {
     /// Queues a message; it is dropped if the queue is full.
     pub(super) fn send(&self, message: String) {
         if self.messages.try_send(message).is_err() {
-            tracing::error!("a message to the webhook was dropped: too many wait");
+            tracing::error!("a message to the webhook was dropped: the queue is full");
             self.metrics.webhook(false);
         }
     }

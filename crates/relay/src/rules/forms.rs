@@ -33,7 +33,7 @@ pub(crate) enum FormFault {
     #[error("a form's value is not UTF-8")]
     NotUtf8,
     /// A value contains the boundary, so it would end its part.
-    #[error("a value holds the form's boundary")]
+    #[error("a value contains the form's boundary")]
     Boundary,
     /// The rule has a role, which encrypted files do not carry: it would protect nothing, and could not be required.
     #[error("a file in a form cannot have a role: remove `role` from the rule")]
@@ -209,7 +209,7 @@ pub(crate) struct ReadUrlencoded {
     stage: Reading<FieldReader>,
 }
 
-/// What remains to be read.
+/// The rest to be read.
 enum Reading<R> {
     Fields(Option<R>),
     Texts(Decoding),
@@ -393,7 +393,7 @@ pub(crate) struct WriteMultipart {
     stage: PartStage,
 }
 
-/// What of a part is written next.
+/// The section of a part that is written next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PartStage {
     /// The body up to the line with the content's length, which is dropped.

@@ -52,7 +52,7 @@ pub(crate) const HEADER_ASKS_FOR_METHOD: &str = "a header field asks for another
 const UNCLEAR_METHOD: &str = "header fields ask for several methods, or for one that is no method: send one, or set overrides = \"pass\" \
                               if the upstream reads no such field";
 
-/// What is done in one request about fields that ask for another method or path.
+/// The actions in one request for fields that ask for another method or path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OverrideChecks {
     /// Whether header fields with another path are removed.

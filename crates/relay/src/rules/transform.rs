@@ -151,7 +151,7 @@ impl TransformContext {
         }
     }
 
-    /// What the search for envelopes in a body of this client needs.
+    /// The parameters of the search for envelopes in a body of this client.
     pub(crate) fn search_tools(&self, client: IpAddr) -> SearchTools {
         let (share, offload) = (self.budget.share(client), self.offload.for_client(client));
         let bounds = DecodeBounds { size_max: self.search_size_max, ..self.decode };

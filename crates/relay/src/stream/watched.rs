@@ -1,4 +1,4 @@
-//! Streamed messages in which nobody can read an envelope: a bounded search finds out whether they hold one.
+//! Streamed messages whose envelopes no rule can read: a bounded search detects whether they contain one.
 //!
 //! A body without a content coding is searched while it passes. A coded one passes too, a copy is kept within the limit, and its last piece
 //! waits until the copy has been decoded and searched. Trailers are searched as they are forwarded.
@@ -55,7 +55,7 @@ struct Copy {
     bounds: DecodeBounds,
 }
 
-/// What a search needs; the bounds limit the body, coded and decoded.
+/// The parameters of a search; the bounds limit the body, coded and decoded.
 pub(crate) struct SearchTools {
     pub(crate) share: BudgetShare,
     pub(crate) offload: Offload,

@@ -41,7 +41,7 @@ impl Handler for Echo {
 struct Silent;
 
 impl ListenerObserver for Silent {
-    fn happened(&self, _: &ListenerEvent<'_>) {}
+    fn observe(&self, _: &ListenerEvent<'_>) {}
 }
 
 /// A plain HTTP upstream, and a relay in front of it with a route for `/cards`.

@@ -59,7 +59,7 @@ impl Handler for Echo {
 struct Silent;
 
 impl ListenerObserver for Silent {
-    fn happened(&self, _: &ListenerEvent<'_>) {}
+    fn observe(&self, _: &ListenerEvent<'_>) {}
 }
 
 /// A TLS upstream, and a relay in front of it that uses HTTP/2 with it, or not.

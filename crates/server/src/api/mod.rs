@@ -473,7 +473,7 @@ struct Log {
 }
 
 impl ListenerObserver for Log {
-    fn happened(&self, event: &ListenerEvent<'_>) {
+    fn observe(&self, event: &ListenerEvent<'_>) {
         match event {
             ListenerEvent::Broken(address, error) => {
                 return tracing::debug!(%address, %error, "a connection to the API failed");

@@ -75,7 +75,7 @@ enum TurnProgress {
     Nothing,
 }
 
-/// What is left of a connection's turn.
+/// The rest of a connection's turn.
 struct TurnBudget {
     bytes: usize,
     messages: usize,
@@ -136,7 +136,7 @@ struct Times {
     expires: Instant,
 }
 
-/// What is known of a request before it is parsed.
+/// The facts about a request before it is parsed.
 struct RequestProperties {
     /// The number of its tenant.
     tenant: u64,

@@ -1,5 +1,5 @@
-//! What a connection needs of its stream besides reading and writing, so that it runs over TLS on a socket as well as over the memory of a
-//! simulation.
+//! The functions that a connection needs of its stream besides reading and writing, so that it runs over TLS on a socket as well as over
+//! the memory of a simulation.
 
 use std::io;
 use std::pin::pin;

@@ -89,9 +89,7 @@ pub enum ApiSettingsError {
     #[error("api: {0}")]
     Http(#[from] HttpSettingsError),
     /// A larger body than the queue or the memory for messages has room for would never be taken.
-    #[error(
-        "`api.body_size_max` is larger than `{0}`, which no such body would fit into: lower it, or raise the other"
-    )]
+    #[error("`api.body_size_max` must be at most `{0}`: lower it, or raise `{0}`")]
     BodySize(&'static str),
     /// Not what browsers send.
     #[error(

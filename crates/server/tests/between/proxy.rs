@@ -38,7 +38,7 @@ pub(crate) struct Seen {
     pub faults: u64,
     /// Faults after which some bytes of a connection did not arrive as they were sent.
     pub harm: u64,
-    /// Faults by which bytes arrived that nobody had sent.
+    /// Faults by which bytes arrived that were never sent.
     pub forgeries: u64,
     /// Replayed connections, and how many of them the server has ended.
     pub replays: u64,

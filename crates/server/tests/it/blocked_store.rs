@@ -265,7 +265,7 @@ fn a_decision_that_waits_for_the_store_is_made_once() {
     assert_eq!(decisions.take(), [""; 0], "nothing was decided");
 }
 
-/// A change of the store empties the caches in the middle of a long request: it waits for the store, on no worker, and goes on.
+/// A change of the store empties the caches in the middle of a long request: it waits for the store, on no worker, and continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_request_waits_for_its_permission_after_a_change() {
     let blocked = Blocked::new(Settings::default());

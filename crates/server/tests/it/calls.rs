@@ -109,7 +109,7 @@ async fn an_answer_takes_memory_as_its_caller_grants_it() {
     assert_eq!((refused.0, small.0), (Err(ErrorKind::AnswerMemory), Ok(50_000)));
     assert!(refused.1 < 3 << 20, "{} bytes were asked for", refused.1);
     assert_eq!(send_within(&client, 3_000_000, usize::MAX).await.0, Ok(3_000_000));
-    assert_eq!(test_server.server.counters().connections_open, 1, "the connection goes on");
+    assert_eq!(test_server.server.counters().connections_open, 1, "the connection continues");
 }
 
 #[tokio::test]
@@ -520,8 +520,8 @@ async fn draining_finishes_requests_in_flight_and_refuses_new_ones() {
         assert_eq!(error.retry, Retry::Elsewhere);
         error = call(&client, "echo", "new").await.unwrap_err();
     }
-    assert_eq!((error.kind, error.retry), (ErrorKind::Connect, Retry::Elsewhere), "nobody listens any more");
-    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert_eq!((error.kind, error.retry), (ErrorKind::Connect, Retry::Elsewhere), "there is no listener any more");
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "there is no listener any more");
 
     service.open_gate();
     assert_eq!(in_flight.await.unwrap().unwrap().json, b"kept");

@@ -118,7 +118,7 @@ fn a_connection_ends_when_its_certificate_expires() {
     raw.send(|out| test_request(2, "gate", "", out));
     let (code, message) = raw.read_connection_error();
     assert!(code == "forbidden" && message.contains("has expired"), "{code}: {message}");
-    wait_until("nobody works for it any more", || test_server.service.alive() == 0);
+    wait_until("no worker runs it any more", || test_server.service.alive() == 0);
 }
 
 #[test]

@@ -406,8 +406,8 @@ async fn a_timeout_sends_cancel_and_a_late_answer_is_passed_over() {
     });
     let client = fake.client();
     tokio::select! {
-        health = client.health() => panic!("nobody answers: {health:?}"),
-        // From here on nobody waits for the answer, as after a timeout.
+        health = client.health() => panic!("no engine answers: {health:?}"),
+        // From here on no caller waits for the answer, as after a timeout.
         _ = has_come.recv() => {}
     }
     assert_eq!(client.health().await.unwrap(), "ok");

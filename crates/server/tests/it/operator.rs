@@ -100,7 +100,7 @@ fn an_engine_that_drains_is_not_ready_until_its_end() {
     assert_eq!(raw.read_response(), (1, String::new()));
     drop(raw);
     assert_eq!(stopping.join().unwrap().requests_abandoned, 0);
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).is_err(), "there is no listener any more");
 }
 
 #[test]

@@ -184,7 +184,7 @@ fn tickets_end_with_their_lifetime_however_often_they_are_renewed() {
         }
         std::thread::sleep(Duration::from_millis(200));
     }
-    panic!("a chain of renewals goes on");
+    panic!("a chain of renewals continues");
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Storm<'_> {
         let Ok(Message::Response { id, result }) = Message::parse(&frame) else {
             panic!("another message");
         };
-        let asked = self.in_flight.remove(&id).unwrap_or_else(|| panic!("nobody waits for an answer to {id}"));
+        let asked = self.in_flight.remove(&id).unwrap_or_else(|| panic!("no request {id} is in flight"));
         match (asked, result) {
             (PendingRequest::Health, Ok(result)) => assert_eq!(Health::decode(result).unwrap().status, "ok"),
             (PendingRequest::Echo { document, .. }, Ok(result)) => {

@@ -77,7 +77,10 @@ async fn a_turn_handles_few_messages_however_many_have_arrived() {
         let now = server.counters().requests;
         if now == handled {
             // It waits for its turn, which comes when the thread has served all others.
-            assert!(!server.turns_are_taken(), "a turn handles something, or nobody would wake the connection again");
+            assert!(
+                !server.turns_are_taken(),
+                "a turn handles something: otherwise nothing would wake the connection again"
+            );
             tokio::task::yield_now().await;
         }
         assert!(now - handled <= TURN_MESSAGES_MAX, "{} messages in a turn", now - handled);

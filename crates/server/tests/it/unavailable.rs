@@ -107,7 +107,7 @@ async fn an_engine_without_a_substitute_is_asked_again() {
         call(&client).await.expect("served");
         set(&test_server.service, true);
         for _ in 0..50 {
-            assert_eq!(call(&client).await, Err(UNAVAILABLE), "its error, not that of an address where nobody is");
+            assert_eq!(call(&client).await, Err(UNAVAILABLE), "its error, not that of an address without a listener");
         }
         let asked = test_server.service.begun();
         assert!(

@@ -37,7 +37,7 @@ pub(crate) enum Harm {
     Reset,
 }
 
-/// What happens to written bytes.
+/// The fate of written bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Routing {
     ToReader,
@@ -170,7 +170,7 @@ impl Lane {
             }
             Fault::Close => Some(Harm::Close),
             Fault::Reset => Some(Harm::Reset),
-            Fault::Flip | Fault::Repeat(_) => unreachable!("without TLS nobody notices a forgery"),
+            Fault::Flip | Fault::Repeat(_) => unreachable!("without TLS a forgery is not detected"),
         }
     }
 

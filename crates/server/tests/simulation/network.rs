@@ -30,7 +30,7 @@ pub(crate) enum Side {
     Server,
 }
 
-/// Who opened a connection.
+/// The client that opened a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opener {
     Client(usize),

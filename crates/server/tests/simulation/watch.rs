@@ -14,7 +14,7 @@ use crate::shares::{Flow, Served, Shares};
 /// Identifies a request within a schedule.
 pub(crate) type Number = u64;
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Work,
@@ -247,7 +247,7 @@ impl Watch {
             forgotten = forgotten.or_else(|| wanted.find(|live| is_breach(live)).map(|live| (number, live.id)));
         }
         if let Some((connection, id)) = forgotten {
-            state.fail(format!("connection {connection} goes on with {id}, which nobody waits for"));
+            state.fail(format!("connection {connection} continues with {id}, whose caller no longer waits"));
         }
     }
 
@@ -263,7 +263,7 @@ impl Watch {
     /// Checks that nothing is left.
     pub(crate) fn assert_empty(&self) {
         let state = self.lock();
-        assert_eq!((state.live.len(), state.parts), (0, 0), "requests and parts that nobody dropped");
+        assert_eq!((state.live.len(), state.parts), (0, 0), "requests and parts that were not dropped");
     }
 }
 

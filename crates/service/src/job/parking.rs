@@ -1,4 +1,4 @@
-//! What becomes of a request that lacks something which is being looked up: it waits, on no worker, and repeats its step.
+//! A request that lacks an entry which is being looked up waits, on no worker, and repeats its step.
 
 use super::*;
 

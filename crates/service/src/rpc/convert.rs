@@ -127,7 +127,7 @@ pub(super) fn list_report<'a>(
 /// Converts an engine error. Its index counts from the first value of the step, which is value `first` of the request.
 pub(super) fn error_from(error: Error, first: u64) -> ErrorObject {
     if let Some(cause) = error.cause() {
-        tracing::warn!(cause, "a request failed for the keystore");
+        tracing::warn!(cause, "a request failed because of the keystore");
     }
     let index = error.index.map(|index| first + index);
     let object = ErrorObject { index, offset: error.offset, ..ErrorObject::new(error.code, error.message) };

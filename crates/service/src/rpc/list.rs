@@ -9,7 +9,7 @@ use super::call::OwnedCall;
 use super::span::Span;
 use crate::work::{PartStep, PlannedRequest, RequestPart, RequestStep, RequestWork, WrittenOutput};
 
-/// What a method does with each value of a list.
+/// A method's operation on each value of a list.
 pub(super) trait ListMethod: Send + Sized + 'static {
     /// The state of a long value between two steps.
     type Long: Default + Send;

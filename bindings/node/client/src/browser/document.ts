@@ -14,7 +14,7 @@ export interface Leaf {
   readonly key: string | number;
 }
 
-/** What to do instead, for objects that are easily passed by mistake. */
+/** Advice for objects that are easily passed by mistake. */
 const ADVICE: readonly (readonly [string, string])[] = [
   ['Date', 'pass toISOString() or getTime()'],
   ['Blob', 'use encryptFile'],

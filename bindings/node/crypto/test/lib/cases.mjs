@@ -175,7 +175,7 @@ class Memory {
     return [Buffer.from(...place), before, size];
   }
 
-  /** What the blocks must hold after the call. */
+  /** The expected content of the blocks after the call. */
   expected(changes) {
     const blocks = this.blocks.map((block) => Buffer.from(block));
     for (const [name, bytes] of Object.entries(changes)) {

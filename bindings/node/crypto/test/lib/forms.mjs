@@ -27,7 +27,7 @@ export function attempt(run) {
   }
 }
 
-/** What a call with a target changes: target and tag, or a wiped target after a failed authentication. */
+/** The result of a call with a target: target and tag, or a wiped target after a failed authentication. */
 export function written({ result, memory }) {
   if (result.error) return { target: Buffer.alloc(memory.ranges.target.size) };
   return { target: result.bytes, ...(result.tag && { tag: result.tag }) };
@@ -90,7 +90,7 @@ function openStream(c) {
   return crypto.streams.unauthenticatedDecrypt(algorithm, of('key'), of('iv'));
 }
 
-/** What a stream has made, with its tag behind it. */
+/** The output of a stream, followed by its tag. */
 function streamed(c) {
   return c.result.bytes && Buffer.concat([c.result.bytes, c.result.tag ?? Buffer.alloc(0)]);
 }

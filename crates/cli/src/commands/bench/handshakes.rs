@@ -90,7 +90,7 @@ enum BenchListener {
     Rpc,
 }
 
-/// What one configuration did.
+/// The result of one configuration.
 #[derive(Clone, Default)]
 struct HandshakeFigures {
     latencies: Latencies,

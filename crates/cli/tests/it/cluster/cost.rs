@@ -1,4 +1,4 @@
-//! What a field costs on a shared database, beside another engine and with a store in a file; and what engines ask of PostgreSQL.
+//! The cost of a field on a shared database, beside another engine and with a store in a file; and what engines ask of PostgreSQL.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ fn processor_time(engine: &Engine) -> Duration {
     TICK * ticks
 }
 
-/// What engines did in a time, together.
+/// The work of all engines in a time.
 struct Measured {
     fields_per_second: f64,
     /// Of their processor time.

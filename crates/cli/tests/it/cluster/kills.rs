@@ -42,7 +42,7 @@ fn a_version_is_whole_or_was_never_confirmed() {
             cluster.engines[index].kill();
         }
         let output = rotating.wait_with_output().expect("it ends");
-        // What a killed command printed before counts as well.
+        // Lines that a killed command printed before count as well.
         let code = if output.stdout.ends_with(b"}\n") { 0 } else { output.status.code().unwrap_or(-1) };
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         made.extend(confirmed(&CommandResult { code, stdout: output.stdout, stderr, memory_max: 0 }));

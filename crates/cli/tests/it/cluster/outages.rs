@@ -16,7 +16,7 @@ use crate::shared_store::Place;
 const ROTATIONS_MAX: usize = 30;
 const ROTATION_PAUSE: Duration = Duration::from_millis(300);
 
-/// The version that a rotation confirmed. What failed may have happened, when the connection ended during the commit.
+/// The version that a rotation confirmed. A rotation that failed may have taken effect, if the connection ended during the commit.
 pub(super) fn confirmed(result: &CommandResult) -> Option<u64> {
     if result.code != 0 {
         assert!(!result.stderr.contains("panicked"), "{}", result.stderr);

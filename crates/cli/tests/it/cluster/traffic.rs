@@ -15,7 +15,7 @@ use crate::common::until;
 /// Values of one request to open everything at the end.
 const VALUES_AT_ONCE: usize = 500;
 
-/// What has happened so far.
+/// The events so far.
 #[derive(Default)]
 struct Record {
     sent: AtomicU64,
@@ -35,7 +35,7 @@ pub(super) struct Traffic {
     thread: JoinHandle<()>,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub requests: u64,

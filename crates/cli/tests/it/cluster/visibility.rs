@@ -64,7 +64,7 @@ fn rotations_and_revocations_reach_every_engine() {
     let of_apps = apps.iter().flat_map(|app| ["--app", app]);
     let grant = ["certs", "issue", "shop", "--allow", "encrypt,decrypt", "--app", "acme"];
     place.run(&grant.into_iter().chain(of_apps).collect::<Vec<_>>()).ok();
-    // What an engine encrypts with is what it knows.
+    // The key version of a new envelope is the newest that the engine knows.
     let cluster = Cluster::start(place, 31, 2, &["engine.key_version_delay=0s"]);
     let store = open_keystore(&cluster.place);
     let shop = ClientName::parse("shop").expect("a name");

@@ -1,4 +1,4 @@
-//! The dials of the pool, in tasks of their own: a dial goes on when the call that caused it ends.
+//! The dials of the pool, in tasks of their own: a dial continues when the call that caused it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl RunningDial {
                     opened = Some(connection);
                     break;
                 }
-                // What may pass counts before what may not.
+                // Errors that may pass count before those that may not.
                 Err(new) if new.kind == ErrorKind::Connect => error = Some(new),
                 Err(new) => error = Some(error.filter(|error| error.kind == ErrorKind::Connect).unwrap_or(new)),
             }

@@ -1,4 +1,4 @@
-//! The transitions of a set of states, and the names by which its members are told apart.
+//! The transitions of a set of states, and the names that distinguish its members.
 
 use super::{AutomatonState, ElementSelector, SetId};
 use crate::error::DocumentErrorKind;

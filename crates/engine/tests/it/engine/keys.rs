@@ -97,7 +97,7 @@ fn a_spare_key_is_gone_when_its_time_is_over_the_key_is_rotated_or_none_is_wante
     assert_eq!(engine.counters().spare_keys.hits, hits, "1 s is over");
     clock.advance(1);
     engine.maintain().expect("maintained");
-    assert_eq!(engine.counters().spare_keys.entries, 0, "wiped though nobody asks for it");
+    assert_eq!(engine.counters().spare_keys.entries, 0, "wiped although no call uses it");
     ephemeral_of(&engine, &options);
     engine.store().rotate(&app("acme")).expect("rotated");
     engine.maintain().expect("refreshed");

@@ -36,7 +36,7 @@ fn lenient<'a>() -> DecryptOptions<'a> {
     DecryptOptions { on_failure: OnFailure::Leave, ..DecryptOptions::new("acme") }
 }
 
-/// What a request decrypts, with its report.
+/// The values that a request decrypts, with its report.
 fn opened(
     engine: &Engine,
     caller: &Caller,
@@ -162,7 +162,7 @@ fn copies_of_a_foreign_envelope_cost_one_search() {
         let reader = grant(&engine, "reader", &[Operation::Encrypt, Operation::Decrypt], roles);
         let copies = |text: &String, count| list(&vec![text.clone(); count]);
         let fails = |text: &String, count| {
-            let report = opened(&engine, &reader, &lenient(), &copies(text, count)).expect("goes on");
+            let report = opened(&engine, &reader, &lenient(), &copies(text, count)).expect("continues");
             assert_eq!(report.failed, count as u64);
         };
         let every = (versions as u64, versions as u64);
@@ -177,7 +177,7 @@ fn copies_of_a_foreign_envelope_cost_one_search() {
     }
 }
 
-/// What one worker found out, the others of the request know.
+/// The findings of one worker are shared with the others of the request.
 #[test]
 fn workers_share_what_failed() {
     let make = |engine: &Engine| sealed(engine, "other", Curve::P256, 1).remove(0);
@@ -186,7 +186,7 @@ fn workers_share_what_failed() {
         let mut failures = 0;
         while failures == 0 {
             let texts: &[&[u8]] = &[foreign.as_bytes()];
-            decryptor.open_texts(texts, |_, value| failures += usize::from(value.is_err())).expect("goes on");
+            decryptor.open_texts(texts, |_, value| failures += usize::from(value.is_err())).expect("continues");
         }
     };
     let every = (VERSIONS as u64, VERSIONS as u64);
@@ -232,7 +232,7 @@ fn copies_of_a_long_foreign_envelope_cost_one_search() {
     };
     let (TestEngine { engine, store: _store, .. }, foreign) = rotated(settings, 3, make);
     let fails = |values: &[String]| {
-        let report = opened(&engine, &Caller::Owner, &lenient(), &list(values)).expect("goes on");
+        let report = opened(&engine, &Caller::Owner, &lenient(), &list(values)).expect("continues");
         assert_eq!(report.failed, values.len() as u64);
     };
     let one = cost(&engine, || fails(&foreign[..1]));
@@ -254,14 +254,14 @@ fn a_failure_is_that_of_a_value_and_not_of_its_ephemeral_key() {
     };
     let (TestEngine { engine, store: _store, .. }, (foreign, own)) = rotated(Settings::default(), VERSIONS, make);
     let (agreements, trials) = cost(&engine, || {
-        assert_eq!(opened(&engine, &Caller::Owner, &lenient(), &list(&foreign)).expect("goes on").failed, 5);
+        assert_eq!(opened(&engine, &Caller::Owner, &lenient(), &list(&foreign)).expect("continues").failed, 5);
     });
     assert_eq!((agreements, trials), (VERSIONS as u64, 5 * VERSIONS as u64));
     let mut mixed = vec![flip_last(&own[0]), own[1].clone(), foreign[0].clone(), flip_last(&own[2]), own[3].clone()];
     mixed.push(mixed[0].clone());
     let mut work = engine.decrypt_document(&Caller::Owner, &lenient(), None, list(&mixed).len()).expect("begins");
     let mut out = Vec::new();
-    while work.step(list(&mixed).as_bytes(), &mut out).expect("goes on") == Progress::More {}
+    while work.step(list(&mixed).as_bytes(), &mut out).expect("continues") == Progress::More {}
     let expected = format!("[\"{}\",2,\"{}\",\"{}\",4,\"{}\"]", mixed[0], mixed[2], mixed[3], mixed[5]);
     assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
 }
@@ -322,7 +322,7 @@ fn a_fork_continues_a_search() {
         rotated(Settings::default(), VERSIONS, |engine| sealed(engine, "acme", Curve::P256, 1));
     let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");
     let text: &[&[u8]] = &[old[0].as_bytes()];
-    let step = |decryptor: &mut Decryptor| decryptor.decrypt(text, |_, _| ()).expect("goes on");
+    let step = |decryptor: &mut Decryptor| decryptor.decrypt(text, |_, _| ()).expect("continues");
     let (agreements, _) = cost(&engine, || {
         (0..12).for_each(|_| assert_eq!(step(&mut decryptor), 0));
         let mut fork = decryptor.fork();

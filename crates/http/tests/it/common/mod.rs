@@ -107,7 +107,7 @@ fn change_protocol(mut request: Request<RequestBody>) -> Response<ResponseBody> 
 struct Silent;
 
 impl ListenerObserver for Silent {
-    fn happened(&self, _: &ListenerEvent<'_>) {}
+    fn observe(&self, _: &ListenerEvent<'_>) {}
 }
 
 pub(crate) struct Served {

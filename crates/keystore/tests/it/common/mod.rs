@@ -129,7 +129,7 @@ impl Place {
         }))
     }
 
-    /// Runs statements as somebody who may write to the tables, with the database's own rules turned off, and returns what they print.
+    /// Runs statements as a user who may write to the tables, with the database's own rules turned off, and returns what they print.
     /// Bytes are written as `x'00'`.
     pub(crate) fn tamper(&self, sql: &str) -> String {
         match self.kind {

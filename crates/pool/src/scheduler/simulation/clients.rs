@@ -1,5 +1,5 @@
-//! What a client gains by sending each small job over its own connection: from its own busy connection, and from another client of the same
-//! tenant.
+//! The gain of a client that sends each small job over its own connection: from its own busy connection, and from another client of the
+//! same tenant.
 
 use super::workers::Workers;
 use super::*;

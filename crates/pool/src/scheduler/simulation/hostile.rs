@@ -15,7 +15,7 @@ const HOSTILE: u64 = 1;
 /// Other tenants that are always busy.
 const BUSY: Range<u64> = 2..4;
 
-/// What the hostile tenant does with its jobs.
+/// The behaviour of the hostile tenant's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
     /// Nothing: the reference load.

@@ -295,7 +295,7 @@ fn the_memory_of_clients_is_bounded() {
     let mut lane = Lane::new();
     (0..1000).for_each(|number| lane.add(Work { client: number, steps: 9, step_cost: STEP_COST }));
     while lane.slice().is_some() {}
-    assert!(lane.turns.clients.is_empty() && lane.turns.idle.is_empty(), "nobody competes");
+    assert!(lane.turns.clients.is_empty() && lane.turns.idle.is_empty(), "no competition");
 }
 
 #[test]

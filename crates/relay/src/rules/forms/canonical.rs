@@ -16,7 +16,7 @@ use crate::json_text::{MemberNames, TextSearch, Verdict};
 /// Bytes of a value that are searched at a time for JSON.
 const PIECE_SIZE: usize = 1 << 10;
 
-/// What a form is checked for besides its names.
+/// The checks of a form besides its names.
 #[derive(Clone, Default)]
 pub(crate) struct Checks {
     /// Names that this message also has elsewhere, and that must not be those of hidden fields.

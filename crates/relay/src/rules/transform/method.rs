@@ -23,7 +23,7 @@ const MALFORMED: &str = "parsers could read it differently, and a field in it co
 const MUST_BE_READ: &str = "it is read completely, because a field in it could ask for another method and so for another route: set \
                             overrides = \"pass\" if the upstream reads no such field";
 
-/// What the search for a method finds in a body.
+/// The result of the search for a method in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
@@ -184,7 +184,7 @@ fn because_it_is_read(refusal: Refusal) -> Refusal {
 mod tests {
     use super::*;
 
-    /// What is found in a body, and in how many steps.
+    /// The findings in a body, and the number of steps.
     fn search(body: &[u8], is_lines: bool) -> (Found, usize) {
         let (mut search, mut steps) = (MemberSearch::new(body, is_lines), 1);
         loop {

@@ -115,7 +115,7 @@ impl NameSearch {
         }
     }
 
-    /// What was found, and the share that covers it.
+    /// The matches, and the share that covers them.
     pub(crate) fn into_parts(self) -> (Buffer, CanonicalNames, BudgetShare) {
         (self.body, self.found, self.share)
     }

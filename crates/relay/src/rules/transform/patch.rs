@@ -139,7 +139,7 @@ impl Search {
         }
     }
 
-    /// What was found, and the share that covers the matches.
+    /// The matches, and the share that covers them.
     pub(crate) fn into_parts(self) -> (Buffer, Vec<Match>, BudgetShare) {
         (self.body, self.matches, self.share)
     }

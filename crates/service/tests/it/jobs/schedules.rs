@@ -76,7 +76,7 @@ impl Simulation {
     }
 
     fn assert_all_is_given_back(&self) {
-        assert_eq!(self.world.alive.load(Ordering::Relaxed), 0, "requests and parts that nobody dropped");
+        assert_eq!(self.world.alive.load(Ordering::Relaxed), 0, "requests and parts that were not dropped");
         assert_eq!(self.answers_bytes(), 0, "memory that still counts");
         let counters = self.pool.counters();
         assert_eq!((counters.jobs_held, counters.bytes_held, counters.workers_busy), (0, 0, 0));

@@ -50,7 +50,7 @@ fn long_values_of_lists_are_done_in_pieces() {
     assert!(passes(&steps, LONG) >= 4.0 * 4.0 / 3.0 - 1.5, "UTF-8, opening, UTF-8, writing: {}", steps.count);
 
     let (answer, steps) = decrypt(&list);
-    assert_eq!(values_of(&answer), [b"before", long.as_bytes(), b"behind"], "what is no envelope stays");
+    assert_eq!(values_of(&answer), [b"before", long.as_bytes(), b"behind"], "values that are not envelopes stay");
     assert!(is_bounded(&steps, 1.0) && passes(&steps, LONG) >= 2.0, "{}", steps.count);
 
     let (answer, steps) =

@@ -6,7 +6,7 @@ impl World {
     /// Checks which job a worker may take: none with precedence is skipped.
     pub(super) fn check_taken(&mut self, index: usize, is_first: bool, lane: ConnectionLane) {
         let taken = &self.jobs[index];
-        assert_eq!(taken.end, None, "nobody comes back");
+        assert_eq!(taken.end, None, "no slice returns");
         let (tenant, client, connection) = (taken.tenant, taken.client, taken.connection);
         self.check_passed(index, is_first, lane);
         self.check_ending(index, lane);

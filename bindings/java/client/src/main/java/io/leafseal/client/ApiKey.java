@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * What an API key allows.
+ * The permissions of an API key.
  *
  * @param keyId identifies the key in lists, logs and requests on its behalf; not secret
  * @param app the one app that the key is for

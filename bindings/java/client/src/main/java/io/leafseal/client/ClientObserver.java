@@ -34,14 +34,14 @@ public interface ClientObserver {
             String method, Duration duration, int retries, long requestBytes, long answerBytes, Optional<String> address,
             Optional<LeafsealException> error) {}
 
-    /** What happened to a connection. */
+    /** An event in the life of a connection. */
     enum ConnectionKind { OPENED, CLOSED, FAILED }
 
     /**
      * A change of a connection.
      *
      * @param address the engine
-     * @param kind what happened
+     * @param kind the kind of event
      * @param error why it was closed or could not be opened
      */
     record ConnectionEvent(String address, ConnectionKind kind, Optional<LeafsealException> error) {}

@@ -298,7 +298,7 @@ public final class LeafsealClient implements AutoCloseable {
         return new Encoder(method, settings.requestSizeMax(), hasDeadline);
     }
 
-    /** What a method works on, which decides the options that it has. */
+    /** The input of a method, which decides the options that it has. */
     private enum Content { VALUES, DOCUMENT, FILE }
 
     /** Writes the options. One that the method does not have is refused if it is set. */

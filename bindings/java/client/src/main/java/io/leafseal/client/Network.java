@@ -4,7 +4,7 @@ import java.net.InetAddress;
 import java.util.concurrent.ScheduledFuture;
 import java.util.function.Predicate;
 
-/** What a client needs from outside: time, chance, and connections to engines. Tests replace it. */
+/** The client's interface to the outside: time, chance, and connections to engines. Tests replace it. */
 interface Network {
     /** Where a connection leads to: the index of an address of the settings, and the DNS record that was connected to. */
     record Place(int address, InetAddress record) {}

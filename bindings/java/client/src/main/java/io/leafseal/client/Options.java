@@ -3,7 +3,7 @@ package io.leafseal.client;
 import java.time.Duration;
 import java.util.List;
 
-/** What the options of all calls share. Options are immutable: each method returns a copy. */
+/** Options that all calls share. Options are immutable: each method returns a copy. */
 abstract class Options<S extends Options<S>> implements Cloneable {
     String app;
     Duration timeout;

@@ -116,7 +116,7 @@ final class Pem {
             try {
                 return KeyFactory.getInstance(algorithm).generatePrivate(new PKCS8EncodedKeySpec(pkcs8));
             } catch (GeneralSecurityException error) {
-                // Of another algorithm. What the providers say may contain parts of the key, so it is not kept.
+                // Of another algorithm. Messages of the providers may contain parts of the key, so they are not kept.
             }
         }
         throw failed("the private key is damaged or of an unknown algorithm", null);

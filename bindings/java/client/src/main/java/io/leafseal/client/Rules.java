@@ -6,7 +6,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Set;
 
-/** What a client does after an event, and how long. */
+/** The client's action after each event, and all durations. */
 final class Rules {
     private Rules() {}
 

@@ -50,7 +50,7 @@ final class Tls {
     /** A connected socket, TLS over it, and when the engine's chain expires. */
     record Sockets(Socket plain, SSLSocket secure, Instant expiry) {}
 
-    /** What connections share while the files are unchanged. */
+    /** The context that connections share while the files are unchanged. */
     private static final class Context {
         final SSLContext tls;
         final ChainExpiry chains;

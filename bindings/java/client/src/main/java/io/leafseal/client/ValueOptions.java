@@ -2,7 +2,7 @@ package io.leafseal.client;
 
 import java.util.List;
 
-/** What the options of encryption and decryption share. */
+/** Options that encryption and decryption share. */
 abstract class ValueOptions<S extends ValueOptions<S>> extends ReportOptions<S> {
     List<String> select;
 

@@ -84,7 +84,7 @@ record Conversation(
                 time(settings.abandonedTimeoutMs, Rules.ABANDONED_TIMEOUT), Runnable::run, List.of());
     }
 
-    /** What the client does. */
+    /** The client's side. */
     List<String> play() {
         VirtualNetwork network = new VirtualNetwork(this);
         Settings of = clientSettings();

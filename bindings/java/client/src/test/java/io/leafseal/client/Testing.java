@@ -28,7 +28,7 @@ import javax.net.ssl.TrustManager;
 import javax.net.ssl.X509TrustManager;
 import org.junit.jupiter.api.function.Executable;
 
-/** What the tests share: expected errors, conditions, and peers that misbehave. */
+/** Shared by the tests: expected errors, conditions, and peers that misbehave. */
 final class Testing {
     private Testing() {}
 

@@ -18,8 +18,8 @@ import java.io.IOException;
  * Reads a value once before it is bound: follows its deserializers, collects the values of encrypted properties, and has all of them
  * decrypted together. What it cannot follow, such as polymorphic values, is left to {@link EncryptedDeserializer}.
  *
- * <p>Properties without the annotation are never decrypted, whatever they contain: otherwise whoever can write such a property could have
- * an envelope of someone else opened.
+ * <p>Properties without the annotation are never decrypted, whatever they contain: otherwise anyone who can write such a property could
+ * have an envelope of someone else opened.
  */
 final class BatchDeserializer extends DelegatingDeserializer {
     private static final long serialVersionUID = 1;

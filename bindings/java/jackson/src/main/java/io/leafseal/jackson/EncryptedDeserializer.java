@@ -98,7 +98,7 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
                 ? new BatchDeserializer(known) : known);
     }
 
-    /** What binds a value. */
+    /** The deserializer that binds a value. */
     private interface Binding {
         Object bind(JsonDeserializer<Object> deserializer, JsonParser parser) throws IOException;
     }

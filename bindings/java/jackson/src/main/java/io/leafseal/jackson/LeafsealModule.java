@@ -56,7 +56,7 @@ public final class LeafsealModule extends Module {
         }
 
         /**
-         * Accepts values that are no envelopes, for data that was stored before. By default they are refused: whoever can write the
+         * Accepts values that are no envelopes, for data that was stored before. By default they are refused: anyone who can write the
          * document could replace an envelope by a value of his own.
          */
         public Builder plaintextAllowed(boolean isAllowed) {

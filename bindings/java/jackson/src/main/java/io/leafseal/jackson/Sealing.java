@@ -25,7 +25,7 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * What the engine does for a mapper. Values cross as one JSON array for each role, whose scalars the engine encrypts or decrypts, so that
+ * The engine's work for a mapper. Values cross as one JSON array for each role, whose scalars the engine encrypts or decrypts, so that
  * numbers keep their exact text.
  */
 final class Sealing {

@@ -14,7 +14,7 @@ final class SealingContext extends JsonStreamContext {
         this._nestingDepth = parent.getNestingDepth() + 1;
     }
 
-    /** A context that goes on where that of the target is. */
+    /** A context that continues where that of the target is. */
     SealingContext(JsonStreamContext original) {
         super(original);
         parent = original.getParent();

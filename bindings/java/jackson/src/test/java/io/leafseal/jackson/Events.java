@@ -13,7 +13,7 @@ import java.util.Base64;
 import java.util.List;
 import java.util.UUID;
 
-/** What a document of any format consists of. */
+/** The events of a document, in any format. */
 final class Events {
     private Events() {}
 

@@ -52,7 +52,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/** What users of Jackson met: values after encrypted ones, trees, and annotations beside {@link Encrypted}. */
+/** Cases that users of Jackson have reported: values after encrypted ones, trees, and annotations beside {@link Encrypted}. */
 class OtherAnnotationsTest {
     private static Engine engine;
     private static LeafsealClient client;

@@ -16,7 +16,7 @@ import javax.crypto.NoSuchPaddingException;
 import javax.crypto.ShortBufferException;
 
 /**
- * What AES/GCM and ChaCha20-Poly1305 share: states, ranges and buffers, with the semantics of SunJCE.
+ * Shared by AES/GCM and ChaCha20-Poly1305: states, ranges and buffers, with the semantics of SunJCE.
  *
  * <p>A call that throws {@link ShortBufferException} changes nothing: neither the state nor a buffer's position.
  */
@@ -38,7 +38,7 @@ abstract class AeadCipher extends CipherSpi {
     /** Whether bytes of the message have come, so that associated data must not. */
     private boolean hasData;
 
-    /** What is thrown after an encryption until {@code init} sets another nonce. */
+    /** The exception that is thrown after an encryption until {@code init} sets another nonce. */
     abstract String spentMessage();
 
     /** Makes the cipher ready for a message under the key that {@link #message} has. */

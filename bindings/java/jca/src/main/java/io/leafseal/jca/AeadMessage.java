@@ -10,7 +10,7 @@ import javax.crypto.AEADBadTagException;
  * A key and the message that is being sealed or opened under it. {@link AeadCipher} checks states, ranges and room.
  *
  * <p>A whole message is one native call. A message in pieces lives in a native slot: one that is opened as ciphertext, until its end,
- * because nobody may see plaintext before the tag was checked.
+ * because no plaintext may be released before the tag has been checked.
  *
  * <p>Places are an array or a direct buffer, an offset in it, and a bit of {@link Native#INPUT_IS_ARRAY} or {@link Native#OUTPUT_IS_ARRAY}.
  */

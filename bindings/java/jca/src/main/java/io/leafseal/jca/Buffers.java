@@ -16,7 +16,7 @@ final class Buffers {
     /** Bytes that an operation may write beyond those of a piece: a block that was held back, and a tag. */
     private static final int MORE = 32;
 
-    /** What is read and written; null if it is not {@link #isUsable}. */
+    /** The memory that is read and written; null if it is not {@link #isUsable}. */
     final Object input;
     final int inputOffset;
     final int size;

@@ -177,7 +177,7 @@ final class EcdsaSignature extends NativeSignature {
         }
     }
 
-    /** What is signed: a message to be hashed, or a digest of at most 64 bytes. */
+    /** The input of a signature: a message to be hashed, or a digest of at most 64 bytes. */
     private static final class Message {
         private static final int DIGEST_SIZE_MAX = 64;
 

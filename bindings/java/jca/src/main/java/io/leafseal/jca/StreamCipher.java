@@ -10,7 +10,7 @@ import javax.crypto.IllegalBlockSizeException;
 import javax.crypto.NoSuchPaddingException;
 import javax.crypto.ShortBufferException;
 
-/** What AES/CTR and ChaCha20 share: every byte comes out at once, and nothing is held back. */
+/** Shared by AES/CTR and ChaCha20: every byte comes out at once, and nothing is held back. */
 abstract class StreamCipher extends CipherSpi {
     private static final int ARRAYS = Native.INPUT_IS_ARRAY | Native.OUTPUT_IS_ARRAY;
 

@@ -23,7 +23,7 @@ final class Both {
         Object run() throws Exception;
     }
 
-    /** What the steps of a script did. */
+    /** The results of a script's steps. */
     static final class Log {
         final Provider provider;
         private final List<String> lines = new ArrayList<>();

@@ -230,7 +230,7 @@ class KeyTest {
         assertEquals(new BigInteger("11".repeat(32), 16), ((ECPrivateKey) generator.generateKeyPair().getPrivate()).getS());
     }
 
-    /** What native code does not have is served by the JDK when Leafseal is first in the list. */
+    /** Algorithms that native code does not have are served by the JDK when Leafseal is first in the list. */
     @Test
     void otherKeysAreLeftToTheJdk() throws Exception {
         Security.insertProviderAt(new LeafsealProvider(), 1);

@@ -85,7 +85,7 @@ final class LoaderProbe {
         return loaders;
     }
 
-    /** What one class loader's provider has made, another one's reads. */
+    /** Keys that one class loader's provider has created are read by another one's. */
     private static void use(Provider one, Provider other) throws Exception {
         SecretKeySpec key = new SecretKeySpec(new byte[32], "AES");
         GCMParameterSpec nonce = new GCMParameterSpec(128, new byte[12]);

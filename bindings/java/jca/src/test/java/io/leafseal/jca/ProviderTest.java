@@ -13,7 +13,7 @@ import javax.crypto.Cipher;
 import javax.crypto.Mac;
 import org.junit.jupiter.api.Test;
 
-/** What the provider registers, and how it is found. */
+/** The services that the provider registers, and how they are found. */
 class ProviderTest {
     @Test
     void everyServiceCanBeMade() throws Exception {

@@ -225,7 +225,7 @@ class SoakTest {
         } catch (ConcurrentModificationException | java.security.GeneralSecurityException | IllegalStateException
                 | IndexOutOfBoundsException | NullPointerException | NegativeArraySizeException | InternalError
                 | java.security.ProviderException expected) {
-            // What misuse has earned.
+            // Expected after misuse.
         }
     }
 }

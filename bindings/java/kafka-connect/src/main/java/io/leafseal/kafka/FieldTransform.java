@@ -27,7 +27,7 @@ import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.transforms.Transformation;
 
 /**
- * What both transforms share: walks a key or value, has all selected scalars of a record transformed in one call, and rebuilds it.
+ * Shared by both transforms: walks a key or value, has all selected scalars of a record transformed in one call, and rebuilds it.
  *
  * <p>A record to which the selection cannot be applied fails; it never passes unchanged.
  */

@@ -33,7 +33,7 @@ final class Paths {
         return !isSelected && children.isEmpty();
     }
 
-    /** What is selected below a field; null if nothing. */
+    /** The selection below a field; null if there is none. */
     Paths child(String name) {
         if (isSelected) {
             return this;

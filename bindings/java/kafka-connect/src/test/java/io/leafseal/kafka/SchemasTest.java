@@ -141,7 +141,7 @@ class SchemasTest {
         });
     }
 
-    /** What the converter writes, or the class of its error. */
+    /** The converter's output, or the class of its error. */
     private static String json(SourceRecord record, boolean isReplacing) {
         try (JsonConverter converter = new JsonConverter()) {
             converter.configure(Map.of("schemas.enable", "false", "replace.null.with.default", Boolean.toString(isReplacing)), false);

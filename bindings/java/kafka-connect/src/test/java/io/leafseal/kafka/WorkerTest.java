@@ -166,7 +166,7 @@ class WorkerTest {
         assertEquals(0, errors(in, "select", "$.card"));
         assertEquals(1, errors(in, "select", "$.card", "curve", "p256"));
         assertEquals(1, errors(in, "select", "$.card["));
-        // What only the engine notices.
+        // Errors that only the engine detects.
         Map<String, String> waiting = connector(SOURCE, in, "invalid", TEXT, "seal");
         leafseal(waiting, "seal", "io.leafseal.kafka.EncryptFields$Value", "select", "$.card[x]");
         waiting.put("errors.retry.timeout", "-1");
