@@ -45,7 +45,7 @@
 /// words of a choice as an enum:
 ///
 /// ```
-/// use leafseal_config::{Document, FileTable, Spanned, settings};
+/// use leafseal_config::{TomlDocument, FileTable, Spanned, settings};
 ///
 /// settings! {
 ///     /// What happens to other requests.
@@ -78,7 +78,7 @@
 ///         route: Vec<Spanned<Route>>;
 ///     }
 /// }
-/// let document = Document::parse("[[route]]\nname = 3\n[[route]]\npath = '/'").unwrap();
+/// let document = TomlDocument::parse("[[route]]\nname = 3\n[[route]]\npath = '/'").unwrap();
 /// let problems = document.check(&File::shape());
 /// assert_eq!(problems[0].to_string(), "1:1: the key route[0].path is missing");
 /// assert_eq!(problems[1].to_string(), "2:8: route[0].name must be text in quotation marks");
@@ -211,7 +211,7 @@ macro_rules! settings {
             }
         }
 
-        impl $crate::Field for $enum {
+        impl $crate::SettingField for $enum {
             fn to_value(&self) -> $crate::SettingValue {
                 $crate::SettingValue::Text(self.as_str().to_owned())
             }
@@ -334,8 +334,8 @@ macro_rules! __setting {
             $kind,
             $about,
             $text,
-            |owner: &Self| $crate::Field::to_value(&owner.$field),
-            |owner: &mut Self, value| owner.$field = $crate::Field::from_value(value),
+            |owner: &Self| $crate::SettingField::to_value(&owner.$field),
+            |owner: &mut Self, value| owner.$field = $crate::SettingField::from_value(value),
         ));
     };
     (($all:ident, $field:ident, $type:ty, $name:expr, $about:expr, $text:expr) words $(($word:literal, $value:expr))+) => {

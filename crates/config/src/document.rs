@@ -15,19 +15,19 @@ const LISTED_KEYS_MAX: usize = 24;
 
 /// A TOML file.
 #[derive(Debug)]
-pub struct Document<'t> {
+pub struct TomlDocument<'t> {
     text: &'t str,
     root: Spanned<DeTable<'t>>,
 }
 
-impl<'t> Document<'t> {
+impl<'t> TomlDocument<'t> {
     /// Parses the text of a file.
     ///
     /// # Errors
     /// The first syntax error.
     pub fn parse(text: &'t str) -> Result<Self, Problem> {
         match DeTable::parse(text) {
-            Ok(root) => Ok(Document { text, root }),
+            Ok(root) => Ok(TomlDocument { text, root }),
             Err(error) => {
                 let offset = error.span().map_or(0, |span| span.start);
                 Err(Problem::at(text, offset, format!("not TOML: {}", error.message())))

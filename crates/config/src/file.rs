@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::document::Document;
+use crate::document::TomlDocument;
 use crate::keys::Keys;
 use crate::shape::{Accepted, IfAbsent, KeyShape, TableShape};
-use crate::{Field, Kind, ListItem, Plain, Raw, Section};
+use crate::{Kind, ListItem, Plain, Raw, Section, SettingField};
 
 /// Lists whose items the file's owner validates, each with its place.
 const TEXTS: ListItem = ListItem { about: "texts", is_valid: |_| true };
@@ -19,11 +19,11 @@ pub trait FileTable: Sized {
     /// Returns the keys, in the order of their declaration.
     fn keys() -> Vec<KeyShape>;
 
-    /// Reads a table that [`Document::check`] has found valid. `prefix` precedes the name of each key.
+    /// Reads a table that [`TomlDocument::check`] has found valid. `prefix` precedes the name of each key.
     fn read(table: &DeTable<'_>, prefix: &str) -> Option<Self>;
 
-    /// Reads a file that [`Document::check`] has found valid.
-    fn of(document: &Document<'_>) -> Option<Self> {
+    /// Reads a file that [`TomlDocument::check`] has found valid.
+    fn of(document: &TomlDocument<'_>) -> Option<Self> {
         Self::read(document.root(), "")
     }
 
@@ -185,7 +185,7 @@ pub fn key<T: FileValue>(name: &str, about: &'static str, default: Option<T>, te
 
 /// Describes a key with a kind and a default of its own.
 #[doc(hidden)]
-pub fn key_of<T: Field>(name: &str, about: &'static str, kind: Kind, default: &T) -> KeyShape {
+pub fn key_of<T: SettingField>(name: &str, about: &'static str, kind: Kind, default: &T) -> KeyShape {
     let absent = IfAbsent::Default { written: kind.write(&default.to_value()), text: None };
     KeyShape { name: name.to_owned(), about: about.trim_start(), accepts: Accepted::Value(kind), absent }
 }
@@ -201,7 +201,7 @@ pub fn field<T: FileValue>(table: &DeTable<'_>, prefix: &str, name: &str, defaul
 
 /// Reads a key of a kind of its own.
 #[doc(hidden)]
-pub fn field_of<T: Field>(table: &DeTable<'_>, prefix: &str, name: &str, kind: &Kind, default: T) -> Option<T> {
+pub fn field_of<T: SettingField>(table: &DeTable<'_>, prefix: &str, name: &str, kind: &Kind, default: T) -> Option<T> {
     match table.get(&*format!("{prefix}{name}")) {
         Some(found) => kind.read(&Raw::of(found.get_ref())).ok().map(T::from_value),
         None => Some(default),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::Raw;
-use crate::document::Document;
+use crate::document::TomlDocument;
 use crate::place::{line_column, nearest};
 use crate::setting::{Section, Setting, SettingTable};
 use crate::shape::{Accepted, IfAbsent, KeyShape, TableShape};
@@ -20,7 +20,7 @@ pub struct Keys<S> {
 
 /// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// The default.
     Default,
     /// A line of the file, counted from 1.
@@ -52,7 +52,7 @@ pub struct Loaded<S> {
     /// The settings.
     pub settings: S,
     /// Keys that are set by something other than the default.
-    origins: BTreeMap<String, Origin>,
+    origins: BTreeMap<String, SettingOrigin>,
     /// Errors as `place: message`, with what to do.
     pub problems: Vec<String>,
     /// Warnings in the same form.
@@ -61,8 +61,8 @@ pub struct Loaded<S> {
 
 impl<S> Loaded<S> {
     /// The origin of the value of the key with this name.
-    pub fn origin(&self, name: &str) -> Origin {
-        self.origins.get(name).cloned().unwrap_or(Origin::Default)
+    pub fn origin(&self, name: &str) -> SettingOrigin {
+        self.origins.get(name).cloned().unwrap_or(SettingOrigin::Default)
     }
 
     /// Whether the key with this name is set by something other than the default.
@@ -118,7 +118,7 @@ impl<S: Section + Default> Keys<S> {
     pub fn load(&self, sources: &Sources<'_>) -> Loaded<S> {
         let mut loaded = Loaded::default();
         if let Some((name, text)) = sources.file {
-            match Document::parse(text) {
+            match TomlDocument::parse(text) {
                 Ok(document) => {
                     let shape = self.shape();
                     let problems = if sources.is_shared { document.check_own(&shape) } else { document.check(&shape) };
@@ -133,14 +133,14 @@ impl<S: Section + Default> Keys<S> {
         loaded
     }
 
-    /// Reads the keys of a file that [`Document::check`] has found valid; invalid values are left out.
-    fn read_file(&self, document: &Document<'_>, loaded: &mut Loaded<S>) {
+    /// Reads the keys of a file that [`TomlDocument::check`] has found valid; invalid values are left out.
+    fn read_file(&self, document: &TomlDocument<'_>, loaded: &mut Loaded<S>) {
         for setting in &self.settings {
             let Some(value) = document.find(setting.parts()) else { continue };
             if let Ok(read) = setting.kind.read(&Raw::of(value.get_ref())) {
                 setting.set(&mut loaded.settings, read);
                 let line = line_column(document.text(), value.span().start).0;
-                loaded.origins.insert(setting.name.clone(), Origin::File(line));
+                loaded.origins.insert(setting.name.clone(), SettingOrigin::File(line));
             }
         }
     }
@@ -148,7 +148,7 @@ impl<S: Section + Default> Keys<S> {
     fn read_environment(&self, sources: &Sources<'_>, loaded: &mut Loaded<S>) {
         for (name, value) in sources.environment.iter().filter(|(name, _)| name.starts_with(VARIABLE_START)) {
             match self.settings.iter().find(|setting| setting.variable() == *name) {
-                Some(setting) => loaded.apply(setting, value, Origin::Environment, name),
+                Some(setting) => loaded.apply(setting, value, SettingOrigin::Environment, name),
                 None if sources.other_variables.contains(&name.as_str()) => {}
                 // Not an error: an orchestrator defines such variables for a service called leafseal.
                 None => loaded.warnings.push(format!("{name}: no key has this environment variable; it is ignored")),
@@ -163,7 +163,7 @@ impl<S: Section + Default> Keys<S> {
                 continue;
             };
             match self.find(name.trim()) {
-                Some(setting) => loaded.apply(setting, value.trim(), Origin::Flag, "--set"),
+                Some(setting) => loaded.apply(setting, value.trim(), SettingOrigin::Flag, "--set"),
                 None => loaded.problems.push(format!("--set: there is no key {name}{}", self.suggestion(name))),
             }
         }
@@ -193,7 +193,7 @@ impl<S: Section + Default> Keys<S> {
 }
 
 impl<S> Loaded<S> {
-    fn apply(&mut self, setting: &Setting<S>, text: &str, origin: Origin, place: impl fmt::Display) {
+    fn apply(&mut self, setting: &Setting<S>, text: &str, origin: SettingOrigin, place: impl fmt::Display) {
         match setting.kind.read(&Raw::Untyped(text)) {
             Ok(value) => {
                 setting.set(&mut self.settings, value);

@@ -18,15 +18,15 @@ mod setting;
 mod shape;
 mod size;
 
-pub use document::Document;
+pub use document::TomlDocument;
 pub use duration::{DURATION_MAX, parse_duration, write_duration};
 pub use file::{FileTable, FileValue};
 #[doc(hidden)]
 pub use file::{field, field_of, key, key_of, keys_within, read_plain, write_plain};
-pub use keys::{Keys, Loaded, Origin, Sources};
+pub use keys::{Keys, Loaded, SettingOrigin, Sources};
 pub use kind::{ChoiceWord, Kind, ListItem, Raw, SettingValue};
 pub use place::{Problem, line_column, nearest};
-pub use setting::{Bounded, Field, Plain, Section, Setting, SettingTable, mins, ms, secs};
+pub use setting::{Bounded, Plain, Section, Setting, SettingField, SettingTable, mins, ms, secs};
 #[doc(hidden)]
 pub use setting::{bytes, value_of, word_of};
 pub use shape::{Accepted, IfAbsent, KeyShape, TableShape};

@@ -136,7 +136,7 @@ impl<S> Setting<S> {
 }
 
 /// A type of fields with settings.
-pub trait Field: Sized {
+pub trait SettingField: Sized {
     /// The setting's value.
     fn to_value(&self) -> SettingValue;
 
@@ -145,13 +145,13 @@ pub trait Field: Sized {
 }
 
 /// A type of fields whose accepted values follow from the type.
-pub trait Plain: Field {
+pub trait Plain: SettingField {
     /// The accepted values.
     const KIND: Kind;
 }
 
 /// A type of fields whose accepted values are a range.
-pub trait Bounded: Field {
+pub trait Bounded: SettingField {
     /// The range.
     type Range;
 
@@ -161,7 +161,7 @@ pub trait Bounded: Field {
 
 macro_rules! number {
     ($($type:ty),+) => {$(
-        impl Field for $type {
+        impl SettingField for $type {
             fn to_value(&self) -> SettingValue {
                 SettingValue::Number((*self).try_into().expect("settings fit 64 bits"))
             }
@@ -195,7 +195,7 @@ pub fn bytes<T: Bounded>(range: T::Range) -> Kind {
 
 macro_rules! plain {
     ($($type:ty, $kind:expr, $to:expr, $from:expr;)+) => {$(
-        impl Field for $type {
+        impl SettingField for $type {
             fn to_value(&self) -> SettingValue {
                 let to: fn(&$type) -> SettingValue = $to;
                 to(self)
@@ -224,7 +224,7 @@ plain! {
     String, Kind::AnyText, |text| SettingValue::Text(text.clone()), |value| value.text().to_owned();
 }
 
-impl Field for Duration {
+impl SettingField for Duration {
     fn to_value(&self) -> SettingValue {
         SettingValue::Time(*self)
     }
@@ -243,7 +243,7 @@ impl Bounded for Duration {
 }
 
 /// A list of things that are written as texts.
-impl<T: FromStr + ToString> Field for Vec<T> {
+impl<T: FromStr + ToString> SettingField for Vec<T> {
     fn to_value(&self) -> SettingValue {
         SettingValue::List(self.iter().map(ToString::to_string).collect())
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use leafseal_config::{Field, Kind, SettingValue, settings};
+use leafseal_config::{Kind, SettingField, SettingValue, settings};
 
 use crate::postgres::{InvalidUrl, PostgresSettings, PostgresUrl};
 
@@ -88,7 +88,7 @@ impl StoreUrl {
     }
 }
 
-impl Field for StoreUrl {
+impl SettingField for StoreUrl {
     fn to_value(&self) -> SettingValue {
         SettingValue::Text(self.text.clone())
     }

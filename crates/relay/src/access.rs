@@ -18,7 +18,7 @@ use crate::cut::cut;
 use crate::decisions::Claim;
 use crate::hop_headers;
 use crate::metrics::{ListenerMetrics, SealedBefore};
-use crate::place::Place;
+use crate::place::ExchangePart;
 use crate::policy::Action;
 use crate::refusal::Refusal;
 use crate::refusal_log::RefusalLog;
@@ -204,7 +204,7 @@ impl Record {
                 line.bare(name, count);
             }
         }
-        for place in Place::ALL {
+        for place in ExchangePart::ALL {
             if let Some(found) = self.sealed.as_ref().and_then(|sealed| sealed.found(place)) {
                 line.text(place.field(), found.as_str());
             }

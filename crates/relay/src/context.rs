@@ -13,13 +13,13 @@ use crate::leaf_issuer::LeafIssuer;
 use crate::metrics::ListenerMetrics;
 use crate::refusal_log::RefusalLog;
 use crate::rules::transform::TransformContext;
-use crate::upstream::Pool;
+use crate::upstream::UpstreamPool;
 
 /// A thread's state under one configuration.
 pub(crate) struct WorkerContext {
     pub(crate) configuration: Arc<Configuration>,
     pub(crate) transforms: TransformContext,
-    pub(crate) pool: Pool,
+    pub(crate) pool: UpstreamPool,
     pub(crate) limits: Limits,
     /// The issuers of the outbound listeners, by index.
     pub(crate) leaf_issuers: Vec<Arc<LeafIssuer>>,

@@ -16,14 +16,14 @@ use leafseal_http::{BufferedBody, RequestBody, ResponseBody};
 
 use crate::access::{Record, Recorded};
 use crate::body::coding::Coding;
-use crate::body::envelopes::Found;
+use crate::body::envelopes::FoundEnvelope;
 use crate::context::WorkerContext;
 use crate::hop_headers::{self, Source};
-use crate::place::Place;
+use crate::place::ExchangePart;
 use crate::policy::{Action, Actions, Origin};
 use crate::refusal::{Direction, Refusal};
 use crate::rules::overrides::{self, OverrideChecks};
-use crate::rules::transform::{Job, Outcome};
+use crate::rules::transform::{MessageRules, Outcome};
 use crate::sealed;
 use crate::stream::trailers::Guarded;
 use crate::stream::watched::{Watch, Watched};
@@ -71,36 +71,36 @@ impl Asked {
 }
 
 /// A request as it arrived. Boxed: the futures of all its steps hold it, and are moved.
-pub(crate) struct Message {
+pub(crate) struct ArrivedRequest {
     pub(crate) head: request::Parts,
     pub(crate) body: RequestBody,
 }
 
-impl Message {
+impl ArrivedRequest {
     pub(crate) fn new(request: Request<RequestBody>) -> Box<Self> {
         let (head, body) = request.into_parts();
-        Box::new(Message { head, body })
+        Box::new(ArrivedRequest { head, body })
     }
 }
 
 /// An answer before its record is closed.
-pub(crate) enum Answer {
+pub(crate) enum UnrecordedAnswer {
     /// Streamed from the upstream.
     Streamed(Response<Watched<Guarded<UpstreamAnswer>>>),
     /// Created or buffered here.
     Whole(Response<Bytes>),
 }
 
-impl Answer {
+impl UnrecordedAnswer {
     /// Returns the response; its record ends when the response is sent.
     pub(crate) fn finish(self, mut record: Record) -> Response<ResponseBody> {
         record.status = match &self {
-            Answer::Streamed(answer) => answer.status().as_u16(),
-            Answer::Whole(answer) => answer.status().as_u16(),
+            UnrecordedAnswer::Streamed(answer) => answer.status().as_u16(),
+            UnrecordedAnswer::Whole(answer) => answer.status().as_u16(),
         };
         match self {
-            Answer::Streamed(answer) => answer.map(|body| Recorded::new(body, record).boxed_unsync()),
-            Answer::Whole(answer) => {
+            UnrecordedAnswer::Streamed(answer) => answer.map(|body| Recorded::new(body, record).boxed_unsync()),
+            UnrecordedAnswer::Whole(answer) => {
                 answer.map(|bytes| Recorded::new(BufferedBody::new([bytes], ()), record).boxed_unsync())
             }
         }
@@ -122,7 +122,11 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
 
 impl ForwardingPlan<'_> {
     /// Forwards the request and returns the answer.
-    pub(crate) async fn run(&self, mut message: Box<Message>, record: &mut Record) -> Result<Answer, Refusal> {
+    pub(crate) async fn run(
+        &self,
+        mut message: Box<ArrivedRequest>,
+        record: &mut Record,
+    ) -> Result<UnrecordedAnswer, Refusal> {
         let mut asked = Asked::of(&message.head);
         let upgrade = self.prepare(&mut message.head)?;
         record.received = Some(message.body.received());
@@ -146,7 +150,7 @@ impl ForwardingPlan<'_> {
             head.headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(header::UPGRADE, protocol);
             tokio::spawn(join(ours, theirs, self.worker.limits.tunnel_timeout));
-            return Ok(Answer::Whole(response(head, Bytes::new())));
+            return Ok(UnrecordedAnswer::Whole(response(head, Bytes::new())));
         }
         let (mut head, body) = answer.into_parts();
         hop_headers::strip_hop(&mut head.headers).map_err(|_| broke("its header is malformed"))?;
@@ -161,7 +165,7 @@ impl ForwardingPlan<'_> {
             validators::weaken_tag(&mut head.headers);
         }
         match self.response.is_empty() {
-            true => Ok(Answer::Streamed(Response::from_parts(head, Watched::new(Guarded::open(body), None)))),
+            true => Ok(UnrecordedAnswer::Streamed(Response::from_parts(head, Watched::new(Guarded::open(body), None)))),
             false => {
                 let rewritten = Box::pin(self.rewrite_response(head, body, &asked, record)).await;
                 rewritten.map_err(Refusal::once_answered)
@@ -203,11 +207,11 @@ impl ForwardingPlan<'_> {
 
     async fn rewrite_request(
         &self,
-        message: Box<Message>,
+        message: Box<ArrivedRequest>,
         asked: &mut Asked,
         record: &mut Record,
     ) -> Result<Box<Request<Sent>>, Refusal> {
-        let Message { mut head, body } = *message;
+        let ArrivedRequest { mut head, body } = *message;
         let mut job = self.job(Direction::Request, self.request);
         job.guards_method = self.checks.guards_method;
         job.guards_method_in_body = self.checks.guards_method && overrides::is_post(&head.method);
@@ -221,7 +225,7 @@ impl ForwardingPlan<'_> {
         asked.has_new_body = job.has_new_body;
         let outcome = outcome?;
         if job.is_sealed {
-            record.sealed().note(Place::RequestBody, Found::Envelope);
+            record.sealed().note(ExchangePart::RequestBody, FoundEnvelope::Envelope);
         }
         self.search_head(&head, record);
         let body = match outcome {
@@ -240,7 +244,7 @@ impl ForwardingPlan<'_> {
         body: UpstreamAnswer,
         asked: &Asked,
         record: &mut Record,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<UnrecordedAnswer, Refusal> {
         let (reads, tags) = (self.response.read_bodies(), self.response.tags());
         if reads && head.status == StatusCode::PARTIAL_CONTENT {
             return Err(Refusal::mismatch(Direction::Response, "it is a part of a document"));
@@ -256,7 +260,7 @@ impl ForwardingPlan<'_> {
             if reads && job.may_change(&head.headers) {
                 validators::update_for_absent_body(&mut head.headers, &asked.known, tags);
             }
-            return Ok(Answer::Streamed(Response::from_parts(head, guard(body, None, record))));
+            return Ok(UnrecordedAnswer::Streamed(Response::from_parts(head, guard(body, None, record))));
         }
         let is_content = is_content(&asked.method, head.status);
         if reads && body.is_end_stream() && !is_content {
@@ -275,20 +279,20 @@ impl ForwardingPlan<'_> {
             outcome => outcome?,
         };
         if job.is_sealed {
-            record.sealed().note(Place::ResponseBody, Found::Envelope);
+            record.sealed().note(ExchangePart::ResponseBody, FoundEnvelope::Envelope);
         }
         Ok(match outcome {
             Outcome::Untouched(body) => {
                 let watch = self.watch(Direction::Response, &head.headers, &body, record);
-                Answer::Streamed(Response::from_parts(head, guard(body, watch, record)))
+                UnrecordedAnswer::Streamed(Response::from_parts(head, guard(body, watch, record)))
             }
-            Outcome::Whole(bytes) => Answer::Whole(response(head, bytes)),
+            Outcome::Whole(bytes) => UnrecordedAnswer::Whole(response(head, bytes)),
         })
     }
 
     /// Forwards a request to which no rule applies.
-    fn untouched(&self, message: Message, record: &mut Record) -> Box<Request<Sent>> {
-        let Message { head, body } = message;
+    fn untouched(&self, message: ArrivedRequest, record: &mut Record) -> Box<Request<Sent>> {
+        let ArrivedRequest { head, body } = message;
         self.search_head(&head, record);
         let watch = self.watch(Direction::Request, &head.headers, &body, record);
         let body = Sent::Client(Watched::new(Guarded::open(body), watch), None);
@@ -297,8 +301,8 @@ impl ForwardingPlan<'_> {
 
     /// Searches the head of a request for envelopes, as it is forwarded.
     fn search_head(&self, head: &request::Parts, record: &mut Record) {
-        if self.searches(Place::RequestHead) && sealed::is_in_head(&head.uri, &head.headers) {
-            record.sealed().note(Place::RequestHead, Found::Envelope);
+        if self.searches(ExchangePart::RequestHead) && sealed::is_in_head(&head.uri, &head.headers) {
+            record.sealed().note(ExchangePart::RequestHead, FoundEnvelope::Envelope);
         }
     }
 
@@ -310,28 +314,28 @@ impl ForwardingPlan<'_> {
         body: &impl Body,
         record: &mut Record,
     ) -> Option<Box<Watch>> {
-        let place = Place::body_of(direction);
-        let has_trailers = direction == Direction::Request && self.searches(Place::RequestTrailers);
+        let place = ExchangePart::body_of(direction);
+        let has_trailers = direction == Direction::Request && self.searches(ExchangePart::RequestTrailers);
         let searches = self.searches(place);
         if body.is_end_stream() || !(searches || has_trailers) {
             return None;
         }
-        let trailers = has_trailers.then_some(Place::RequestTrailers);
+        let trailers = has_trailers.then_some(ExchangePart::RequestTrailers);
         let watch = Watch::new(place, trailers, Arc::clone(record.sealed()));
         let tools = || self.worker.transforms.search_tools(self.source.peer.address.ip());
         Some(if searches { watch.body(Coding::of(headers), tools()) } else { watch })
     }
 
-    fn searches(&self, place: Place) -> bool {
+    fn searches(&self, place: ExchangePart) -> bool {
         let [request, response] = self.searched;
-        let actions = if place == Place::ResponseBody { response } else { request };
+        let actions = if place == ExchangePart::ResponseBody { response } else { request };
         place.is_searched(self.is_outbound, actions)
     }
 
-    fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> Job<'a> {
+    fn job<'a>(&'a self, direction: Direction, actions: &'a Actions) -> MessageRules<'a> {
         let client = self.source.peer.address.ip();
-        let job = Job::new(&self.worker.transforms, direction, actions, self.app, client);
-        Job { key_id: self.key_id, searches: self.searches(Place::body_of(direction)), ..job }
+        let job = MessageRules::new(&self.worker.transforms, direction, actions, self.app, client);
+        MessageRules { key_id: self.key_id, searches: self.searches(ExchangePart::body_of(direction)), ..job }
     }
 }
 
@@ -347,7 +351,7 @@ fn has_meaning_without_body(status: StatusCode) -> bool {
 }
 
 /// Returns the answer without its body, to which the rules cannot be applied.
-fn withhold(mut head: response::Parts, refusal: &Refusal, record: &mut Record) -> Answer {
+fn withhold(mut head: response::Parts, refusal: &Refusal, record: &mut Record) -> UnrecordedAnswer {
     validators::update_for_withheld_body(&mut head.headers);
     head.headers.insert(WITHHELD, HeaderValue::from_static(refusal.code.as_str()));
     record.withheld(refusal);
@@ -356,14 +360,14 @@ fn withhold(mut head: response::Parts, refusal: &Refusal, record: &mut Record) -
         let (listener, code) = (&record.listener, refusal.code.as_str());
         tracing::info!(%listener, %client, status, code, "withheld the body of an answer: {}", refusal.detail);
     });
-    Answer::Whole(response(head, Bytes::new()))
+    UnrecordedAnswer::Whole(response(head, Bytes::new()))
 }
 
 fn response(head: response::Parts, bytes: Bytes) -> Response<Bytes> {
     Response::from_parts(head, bytes)
 }
 
-fn note(record: &mut Record, job: &Job<'_>) {
+fn note(record: &mut Record, job: &MessageRules<'_>) {
     for action in [Action::Encrypt, Action::Decrypt, Action::Redact] {
         let count = job.changed[action as usize];
         if count > 0 {

@@ -10,7 +10,7 @@ use leafseal_http::{ConnectionPeer, Handler, RequestBody, ResponseBody};
 use crate::access::Record;
 use crate::config::{Inbound, Limits};
 use crate::context::{ListenerContext, WorkerContext};
-use crate::forward::{ForwardingPlan, Message, refuse};
+use crate::forward::{ArrivedRequest, ForwardingPlan, refuse};
 use crate::hop_headers::Source;
 use crate::host::Host;
 use crate::policy::path::Steps;
@@ -33,7 +33,7 @@ impl Handler for InboundHandler {
         request: Request<RequestBody>,
         peer: Arc<ConnectionPeer>,
     ) -> impl Future<Output = Response<ResponseBody>> + Send {
-        let mut message = Message::new(request);
+        let mut message = ArrivedRequest::new(request);
         async move {
             let worker = self.context.worker();
             let listener = &worker.configuration.inbound[self.context.index];

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use leafseal_document::{CaseFold, Selection, folded_char};
 
 use decoder::Decoder;
-use level::{Level, Taken, Unescaped};
+use level::{Level, LevelStep, Unescaped};
 
 pub(crate) use level::Unescape;
 
@@ -223,15 +223,15 @@ impl TextSearch {
                 return Verdict::Held;
             }
             match taken {
-                Taken::Nothing => break,
-                Taken::Held => return Verdict::Held,
-                Taken::StringBegins => {
+                LevelStep::Nothing => break,
+                LevelStep::Held => return Verdict::Held,
+                LevelStep::StringBegins => {
                     if let Some(next) = self.levels.get_mut(number + 1) {
                         next.begin();
                     }
                     break;
                 }
-                Taken::OfString(inner) => (number, c) = (number + 1, inner),
+                LevelStep::OfString(inner) => (number, c) = (number + 1, inner),
             }
         }
         if self.levels[0].is_no_json() { Verdict::NotJson } else { Verdict::More }

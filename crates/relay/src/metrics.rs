@@ -13,8 +13,8 @@ use leafseal_net::metrics::{Histogram, MetricName, MetricsWriter, openmetrics};
 use leafseal_net::tls::PrivateKeyFigures;
 
 use crate::body::buffer::Usage;
-use crate::body::envelopes::Found;
-use crate::place::Place;
+use crate::body::envelopes::FoundEnvelope;
+use crate::place::ExchangePart;
 use crate::policy::Action;
 
 mod engine;
@@ -43,9 +43,9 @@ pub(crate) struct ListenerMetrics {
     resealed: AtomicU64,
     skipped: AtomicU64,
     /// Messages with an envelope, by its place.
-    sealed_forwarded: [AtomicU64; Place::ALL.len()],
+    sealed_forwarded: [AtomicU64; ExchangePart::ALL.len()],
     /// Bodies in which there may be one, by place and reason.
-    unsearched: [[AtomicU64; Found::UNSEARCHED.len()]; Place::ALL.len()],
+    unsearched: [[AtomicU64; FoundEnvelope::UNSEARCHED.len()]; ExchangePart::ALL.len()],
     withheld: CountsByCode,
     refusals: CountsByCode,
 }
@@ -101,8 +101,8 @@ impl ListenerMetrics {
     }
 
     /// Counts the result of a search for envelopes in what is forwarded.
-    pub(crate) fn searched(&self, place: Place, found: Found) {
-        let counter = match Found::UNSEARCHED.iter().position(|&reason| reason == found) {
+    pub(crate) fn searched(&self, place: ExchangePart, found: FoundEnvelope) {
+        let counter = match FoundEnvelope::UNSEARCHED.iter().position(|&reason| reason == found) {
             Some(reason) => &self.unsearched[place as usize][reason],
             None => &self.sealed_forwarded[place as usize],
         };
@@ -256,14 +256,14 @@ impl Snapshot {
         );
         let listeners = || self.listeners.iter();
         let forwarded = listeners().flat_map(|listener| {
-            Place::ALL.map(|place| {
+            ExchangePart::ALL.map(|place| {
                 ([&*listener.name, place.as_str()], listener.sum(|it| &it.sealed_forwarded[place as usize]))
             })
         });
         out.counters(FORWARDED, ["listener", "place"], forwarded)?;
         let unsearched = listeners().flat_map(|listener| {
-            Place::BODIES.into_iter().flat_map(move |place| {
-                Found::UNSEARCHED.into_iter().enumerate().map(move |(kind, reason)| {
+            ExchangePart::BODIES.into_iter().flat_map(move |place| {
+                FoundEnvelope::UNSEARCHED.into_iter().enumerate().map(move |(kind, reason)| {
                     let count = listener.sum(|it| &it.unsearched[place as usize][kind]);
                     ([&*listener.name, place.as_str(), reason.as_str()], count)
                 })

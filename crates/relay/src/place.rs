@@ -6,7 +6,7 @@ use crate::refusal::Direction;
 /// The parts of an exchange that are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(crate) enum Place {
+pub(crate) enum ExchangePart {
     /// Path, query and header of the request.
     RequestHead,
     RequestBody,
@@ -14,38 +14,42 @@ pub(crate) enum Place {
     ResponseBody,
 }
 
-impl Place {
+impl ExchangePart {
     /// All places, in the order of their numbers.
-    pub(crate) const ALL: [Place; 4] =
-        [Place::RequestHead, Place::RequestBody, Place::RequestTrailers, Place::ResponseBody];
+    pub(crate) const ALL: [ExchangePart; 4] = [
+        ExchangePart::RequestHead,
+        ExchangePart::RequestBody,
+        ExchangePart::RequestTrailers,
+        ExchangePart::ResponseBody,
+    ];
     /// The places that can only be searched in part.
-    pub(crate) const BODIES: [Place; 2] = [Place::RequestBody, Place::ResponseBody];
+    pub(crate) const BODIES: [ExchangePart; 2] = [ExchangePart::RequestBody, ExchangePart::ResponseBody];
 
     /// The body of a message of this direction.
-    pub(crate) fn body_of(direction: Direction) -> Place {
+    pub(crate) fn body_of(direction: Direction) -> ExchangePart {
         match direction {
-            Direction::Request => Place::RequestBody,
-            Direction::Response => Place::ResponseBody,
+            Direction::Request => ExchangePart::RequestBody,
+            Direction::Response => ExchangePart::ResponseBody,
         }
     }
 
     /// The word in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Place::RequestHead => "request_head",
-            Place::RequestBody => "request_body",
-            Place::RequestTrailers => "request_trailers",
-            Place::ResponseBody => "response_body",
+            ExchangePart::RequestHead => "request_head",
+            ExchangePart::RequestBody => "request_body",
+            ExchangePart::RequestTrailers => "request_trailers",
+            ExchangePart::ResponseBody => "response_body",
         }
     }
 
     /// The field of the access log.
     pub(crate) fn field(self) -> &'static str {
         match self {
-            Place::RequestHead => "sealed_request_head",
-            Place::RequestBody => "sealed_request_body",
-            Place::RequestTrailers => "sealed_request_trailers",
-            Place::ResponseBody => "sealed_response_body",
+            ExchangePart::RequestHead => "sealed_request_head",
+            ExchangePart::RequestBody => "sealed_request_body",
+            ExchangePart::RequestTrailers => "sealed_request_trailers",
+            ExchangePart::ResponseBody => "sealed_response_body",
         }
     }
 
@@ -57,9 +61,11 @@ impl Place {
         };
         let (decrypts, encrypts) = (has(Action::Decrypt, Rule::reads_bodies), has(Action::Encrypt, Rule::reads_bodies));
         match self {
-            Place::RequestHead | Place::RequestTrailers => is_outbound && !has(Action::Encrypt, reads_heads),
-            Place::RequestBody => (is_outbound || decrypts) && !encrypts,
-            Place::ResponseBody => decrypts && !encrypts,
+            ExchangePart::RequestHead | ExchangePart::RequestTrailers => {
+                is_outbound && !has(Action::Encrypt, reads_heads)
+            }
+            ExchangePart::RequestBody => (is_outbound || decrypts) && !encrypts,
+            ExchangePart::ResponseBody => decrypts && !encrypts,
         }
     }
 }
@@ -74,7 +80,7 @@ mod tests {
 
     #[test]
     fn places_are_searched_where_envelopes_are_not_meant_to_be() {
-        let none = |is_outbound| Place::ALL.map(|place| place.is_searched(is_outbound, &Actions::NONE));
+        let none = |is_outbound| ExchangePart::ALL.map(|place| place.is_searched(is_outbound, &Actions::NONE));
         assert_eq!(none(true), [true, true, true, false]);
         assert_eq!(none(false), [false; 4]);
         let [decrypts, encrypts, both, heads] = [
@@ -98,8 +104,8 @@ mod tests {
             (&both, [true, false, true, false], [false; 4]),
             (&heads, [false, true, false, true], [false, true, false, true]),
         ] {
-            assert_eq!(Place::ALL.map(|place| place.is_searched(true, actions)), outbound, "{actions:?}");
-            assert_eq!(Place::ALL.map(|place| place.is_searched(false, actions)), inbound, "{actions:?}");
+            assert_eq!(ExchangePart::ALL.map(|place| place.is_searched(true, actions)), outbound, "{actions:?}");
+            assert_eq!(ExchangePart::ALL.map(|place| place.is_searched(false, actions)), inbound, "{actions:?}");
         }
     }
 }

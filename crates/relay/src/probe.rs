@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use crate::config::UpstreamSettings;
 use crate::cut::cut;
 use crate::policy::Origin;
-use crate::upstream::{Connector, ConnectorError, Pool, Sent, Sockets};
+use crate::upstream::{Connector, ConnectorError, Sent, Sockets, UpstreamPool};
 use metrics::ProbeMetrics;
 use webhook::Webhook;
 
@@ -126,7 +126,7 @@ pub struct Probe {
     engine: Option<Client>,
     relay: Option<Target>,
     webhook: Option<Webhook>,
-    pool: Pool,
+    pool: UpstreamPool,
     values: Vec<String>,
     document: Vec<u8>,
     failures: u32,
@@ -164,7 +164,7 @@ impl Probe {
         let fields: Vec<String> =
             values.iter().enumerate().map(|(at, value)| format!("\"f{at}\":\"{value}\"")).collect();
         let metrics = Arc::<ProbeMetrics>::default();
-        let pool = Pool::new(connector, Sockets::new(upstream.sockets_max), None);
+        let pool = UpstreamPool::new(connector, Sockets::new(upstream.sockets_max), None);
         let webhook = settings.webhook.as_deref().map(target).transpose()?;
         Ok(Probe {
             engine: settings.engine.clone().map(Client::new).transpose()?,
@@ -283,7 +283,12 @@ impl Probe {
 }
 
 /// Posts JSON; returns the status and body of the answer.
-async fn post(pool: &Pool, target: &Target, body: Vec<u8>, answer_max: usize) -> Result<(StatusCode, Vec<u8>), String> {
+async fn post(
+    pool: &UpstreamPool,
+    target: &Target,
+    body: Vec<u8>,
+    answer_max: usize,
+) -> Result<(StatusCode, Vec<u8>), String> {
     let mut request = Request::new(Sent::whole(body.into()));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = target.uri.clone();

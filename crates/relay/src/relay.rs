@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::access::AccessLog;
-use crate::body::buffer::Budget;
+use crate::body::buffer::BodyBudget;
 use crate::body::offload::OffloadThreads;
 use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
 use crate::context::{ListenerContext, SharedWorkerContext, WorkerContext};
@@ -31,8 +31,8 @@ use crate::metrics::{EngineMetrics, ListenerMetrics, ListenerSnapshot, Snapshot}
 use crate::outages::Outages;
 use crate::refusal_log::RefusalLog;
 use crate::rules::transform::TransformContext;
-use crate::upstream::{Connector, ConnectorError, Pool, Sockets};
-use crate::worker::{self, BoundListener, Stage};
+use crate::upstream::{Connector, ConnectorError, Sockets, UpstreamPool};
+use crate::worker::{self, BoundListener, ShutdownStage};
 
 /// Offload threads per lane, for each thread that carries traffic: they only compute.
 const OFFLOAD_THREADS_MAX: usize = 1;
@@ -102,11 +102,11 @@ pub struct Address {
 /// A running relay.
 pub struct Relay {
     base: PathBuf,
-    shared: Arc<Shared>,
+    shared: Arc<RelayShared>,
     addresses: Vec<Address>,
     acceptors: Vec<Option<Acceptor>>,
     operator: OperatorPort,
-    stage: watch::Sender<Stage>,
+    stage: watch::Sender<ShutdownStage>,
     threads: Vec<JoinHandle<io::Result<usize>>>,
 }
 
@@ -119,7 +119,7 @@ struct Counted {
     counting: Vec<Counting>,
 }
 
-struct Shared {
+struct RelayShared {
     boxes: Vec<SharedWorkerContext>,
     resources: SharedResources,
     /// The client of readiness checks. It is used on the operator's thread.
@@ -139,7 +139,7 @@ struct Shared {
 /// The state that all configurations share: the budget for bodies, offload threads, and the counts of calls to the engine, by
 /// thread.
 struct SharedResources {
-    budget: Arc<Budget>,
+    budget: Arc<BodyBudget>,
     sockets: Arc<Sockets>,
     offload: OffloadThreads,
     engine: Vec<Arc<EngineMetrics>>,
@@ -154,7 +154,7 @@ impl SharedResources {
         let Process { threads, body_scheduling: scheduling, .. } = configuration.process;
         let engine_outages = Arc::new(Outages::new("engine"));
         Ok(SharedResources {
-            budget: Budget::new(&configuration.limits),
+            budget: BodyBudget::new(&configuration.limits),
             sockets: Sockets::new(configuration.upstream.sockets_max),
             offload: OffloadThreads::new(threads * OFFLOAD_THREADS_MAX, scheduling).map_err(RelayError::Thread)?,
             engine: (0..threads).map(|_| Arc::new(EngineMetrics::new(&engine_outages))).collect(),
@@ -164,7 +164,7 @@ impl SharedResources {
     }
 }
 
-impl OperatorReport for Shared {
+impl OperatorReport for RelayShared {
     async fn readiness(&self) -> Result<(), String> {
         if self.is_shutting_down.load(Ordering::Relaxed) {
             return Err("the relay is shutting down".to_owned());
@@ -223,7 +223,7 @@ impl Relay {
     ) -> Result<Relay, RelayError> {
         let configuration = Arc::new(configuration);
         let threads = configuration.process.threads;
-        let prepared = Prepared::new(&configuration, base)?;
+        let prepared = PreparedRelay::new(&configuration, base)?;
         let resources = SharedResources::new(&configuration)?;
         let worker = |thread| {
             let worker = prepared.worker(&configuration, &resources, thread, None);
@@ -236,7 +236,7 @@ impl Relay {
         let decision_log = Arc::new(DecisionLog::new(configuration.process.refusal_lines_max));
         let decisions: Arc<DecisionCounts> = Arc::default();
         let observers = observers([Arc::<DecisionLog>::clone(&decision_log), Arc::<DecisionCounts>::clone(&decisions)]);
-        let (stage, staged) = watch::channel(Stage::Serving);
+        let (stage, staged) = watch::channel(ShutdownStage::Serving);
         let mut listeners: Vec<Vec<BoundListener>> = (0..threads).map(|_| Vec::new()).collect();
         let (mut addresses, mut counted) = (Vec::new(), Vec::new());
         for (plan, acceptor) in plans.iter().zip(&acceptors) {
@@ -259,7 +259,7 @@ impl Relay {
             counted.push(Counted { name: Arc::clone(name), metrics: of_metrics, counting: of_counting });
         }
         let operator_address = configuration.process.operator_address;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(RelayShared {
             boxes: boxes.clone(),
             probe: ArcSwap::from_pointee(prepared.probe(&resources.probe)?),
             resources,
@@ -311,7 +311,7 @@ impl Relay {
         check_fixed(&current, &configuration)?;
         let configuration = Arc::new(configuration);
         // Everything that can fail happens before anything is replaced.
-        let prepared = Prepared::new(&configuration, &self.base)?;
+        let prepared = PreparedRelay::new(&configuration, &self.base)?;
         let plans = plans(&configuration);
         let acceptors: Vec<_> = plans.iter().map(|plan| acceptor(plan, &self.base)).collect::<Result<_, _>>()?;
         let shared = &self.shared;
@@ -353,7 +353,7 @@ impl Relay {
         if !delay.is_zero() {
             tracing::info!(delay_seconds = delay.as_secs_f64(), "relay draining: no longer ready, still serving");
             self.shared.is_shutting_down.store(true, Ordering::Relaxed);
-            self.stage.send_replace(Stage::Notice(ShutdownNotice::new(Instant::now(), delay)));
+            self.stage.send_replace(ShutdownStage::Notice(ShutdownNotice::new(Instant::now(), delay)));
         }
         delay
     }
@@ -366,7 +366,7 @@ impl Relay {
     pub fn shutdown(self) -> io::Result<usize> {
         tracing::info!("relay stopping");
         self.shared.is_shutting_down.store(true, Ordering::Relaxed);
-        self.stage.send_replace(Stage::Stopping);
+        self.stage.send_replace(ShutdownStage::Stopping);
         let mut left = 0;
         for thread in self.threads {
             left += thread.join().map_err(|_| io::Error::other("a thread of the relay panicked"))??;
@@ -526,7 +526,7 @@ pub fn check_files(configuration: &Configuration, base: &Path) -> Vec<RelayError
 }
 
 /// The state that all threads share under one configuration.
-struct Prepared {
+struct PreparedRelay {
     client: ClientSettings,
     connector: Connector,
     /// The content of the connector's file of authorities.
@@ -534,14 +534,14 @@ struct Prepared {
     leaf_issuers: Vec<Arc<LeafIssuer>>,
 }
 
-impl Prepared {
+impl PreparedRelay {
     fn new(configuration: &Configuration, base: &Path) -> Result<Self, RelayError> {
         let client = client_settings(&configuration.engine, base)?;
         let leaf_issuer = |it| new_leaf_issuer(it, &configuration.limits, base).map(Arc::new);
         let leaf_issuers = configuration.outbound.iter().map(leaf_issuer).collect::<Result<_, _>>()?;
         let settings = &configuration.upstream;
         let authorities = settings.authorities.as_ref().map(|path| read(base, path)).transpose()?;
-        Ok(Prepared {
+        Ok(PreparedRelay {
             client,
             connector: Connector::new(settings, base)?,
             authorities: Arc::new(authorities),
@@ -581,7 +581,7 @@ impl Prepared {
             pool: kept.map_or_else(
                 || {
                     let outages = Arc::clone(&resources.upstream_outages);
-                    Pool::new(self.connector.clone(), Arc::clone(&resources.sockets), Some(outages))
+                    UpstreamPool::new(self.connector.clone(), Arc::clone(&resources.sockets), Some(outages))
                 },
                 |before| before.pool.clone(),
             ),

@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 use hyper::Uri;
 use hyper::header::HeaderMap;
 
-use crate::body::envelopes::{Found, holds_envelope};
+use crate::body::envelopes::{FoundEnvelope, holds_envelope};
 use crate::metrics::ListenerMetrics;
-use crate::place::Place;
+use crate::place::ExchangePart;
 
 /// The findings of the searches of one exchange. The body of a request may outlive its record, so that all share this.
 #[derive(Debug)]
 pub(crate) struct SealedPlaces {
     metrics: Arc<ListenerMetrics>,
-    found: [OnceLock<Found>; Place::ALL.len()],
+    found: [OnceLock<FoundEnvelope>; ExchangePart::ALL.len()],
 }
 
 impl SealedPlaces {
@@ -25,14 +25,14 @@ impl SealedPlaces {
     }
 
     /// Records and counts the result of a search; the first one of a place counts.
-    pub(crate) fn note(&self, place: Place, found: Found) {
-        if found != Found::Nothing && self.found[place as usize].set(found).is_ok() {
+    pub(crate) fn note(&self, place: ExchangePart, found: FoundEnvelope) {
+        if found != FoundEnvelope::Nothing && self.found[place as usize].set(found).is_ok() {
             self.metrics.searched(place, found);
         }
     }
 
     /// The result of the search in this place, unless it found nothing.
-    pub(crate) fn found(&self, place: Place) -> Option<Found> {
+    pub(crate) fn found(&self, place: ExchangePart) -> Option<FoundEnvelope> {
         self.found[place as usize].get().copied()
     }
 }
@@ -72,14 +72,14 @@ mod tests {
     fn the_first_result_of_a_place_counts() {
         let metrics = Arc::<ListenerMetrics>::default();
         let places = SealedPlaces::new(&metrics);
-        places.note(Place::RequestBody, Found::Nothing);
-        assert_eq!(places.found(Place::RequestBody), None);
-        places.note(Place::RequestBody, Found::BeyondLimit);
-        places.note(Place::RequestBody, Found::Envelope);
-        places.note(Place::RequestHead, Found::Envelope);
+        places.note(ExchangePart::RequestBody, FoundEnvelope::Nothing);
+        assert_eq!(places.found(ExchangePart::RequestBody), None);
+        places.note(ExchangePart::RequestBody, FoundEnvelope::BeyondLimit);
+        places.note(ExchangePart::RequestBody, FoundEnvelope::Envelope);
+        places.note(ExchangePart::RequestHead, FoundEnvelope::Envelope);
         assert_eq!(
-            Place::ALL.map(|place| places.found(place)),
-            [Some(Found::Envelope), Some(Found::BeyondLimit), None, None]
+            ExchangePart::ALL.map(|place| places.found(place)),
+            [Some(FoundEnvelope::Envelope), Some(FoundEnvelope::BeyondLimit), None, None]
         );
     }
 }

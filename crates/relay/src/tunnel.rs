@@ -13,16 +13,16 @@ use tokio::time::sleep;
 /// A stream that records when data last arrived.
 struct Active<S> {
     stream: S,
-    clock: Arc<Clock>,
+    clock: Arc<TunnelClock>,
 }
 
-struct Clock {
+struct TunnelClock {
     began: Instant,
     /// Milliseconds since `began`.
     last: AtomicU64,
 }
 
-impl Clock {
+impl TunnelClock {
     fn silence(&self) -> Duration {
         self.began.elapsed().saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)))
     }
@@ -56,7 +56,7 @@ pub(crate) async fn join(
     other: impl AsyncRead + AsyncWrite + Unpin,
     silence_max: Duration,
 ) -> io::Result<(u64, u64)> {
-    let clock = Arc::new(Clock { began: Instant::now(), last: AtomicU64::new(0) });
+    let clock = Arc::new(TunnelClock { began: Instant::now(), last: AtomicU64::new(0) });
     let mut one = Active { stream: one, clock: Arc::clone(&clock) };
     let mut other = Active { stream: other, clock: Arc::clone(&clock) };
     let silent = async {

@@ -103,7 +103,7 @@ impl ListenerObserver for Watcher {
 
 /// The phase of a shutdown.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Stage {
+pub(crate) enum ShutdownStage {
     /// No shutdown.
     Serving,
     /// Everything is served; clients are asked to reconnect elsewhere.
@@ -117,7 +117,7 @@ pub(crate) fn run(
     worker: &SharedWorkerContext,
     listeners: Vec<BoundListener>,
     (refusals, decision_log): &(Arc<RefusalLog>, Arc<DecisionLog>),
-    mut stage: watch::Receiver<Stage>,
+    mut stage: watch::Receiver<ShutdownStage>,
 ) -> io::Result<usize> {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -154,14 +154,14 @@ pub(crate) fn run(
                 }
                 changed = stage.changed() => {
                     // The sender was dropped, which means to stop.
-                    let now = changed.map_or(Stage::Stopping, |()| *stage.borrow_and_update());
+                    let now = changed.map_or(ShutdownStage::Stopping, |()| *stage.borrow_and_update());
                     match now {
-                        Stage::Serving => {}
-                        Stage::Notice(notice) => {
+                        ShutdownStage::Serving => {}
+                        ShutdownStage::Notice(notice) => {
                             inbound.iter().for_each(|listener| listener.begin_shutdown(notice));
                             outbound.iter().for_each(|listener| listener.begin_shutdown(notice));
                         }
-                        Stage::Stopping => break,
+                        ShutdownStage::Stopping => break,
                     }
                 }
             }

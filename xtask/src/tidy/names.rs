@@ -12,27 +12,8 @@ use crate::{
     source::{Region, SourceFile},
 };
 
-/// Names that several crates declare still. Rename the types of one crate after their domain, then delete the entry.
-const SHARED: &[&str] = &[
-    "Answer",
-    "Budget",
-    "Buffer",
-    "Document",
-    "Engine",
-    "Field",
-    "Job",
-    "Kind",
-    "Lane",
-    "Message",
-    "NextAction",
-    "OnFailure",
-    "Origin",
-    "Pool",
-    "Prepared",
-    "Readme",
-    "Result",
-    "Settings",
-];
+/// Names that several crates may declare: `Readme` compiles the examples of a crate's README, and napi's macros know `Result` by its name.
+const SHARED: &[&str] = &["Readme", "Result"];
 
 const KEYWORDS: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
 

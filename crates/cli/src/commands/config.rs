@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use leafseal_config::{Document, Origin};
+use leafseal_config::{SettingOrigin, TomlDocument};
 use leafseal_relay::{Configuration, check_files};
 use serde_json::{Map, Value, json};
 
@@ -52,7 +52,7 @@ fn show_relay(file: &Path, is_json: bool) -> CommandOutcome {
     super::relay::read(file)?;
     let text = std::fs::read_to_string(file).map_err(|error| CommandFailure::reading(file, &error))?;
     let document =
-        Document::parse(&text).map_err(|problem| CommandFailure::usage(format!("{}:{problem}", file.display())))?;
+        TomlDocument::parse(&text).map_err(|problem| CommandFailure::usage(format!("{}:{problem}", file.display())))?;
     match is_json {
         true => print_json(&Value::Object(document.facts(Configuration::shape()))),
         false => print(&format!("# {}\n{}", file.display(), document.show(Configuration::shape()))),
@@ -169,10 +169,10 @@ fn as_toml(context: &RunContext) -> String {
         }
         let value = key.written(context.config());
         let origin = match context.loaded().origin(key.name()) {
-            Origin::Default => String::new(),
-            Origin::File(line) => format!("  # line {line}"),
-            Origin::Environment => format!("  # {}", key.variable()),
-            Origin::Flag => "  # --set".to_owned(),
+            SettingOrigin::Default => String::new(),
+            SettingOrigin::File(line) => format!("  # line {line}"),
+            SettingOrigin::Environment => format!("  # {}", key.variable()),
+            SettingOrigin::Flag => "  # --set".to_owned(),
         };
         out.push_str(&format!("{name} = {value}{origin}\n"));
     }
@@ -185,10 +185,10 @@ fn as_json(context: &RunContext) -> Value {
     let mut keys = Map::new();
     for key in KEYS.iter() {
         let origin = match context.loaded().origin(key.name()) {
-            Origin::Default => "default",
-            Origin::File(_) => "file",
-            Origin::Environment => "environment",
-            Origin::Flag => "flag",
+            SettingOrigin::Default => "default",
+            SettingOrigin::File(_) => "file",
+            SettingOrigin::Environment => "environment",
+            SettingOrigin::Flag => "flag",
         };
         let default = key.default_text().map_or_else(|| key.json(&defaults), |text| json!(text));
         let facts = json!({

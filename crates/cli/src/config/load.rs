@@ -74,7 +74,7 @@ fn read_file(path: &Path, presence: Presence) -> Result<Option<String>, String> 
 
 #[cfg(test)]
 mod tests {
-    use leafseal_config::Origin;
+    use leafseal_config::SettingOrigin;
 
     use super::*;
 
@@ -103,10 +103,10 @@ mod tests {
         assert_eq!(engine.keying, leafseal_engine::Keying::Field);
         assert_eq!((engine.session_age_max.as_secs(), engine.step_values_max), (4, 9));
         let origin = |name| loaded.origin(name);
-        assert_eq!(origin("engine.keying"), Origin::File(2));
-        assert_eq!(origin("engine.session_age_max"), Origin::Environment);
-        assert_eq!(origin("engine.step_values_max"), Origin::Flag);
-        assert_eq!(origin("engine.curve"), Origin::Default);
+        assert_eq!(origin("engine.keying"), SettingOrigin::File(2));
+        assert_eq!(origin("engine.session_age_max"), SettingOrigin::Environment);
+        assert_eq!(origin("engine.step_values_max"), SettingOrigin::Flag);
+        assert_eq!(origin("engine.curve"), SettingOrigin::Default);
     }
 
     #[test]

@@ -76,7 +76,7 @@ settings! {
 }
 
 fn problems(text: &str) -> Vec<String> {
-    Document::parse(text).expect("TOML").check(&File::shape()).iter().map(ToString::to_string).collect()
+    TomlDocument::parse(text).expect("TOML").check(&File::shape()).iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn all_faults_are_reported_with_their_places() {
 fn a_valid_file_is_read_with_the_places_of_values() {
     let text = "[engine]\naddress = 'a'\nnames = ['x', 'y']\nmore_count_max = 5\n[limits]\ncount_max = 7\n\
         [[route]]\npath = '/'\nrules = [{ action = 'encrypt' }]\n[[route]]\npath = '/x'\nothers = 'encrypt'\n";
-    let document = Document::parse(text).expect("TOML");
+    let document = TomlDocument::parse(text).expect("TOML");
     assert_eq!(document.check(&File::shape()), []);
     let File { engine, limits, route } = FileTable::of(&document).expect("checked");
     assert_eq!((&*engine.address, engine.timeout, engine.threads), ("a", secs(10), None));
@@ -133,13 +133,13 @@ fn a_valid_file_is_read_with_the_places_of_values() {
     assert!(routes[1].rules.is_none() && routes[0].other == Action::Pass && routes[1].other == Action::Encrypt);
     assert_eq!(line_column(text, rules[0].span().start), (9, 10));
     assert_eq!(routes[1].path.get_ref(), "/x");
-    let least = File::of(&Document::parse("[engine]\naddress = ''\n").expect("TOML")).expect("valid");
+    let least = File::of(&TomlDocument::parse("[engine]\naddress = ''\n").expect("TOML")).expect("valid");
     assert_eq!((least.limits, least.route.len()), (Limits::default(), 0));
 }
 
 #[test]
 fn a_fault_of_syntax_has_its_place() {
-    let problem = Document::parse("[a]\nb = r1\n").expect_err("not TOML");
+    let problem = TomlDocument::parse("[a]\nb = r1\n").expect_err("not TOML");
     assert!((problem.line, problem.column) == (2, 5) && problem.message.starts_with("not TOML: "), "{problem}");
 }
 
@@ -147,14 +147,14 @@ fn a_fault_of_syntax_has_its_place() {
 fn a_file_is_shown_with_its_defaults_and_is_a_file_again() {
     let text = "[engine]\naddress = 'a' # here\nmore_count_max = 0x3\n[[route]]\npath = '/'\nrules = [{ action = \"pass\" }]\n\
         [[route]]\npath = \"/x\"\nrules = []\n";
-    let shown = Document::parse(text).expect("TOML").show(&File::shape());
+    let shown = TomlDocument::parse(text).expect("TOML").show(&File::shape());
     let expected = "\n[engine]  # line 1\naddress = 'a'  # line 2\ntimeout = \"10s\"\nnames = []\nmore_count_max = 0x3  # line 3\n\n\
         [limits]\ncount_max = 3\n\n\
         [[route]]  # line 4\npath = '/'  # line 5\nothers = \"pass\"\n\n[[route.rules]]  # line 6\naction = \"pass\"  # line 6\n\n\
         [[route]]  # line 7\npath = \"/x\"  # line 8\nrules = []  # line 9\nothers = \"pass\"\n";
     assert_eq!(shown, expected);
     assert_eq!(problems(&shown), [""; 0]);
-    let facts = Document::parse(text).expect("TOML").facts(&File::shape());
+    let facts = TomlDocument::parse(text).expect("TOML").facts(&File::shape());
     assert_eq!(facts["engine.timeout"]["value"], "10s");
     assert_eq!(facts["engine.timeout"]["about"], "A timeout.");
     assert_eq!(

@@ -153,7 +153,10 @@ fn later_sources_override_earlier_ones() {
     assert_eq!((jobs_max, wait, order, part.is_on, other.is_on), (3, secs(2), Order::Arrival, false, true));
     assert_eq!(hosts, &["a"]);
     let origins = ["wait", "order", "jobs_max", "text"].map(|name| loaded.origin(&format!("listener.{name}")));
-    assert_eq!(origins, [Origin::Environment, Origin::File(5), Origin::Flag, Origin::Default]);
+    assert_eq!(
+        origins,
+        [SettingOrigin::Environment, SettingOrigin::File(5), SettingOrigin::Flag, SettingOrigin::Default]
+    );
     assert!(loaded.is_set("other.is_on") && !loaded.is_set("listener.text"));
 }
 

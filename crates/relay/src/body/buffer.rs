@@ -21,12 +21,12 @@ use crate::refusal::{Direction, Refusal};
 
 /// The memory budget of all bodies that are buffered at the same time.
 #[derive(Debug)]
-pub(crate) struct Budget {
-    taken: Mutex<Taken>,
+pub(crate) struct BodyBudget {
+    taken: Mutex<TakenBytes>,
 }
 
 #[derive(Debug)]
-struct Taken {
+struct TakenBytes {
     size_max: usize,
     client_size_max: usize,
     all: usize,
@@ -49,16 +49,16 @@ pub(crate) struct Usage {
 /// A part of the budget; free again when dropped.
 #[derive(Debug)]
 pub(crate) struct BudgetShare {
-    budget: Arc<Budget>,
+    budget: Arc<BodyBudget>,
     client: IpAddr,
     size: usize,
 }
 
-impl Budget {
+impl BodyBudget {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
         let Limits { bodies_size_max: size_max, client_bodies_size_max: client_size_max, .. } = *limits;
-        Arc::new(Budget {
-            taken: Mutex::new(Taken { size_max, client_size_max, all: 0, clients: HashMap::new(), most: 0 }),
+        Arc::new(BodyBudget {
+            taken: Mutex::new(TakenBytes { size_max, client_size_max, all: 0, clients: HashMap::new(), most: 0 }),
         })
     }
 
@@ -77,7 +77,7 @@ impl Budget {
         Usage { held: taken.all, most: taken.most, max: taken.size_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, TakenBytes> {
         self.taken.lock().expect("nothing panics while this is locked")
     }
 }
@@ -200,20 +200,20 @@ impl AnswerMemory for AnswerShare {
 
 /// Bytes and their share of the budget.
 #[derive(Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct BodyBuffer {
     bytes: Vec<u8>,
     share: BudgetShare,
 }
 
-impl Buffer {
+impl BodyBuffer {
     /// Creates an empty buffer that grows within this share.
     pub(crate) fn new(share: BudgetShare) -> Self {
-        Buffer { bytes: Vec::new(), share }
+        BodyBuffer { bytes: Vec::new(), share }
     }
 
     /// Wraps bytes that are already charged to the share.
     pub(crate) fn of(bytes: Vec<u8>, share: BudgetShare) -> Self {
-        Buffer { bytes, share }
+        BodyBuffer { bytes, share }
     }
 
     /// Creates an empty buffer with memory for `size` bytes.
@@ -222,7 +222,7 @@ impl Buffer {
     /// If the budget is exhausted.
     pub(crate) fn with_capacity(size: usize, share: &BudgetShare) -> Result<Self, Refusal> {
         let share = share.another(size)?;
-        Ok(Buffer { bytes: Vec::with_capacity(size), share })
+        Ok(BodyBuffer { bytes: Vec::with_capacity(size), share })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -259,7 +259,7 @@ impl Buffer {
     }
 }
 
-impl AsRef<[u8]> for Buffer {
+impl AsRef<[u8]> for BodyBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -276,7 +276,7 @@ pub(crate) async fn read_whole<B>(
     time_max: Duration,
     share: BudgetShare,
     offload: &Offload,
-) -> Result<Buffer, Refusal>
+) -> Result<BodyBuffer, Refusal>
 where
     B: Body<Data = Bytes, Error = BodyError> + Unpin,
 {
@@ -313,11 +313,11 @@ where
 }
 
 /// Joins the pieces of a body.
-async fn join(pieces: Pieces, share: BudgetShare, offload: &Offload) -> Result<Buffer, Refusal> {
+async fn join(pieces: Pieces, share: BudgetShare, offload: &Offload) -> Result<BodyBuffer, Refusal> {
     let size = pieces.size();
     let mut pieces = pieces.into_vec();
     if pieces.len() == 1 {
-        return Ok(Buffer::of(pieces.pop().unwrap_or_default(), share));
+        return Ok(BodyBuffer::of(pieces.pop().unwrap_or_default(), share));
     }
     let joining = Joining::new(pieces, share, size)?;
     offload.run_in_slices(Cost::of_copy(size), joining, Joining::step).await
@@ -342,10 +342,10 @@ impl Joining {
     }
 
     /// Copies a piece, of at most 256 KiB.
-    pub(crate) fn step(mut self) -> ControlFlow<Result<Buffer, Refusal>, Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<Result<BodyBuffer, Refusal>, Self> {
         let Some(piece) = self.pieces.next() else {
             let charged = self.whole.resize(self.joined.capacity());
-            return ControlFlow::Break(charged.map(|()| Buffer::of(self.joined, self.whole)));
+            return ControlFlow::Break(charged.map(|()| BodyBuffer::of(self.joined, self.whole)));
         };
         self.joined.extend_from_slice(&piece);
         self.share.shrink(piece.capacity().min(self.share.size()));
@@ -367,8 +367,8 @@ mod tests {
     use crate::body::offload::OffloadThreads;
     use leafseal_net::SchedulingClass;
 
-    fn budget(size: usize, of_client: usize) -> Arc<Budget> {
-        Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })
+    fn budget(size: usize, of_client: usize) -> Arc<BodyBudget> {
+        BodyBudget::new(&Limits { bodies_size_max: size, client_bodies_size_max: of_client, ..Limits::default() })
     }
 
     fn client(address: &str) -> IpAddr {
@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn memory_is_charged_before_allocation() {
         let budget = budget(1000, 1000);
-        let mut buffer = Buffer::new(budget.share(client("::1")));
+        let mut buffer = BodyBuffer::new(budget.share(client("::1")));
         for size in 1..=300 {
             buffer.extend(b"x").unwrap();
             assert!(buffer.bytes.capacity() <= budget.lock().all, "{size} bytes");

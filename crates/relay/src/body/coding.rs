@@ -20,7 +20,7 @@ use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use self::brotli::Brotli;
 use self::gzip::Gzip;
 use self::zstd::Zstd;
-use crate::body::buffer::{BudgetShare, Buffer};
+use crate::body::buffer::{BodyBuffer, BudgetShare};
 use crate::refusal::Refusal;
 
 /// Compression levels that suit traffic in flight.
@@ -111,7 +111,7 @@ impl Coding {
 
 /// A body that is being encoded.
 pub(crate) struct Encoding {
-    plain: Buffer,
+    plain: BodyBuffer,
     /// Bytes that have been encoded.
     at: usize,
     coder: Coder,
@@ -153,7 +153,7 @@ impl Encoding {
     ///
     /// # Panics
     /// If the coding is identity.
-    pub(crate) fn new(coding: Coding, plain: Buffer) -> io::Result<Self> {
+    pub(crate) fn new(coding: Coding, plain: BodyBuffer) -> io::Result<Self> {
         let room = Vec::with_capacity(plain.len() / 2);
         let coder = match coding {
             Coding::Identity => unreachable!("there is nothing to encode"),
@@ -185,12 +185,12 @@ impl Encoding {
 
 /// A body that is being decoded.
 pub(crate) struct Decoding {
-    coded: Arc<Buffer>,
+    coded: Arc<BodyBuffer>,
     /// Bytes that have been read.
     at: usize,
     decoder: Box<dyn Decoder>,
     piece: Vec<u8>,
-    plain: Buffer,
+    plain: BodyBuffer,
     bounds: DecodeBounds,
 }
 
@@ -229,7 +229,11 @@ impl Decoding {
     ///
     /// # Panics
     /// If the coding is identity.
-    pub(crate) fn new(coding: Coding, coded: impl Into<Arc<Buffer>>, bounds: DecodeBounds) -> Result<Self, Refusal> {
+    pub(crate) fn new(
+        coding: Coding,
+        coded: impl Into<Arc<BodyBuffer>>,
+        bounds: DecodeBounds,
+    ) -> Result<Self, Refusal> {
         let coded = coded.into();
         let share = |size| coded.share().another(size);
         let decoder: Box<dyn Decoder> = match coding {
@@ -238,12 +242,12 @@ impl Decoding {
             Coding::Brotli => Box::new(Brotli::new(share(Brotli::MEMORY_MIN)?)),
             Coding::Zstd => Box::new(Zstd::new(share(Zstd::MEMORY_MIN)?)),
         };
-        let plain = Buffer::new(share(0)?);
+        let plain = BodyBuffer::new(share(0)?);
         Ok(Decoding { at: 0, decoder, piece: vec![0; PIECE_SIZE], plain, bounds, coded })
     }
 
     /// Runs one step; breaks with the decoded body or an error.
-    pub(crate) fn step(mut self) -> ControlFlow<Result<Buffer, DecodeError>, Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<Result<BodyBuffer, DecodeError>, Self> {
         match self.advance() {
             Ok(false) => ControlFlow::Continue(self),
             Ok(true) => ControlFlow::Break(Ok(self.plain)),

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use memchr::memmem;
 
-use crate::body::buffer::Buffer;
+use crate::body::buffer::BodyBuffer;
 
 /// The first bytes of an encrypted file.
 pub(crate) const FILE_START: &[u8] = b"%EVENC";
@@ -23,7 +23,7 @@ const VERSION_SIZE: usize = 4;
 
 /// The result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundEnvelope {
     /// No envelope in the bytes so far.
     #[default]
     Nothing,
@@ -35,17 +35,17 @@ pub(crate) enum Found {
     UnreadableCoding,
 }
 
-impl Found {
+impl FoundEnvelope {
     /// Why a body could not be searched, or only in part.
-    pub(crate) const UNSEARCHED: [Found; 2] = [Found::BeyondLimit, Found::UnreadableCoding];
+    pub(crate) const UNSEARCHED: [FoundEnvelope; 2] = [FoundEnvelope::BeyondLimit, FoundEnvelope::UnreadableCoding];
 
     /// The word in logs and metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Found::Nothing => "nothing",
-            Found::Envelope => "envelope",
-            Found::BeyondLimit => "beyond-limit",
-            Found::UnreadableCoding => "unreadable-coding",
+            FoundEnvelope::Nothing => "nothing",
+            FoundEnvelope::Envelope => "envelope",
+            FoundEnvelope::BeyondLimit => "beyond-limit",
+            FoundEnvelope::UnreadableCoding => "unreadable-coding",
         }
     }
 }
@@ -53,7 +53,7 @@ impl Found {
 /// A search through a body that arrives in pieces, up to a number of bytes.
 #[derive(Debug)]
 pub(crate) struct EnvelopeSearch {
-    found: Found,
+    found: FoundEnvelope,
     /// Bytes that may still be searched.
     left: usize,
     /// The last bytes, in which an envelope may begin.
@@ -63,12 +63,12 @@ pub(crate) struct EnvelopeSearch {
 impl EnvelopeSearch {
     /// Starts a search through at most `size_max` bytes.
     pub(crate) fn new(size_max: usize) -> Self {
-        EnvelopeSearch { found: Found::Nothing, left: size_max, tail: Vec::new() }
+        EnvelopeSearch { found: FoundEnvelope::Nothing, left: size_max, tail: Vec::new() }
     }
 
     /// Searches the next piece.
     pub(crate) fn read(&mut self, piece: &[u8]) {
-        if self.found != Found::Nothing || piece.is_empty() {
+        if self.found != FoundEnvelope::Nothing || piece.is_empty() {
             return;
         }
         let searched = &piece[..piece.len().min(self.left)];
@@ -76,9 +76,9 @@ impl EnvelopeSearch {
         // An envelope may begin in earlier pieces.
         self.tail.extend_from_slice(&searched[..searched.len().min(TAIL_SIZE)]);
         if holds_envelope(&self.tail) || holds_envelope(searched) {
-            self.found = Found::Envelope;
+            self.found = FoundEnvelope::Envelope;
         } else if searched.len() < piece.len() {
-            self.found = Found::BeyondLimit;
+            self.found = FoundEnvelope::BeyondLimit;
         }
         if searched.len() >= TAIL_SIZE {
             self.tail.clear();
@@ -88,14 +88,14 @@ impl EnvelopeSearch {
         }
     }
 
-    pub(crate) fn found(&self) -> Found {
+    pub(crate) fn found(&self) -> FoundEnvelope {
         self.found
     }
 }
 
 /// A search through a whole body, in steps.
 pub(crate) struct WholeSearch {
-    body: Buffer,
+    body: BodyBuffer,
     at: usize,
     search: EnvelopeSearch,
 }
@@ -104,17 +104,17 @@ impl WholeSearch {
     /// Bytes that a step searches.
     const STEP_SIZE: usize = 64 << 10;
 
-    pub(crate) fn new(body: Buffer) -> Self {
+    pub(crate) fn new(body: BodyBuffer) -> Self {
         WholeSearch { body, at: 0, search: EnvelopeSearch::new(usize::MAX) }
     }
 
     /// Breaks with the body, and whether it holds an envelope.
-    pub(crate) fn step(mut self) -> ControlFlow<(Buffer, bool), Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<(BodyBuffer, bool), Self> {
         let bytes = self.body.as_ref();
         let end = bytes.len().min(self.at + Self::STEP_SIZE);
         self.search.read(&bytes[self.at..end]);
         self.at = end;
-        let is_found = self.search.found() == Found::Envelope;
+        let is_found = self.search.found() == FoundEnvelope::Envelope;
         if is_found || end == bytes.len() {
             ControlFlow::Break((self.body, is_found))
         } else {
@@ -152,7 +152,7 @@ fn after_colon(text: &[u8]) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    fn search(pieces: &[&[u8]], size_max: usize) -> Found {
+    fn search(pieces: &[&[u8]], size_max: usize) -> FoundEnvelope {
         let mut search = EnvelopeSearch::new(size_max);
         pieces.iter().for_each(|piece| search.read(piece));
         search.found()
@@ -176,11 +176,11 @@ mod tests {
             for first in 0..=bytes.len() {
                 for second in first..=bytes.len() {
                     let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..], b" and more"];
-                    assert_eq!(search(&pieces, usize::MAX), Found::Envelope, "{text} at {first} and {second}");
+                    assert_eq!(search(&pieces, usize::MAX), FoundEnvelope::Envelope, "{text} at {first} and {second}");
                 }
             }
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
-            assert_eq!(search(&single, usize::MAX), Found::Envelope, "{text}");
+            assert_eq!(search(&single, usize::MAX), FoundEnvelope::Envelope, "{text}");
         }
     }
 
@@ -199,16 +199,16 @@ mod tests {
             "ev%3Bdebug",
             "%EVEN",
         ] {
-            assert_eq!(search(&[text.as_bytes()], usize::MAX), Found::Nothing, "{text}");
+            assert_eq!(search(&[text.as_bytes()], usize::MAX), FoundEnvelope::Nothing, "{text}");
         }
     }
 
     #[test]
     fn no_more_bytes_are_searched_than_permitted() {
         let text = b"0123456789ev:Tk9D:";
-        assert_eq!(search(&[text], text.len()), Found::Envelope);
-        assert_eq!(search(&[text], text.len() - 1), Found::BeyondLimit);
-        assert_eq!(search(&[&text[..5], &text[5..]], 5), Found::BeyondLimit);
-        assert_eq!(search(&[b"01234"], 5), Found::Nothing);
+        assert_eq!(search(&[text], text.len()), FoundEnvelope::Envelope);
+        assert_eq!(search(&[text], text.len() - 1), FoundEnvelope::BeyondLimit);
+        assert_eq!(search(&[&text[..5], &text[5..]], 5), FoundEnvelope::BeyondLimit);
+        assert_eq!(search(&[b"01234"], 5), FoundEnvelope::Nothing);
     }
 }

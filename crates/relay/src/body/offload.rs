@@ -53,20 +53,20 @@ impl Cost {
 
 /// The threads, of two lanes. Dropping does not wait for them; work that waits is dropped.
 pub(crate) struct OffloadThreads {
-    short: Arc<Lane>,
-    long: Arc<Lane>,
+    short: Arc<OffloadLane>,
+    long: Arc<OffloadLane>,
 }
 
 /// A handle to these threads, for the work of one client.
 #[derive(Clone)]
 pub(crate) struct Offload {
-    short: Arc<Lane>,
-    long: Arc<Lane>,
+    short: Arc<OffloadLane>,
+    long: Arc<OffloadLane>,
     client: IpAddr,
 }
 
 /// Waiting work, and the threads that take it in turn by client.
-struct Lane {
+struct OffloadLane {
     queue: Mutex<Queue>,
     /// Signalled for each piece of work, and when the lane closes.
     arrived: Condvar,
@@ -123,7 +123,7 @@ impl OffloadThreads {
     /// Starts `threads` threads for each lane, with this scheduling class.
     pub(crate) fn new(threads: usize, scheduling: SchedulingClass) -> io::Result<Self> {
         // If a thread cannot be started, the drop of this ends the others.
-        let these = OffloadThreads { short: Lane::new(), long: Lane::new() };
+        let these = OffloadThreads { short: OffloadLane::new(), long: OffloadLane::new() };
         for (name, lane) in [("leafseal-short", &these.short), ("leafseal-long", &these.long)] {
             for _ in 0..threads {
                 let lane = Arc::clone(lane);
@@ -156,10 +156,10 @@ impl Drop for OffloadThreads {
     }
 }
 
-impl Lane {
+impl OffloadLane {
     fn new() -> Arc<Self> {
         let queue = Mutex::new(Queue { turns: Turns::new(), is_closed: false });
-        Arc::new(Lane { queue, arrived: Condvar::new(), least_arrived: AtomicU64::new(u64::MAX) })
+        Arc::new(OffloadLane { queue, arrived: Condvar::new(), least_arrived: AtomicU64::new(u64::MAX) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -259,7 +259,7 @@ impl Offload {
 }
 
 async fn on<S: Send + 'static, T: Send + 'static>(
-    lane: &Lane,
+    lane: &OffloadLane,
     client: IpAddr,
     cost: Cost,
     state: S,

@@ -76,7 +76,7 @@ struct Piece<T> {
 
 /// The position of a client with waiting work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct TurnPlace {
     /// The client's tag after its next slice.
     finish: u64,
     /// Breaks ties: first come, first served.
@@ -92,7 +92,7 @@ struct Account<T> {
     running: usize,
     tag: u64,
     /// The position while work waits, and whether it is among those that are ahead by their allowance.
-    place: Option<(Place, bool)>,
+    place: Option<(TurnPlace, bool)>,
 }
 
 /// Waiting work of all clients.
@@ -101,9 +101,9 @@ pub(crate) struct Turns<T> {
     clients: HashMap<IpAddr, Account<T>>,
     virtual_time: u64,
     /// Clients with waiting work whose tags are behind the virtual time by more than the order of busy clients explains.
-    allowed: BTreeSet<Place>,
+    allowed: BTreeSet<TurnPlace>,
     /// The other clients with waiting work.
-    busy: BTreeSet<Place>,
+    busy: BTreeSet<TurnPlace>,
     /// Clients without work, by their tags.
     idle: BTreeSet<(u64, IpAddr)>,
     /// Pieces that run now, of all clients.
@@ -230,7 +230,7 @@ impl<T> Turns<T> {
             return;
         };
         self.number += 1;
-        let place = Place { finish: account.tag.saturating_add(first.expected), number: self.number, client };
+        let place = TurnPlace { finish: account.tag.saturating_add(first.expected), number: self.number, client };
         // Among busy clients no tag is behind the virtual time by more than a slice, because the next one is chosen with its slice.
         let is_allowed = account.tag.saturating_add(SLICE_COST) < self.virtual_time;
         let set = if is_allowed { &mut self.allowed } else { &mut self.busy };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::{self, HeaderName, HeaderValue};
-use leafseal_config::{Document, FileTable, Problem, Spanned, line_column};
+use leafseal_config::{FileTable, Problem, Spanned, TomlDocument, line_column};
 use leafseal_document::form::{FieldNames, is_field_name};
 use leafseal_document::{CaseFold, DocumentLimits, Selection};
 use leafseal_net::tls::PrivateKeySettings;
@@ -19,8 +19,8 @@ use super::settings::FIELD_NAME_SIZE_MIN;
 use super::{Configuration, EngineSettings, Inbound, KeyPair, Outbound, http_settings};
 use crate::policy::route::{HostPattern, PathPattern};
 use crate::policy::router::Router;
-use crate::policy::{Action, Actions, Destination, JsonFields, OnFailure, Origin, OtherCase, Route, Rule};
-use bodies::Settings;
+use crate::policy::{Action, Actions, Destination, JsonFields, Origin, OtherCase, Route, Rule, UnopenedAction};
+use bodies::DirectionSettings;
 
 /// The default replacement of redacted values.
 const REPLACEMENT: &str = "[redacted]";
@@ -47,7 +47,7 @@ pub(super) const FRAMING: [HeaderName; 16] = [
 
 /// The configuration as far as the text can be read, and its problems.
 pub(super) fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
-    let document = match Document::parse(text) {
+    let document = match TomlDocument::parse(text) {
         Ok(document) => document,
         Err(problem) => return (None, vec![problem]),
     };
@@ -186,7 +186,7 @@ impl Reader<'_> {
         Configuration { process: relay, engine, upstream, limits, inbound, outbound, warnings: Vec::new() }
     }
 
-    fn engine(&mut self, engine: schema::Engine) -> EngineSettings {
+    fn engine(&mut self, engine: schema::EngineTable) -> EngineSettings {
         if engine.addresses.is_empty() {
             self.problem(0, "engine.addresses must contain at least one HOST:PORT");
         }
@@ -294,11 +294,11 @@ impl Reader<'_> {
         if upstream.is_none() && route.upstream.is_none() && !has_default {
             self.problem(offset, "neither the route nor its listener has an `upstream`: set one");
         }
-        let bodies = Settings::of_request(&route.bodies);
+        let bodies = DirectionSettings::of_request(&route.bodies);
         let request = self.actions(&route.request, &bodies, names);
         self.warn_of_other_sources(&route.request);
         self.no_query(&route.response);
-        let bodies = Settings::of_response(&route.bodies);
+        let bodies = DirectionSettings::of_response(&route.bodies);
         let response = self.actions(&route.response, &bodies, names);
         self.check_patches(bodies.patches, &[&request.rules, &response.rules]);
         let app = match &route.app {
@@ -359,7 +359,12 @@ impl Reader<'_> {
         }
     }
 
-    fn actions(&mut self, rules: &[Spanned<schema::Rule>], bodies: &Settings<'_>, other_case: OtherCase) -> Actions {
+    fn actions(
+        &mut self,
+        rules: &[Spanned<schema::Rule>],
+        bodies: &DirectionSettings<'_>,
+        other_case: OtherCase,
+    ) -> Actions {
         let offsets: Vec<usize> = rules.iter().map(|rule| rule.span().start).collect();
         let rules: Vec<Rule> = rules.iter().map(|rule| self.rule(rule, other_case)).collect();
         let bodies = self.bodies(bodies, &rules);
@@ -410,7 +415,7 @@ impl Reader<'_> {
             query: Arc::new(FieldNames::new(self.each(&rule.query, "query parameter", parse_field_name))),
             headers: self.each(&rule.headers, "header", parse_header),
             replacement: replacement.into(),
-            on_failure: rule.on_failure.unwrap_or(OnFailure::Fail),
+            on_failure: rule.on_failure.unwrap_or(UnopenedAction::Fail),
             skip_sealed: rule.skip_sealed.unwrap_or(false),
             names,
             require_match: self.require_match(rule, offset),
@@ -456,7 +461,7 @@ impl Reader<'_> {
         }
         let hosts = self.each(&destination.hosts, "host", HostPattern::parse);
         let paths = self.each(&destination.paths, "path", PathPattern::parse);
-        let bodies = Settings::of_request(&destination.bodies);
+        let bodies = DirectionSettings::of_request(&destination.bodies);
         let request = match &destination.request {
             Some(rules) => {
                 self.warn_of_other_sources(rules);
@@ -469,7 +474,7 @@ impl Reader<'_> {
             }
         };
         self.no_query(&destination.response);
-        let bodies = Settings::of_response(&destination.bodies);
+        let bodies = DirectionSettings::of_response(&destination.bodies);
         let response = self.actions(&destination.response, &bodies, names);
         self.check_patches(bodies.patches, &[&request.rules, &response.rules]);
         Destination { hosts, paths, request, response }
@@ -498,7 +503,7 @@ fn decrypt_everything() -> Rule {
         query: Arc::default(),
         headers: Vec::new(),
         replacement: "".into(),
-        on_failure: OnFailure::Fail,
+        on_failure: UnopenedAction::Fail,
         skip_sealed: false,
         names: CaseFold::Other,
         require_match: false,

@@ -8,7 +8,7 @@ use leafseal_net::tls::PrivateKeySettings;
 
 use super::settings::{Calls, Limits, Process, UpstreamSettings};
 use super::{Forwarded, KeylessConnect, Unlisted};
-use crate::policy::{Action, Embedded, Mismatch, OnFailure, OtherCase, OtherSources, Overrides, Patches};
+use crate::policy::{Action, Embedded, Mismatch, OtherCase, OtherSources, Overrides, Patches, UnopenedAction};
 
 settings! {
     /// The file.
@@ -17,7 +17,7 @@ settings! {
         /// The process.
         pub relay: Process;
         /// The engine that does the cryptography.
-        pub engine: Engine;
+        pub engine: EngineTable;
         /// Connections to upstreams and destinations.
         pub upstream: UpstreamSettings;
         /// Limits on clients.
@@ -31,7 +31,7 @@ settings! {
 
 settings! {
     #[derive(Debug)]
-    pub(super) struct Engine: FileTable {
+    pub(super) struct EngineTable: FileTable {
         /// `HOST:PORT` of one engine, or of several that serve the same apps.
         pub addresses: Vec<Spanned<String>>;
         /// PEM file of the authorities that issue the engines' certificates.
@@ -164,7 +164,7 @@ settings! {
         /// What `redact` writes in place of a value.
         pub replacement: Option<String> => "`[redacted]`";
         /// What happens to an envelope that does not decrypt.
-        pub on_failure: Option<OnFailure> => "`fail`";
+        pub on_failure: Option<UnopenedAction> => "`fail`";
         /// Whether a body is refused in which one of the selectors of `json`, or `form`, finds nothing.
         pub require_match: Option<bool> => "`false`";
         /// Whether `encrypt` leaves envelopes unchanged that the engine can decrypt. Without it they are encrypted again.

@@ -425,7 +425,7 @@ fn all_faults_of_shape_are_reported_at_once_with_line_and_column() {
 #[test]
 fn a_shown_file_means_the_same() {
     let example = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/relay.toml")).unwrap();
-    let shown = leafseal_config::Document::parse(&example).unwrap().show(Configuration::shape());
+    let shown = leafseal_config::TomlDocument::parse(&example).unwrap().show(Configuration::shape());
     let (before, after) = (Configuration::parse(&example).unwrap(), Configuration::parse(&shown).unwrap());
     assert_eq!(format!("{before:?}"), format!("{after:?}"));
 }

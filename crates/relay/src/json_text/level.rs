@@ -14,7 +14,7 @@ const SCALAR_SIZE_MAX: usize = 32;
 
 /// The effect of a character on a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum LevelStep {
     Nothing,
     /// A string begins: the text that it holds is read by the next level.
     StringBegins,
@@ -25,7 +25,7 @@ pub(super) enum Taken {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum LevelPlace {
     /// Before anything that shows whether it is JSON.
     #[default]
     Head,
@@ -44,7 +44,7 @@ enum Place {
 /// The progress of reading a text.
 #[derive(Debug, Default)]
 pub(super) struct Level {
-    place: Place,
+    place: LevelPlace,
     /// Open braces.
     depth: usize,
     /// Whether a name may come next, if it is a bare word: behind a brace, a comma or a line break.
@@ -71,66 +71,66 @@ impl Level {
     }
 
     pub(super) fn is_no_json(&self) -> bool {
-        self.place == Place::NoJson
+        self.place == LevelPlace::NoJson
     }
 
     /// Whether the text begins like JSON.
     pub(super) fn is_json(&self) -> bool {
-        !matches!(self.place, Place::Head | Place::HeadScalar | Place::NoJson)
+        !matches!(self.place, LevelPlace::Head | LevelPlace::HeadScalar | LevelPlace::NoJson)
     }
 
     /// Reads a character.
-    pub(super) fn take(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
+    pub(super) fn take(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
         match self.place {
-            Place::Head => self.head(c, names, steps),
-            Place::HeadScalar => self.head_scalar(c, names, steps),
-            Place::Tokens => self.token(c, names, steps),
-            Place::Word => self.in_word(c, names, steps),
-            Place::String => self.in_string(c, names, steps),
-            Place::Loose => self.loose(c, names, steps),
-            Place::NoJson => Taken::Nothing,
+            LevelPlace::Head => self.head(c, names, steps),
+            LevelPlace::HeadScalar => self.head_scalar(c, names, steps),
+            LevelPlace::Tokens => self.token(c, names, steps),
+            LevelPlace::Word => self.in_word(c, names, steps),
+            LevelPlace::String => self.in_string(c, names, steps),
+            LevelPlace::Loose => self.loose(c, names, steps),
+            LevelPlace::NoJson => LevelStep::Nothing,
         }
     }
 
-    fn head(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
+    fn head(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
         match c {
             // Readers that evaluate a text need parentheses.
             '(' => {}
             c if is_space(c) => {}
             '{' | '[' | '"' => {
-                self.place = Place::Tokens;
+                self.place = LevelPlace::Tokens;
                 return self.token(c, names, steps);
             }
             // Comments, strings in apostrophes, and the prefix against inclusion, which begins with a parenthesis.
             '\'' | '`' | '#' | ')' => return self.begin_loose(c, names, steps),
             '/' | '-' | '0'..='9' | 't' | 'f' | 'n' => {
-                self.place = Place::HeadScalar;
+                self.place = LevelPlace::HeadScalar;
                 self.word.clear();
                 self.word.push(c);
             }
-            _ => self.place = Place::NoJson,
+            _ => self.place = LevelPlace::NoJson,
         }
-        Taken::Nothing
+        LevelStep::Nothing
     }
 
     /// Some readers read one value after another, of which the first may be a scalar, and pass over comments.
-    fn head_scalar(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
+    fn head_scalar(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
         if self.word == ['/'] && matches!(c, '/' | '*') {
             return self.begin_loose(c, names, steps);
         }
         if c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.') {
             self.word.push(c);
             if self.word.len() > SCALAR_SIZE_MAX {
-                self.place = Place::NoJson;
+                self.place = LevelPlace::NoJson;
             }
-            return Taken::Nothing;
+            return LevelStep::Nothing;
         }
         if self.is_scalar() && (is_space(c) || matches!(c, '{' | '[' | '"' | '/' | '#' | ',')) {
-            self.place = Place::Head;
-            return if c == ',' { Taken::Nothing } else { self.head(c, names, steps) };
+            self.place = LevelPlace::Head;
+            return if c == ',' { LevelStep::Nothing } else { self.head(c, names, steps) };
         }
-        self.place = Place::NoJson;
-        Taken::Nothing
+        self.place = LevelPlace::NoJson;
+        LevelStep::Nothing
     }
 
     /// Whether the word is a value of JSON.
@@ -139,21 +139,21 @@ impl Level {
         self.is_long || matches!(&*word, "true" | "false" | "null") || is_number(word.as_bytes())
     }
 
-    fn token(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
+    fn token(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
         if is_space(c) {
             self.may_be_name |= matches!(c, '\n' | '\r');
-            return Taken::Nothing;
+            return LevelStep::Nothing;
         }
         let is_first_element = std::mem::take(&mut self.is_first_element);
         if is_first_element && names.is_any && c == '"' {
-            return Taken::Held;
+            return LevelStep::Held;
         }
         match c {
             // Some readers take an equals sign for a colon, and a semicolon for a comma.
             ':' | '=' => {
                 let is_known = |word: &[char]| !self.is_long && names.has(before_nul(word)) || names.has_step(word);
                 if self.is_name && self.depth > 0 && is_known(&self.word) {
-                    return Taken::Held;
+                    return LevelStep::Held;
                 }
                 (self.is_name, self.may_be_name) = (false, false);
             }
@@ -168,8 +168,8 @@ impl Level {
             ',' | ';' => (self.is_name, self.may_be_name) = (false, true),
             '"' => {
                 self.begin_word();
-                (self.place, self.unescape) = (Place::String, Unescape::default());
-                return Taken::StringBegins;
+                (self.place, self.unescape) = (LevelPlace::String, Unescape::default());
+                return LevelStep::StringBegins;
             }
             // The last ones have a meaning in YAML.
             '\'' | '`' | '/' | '#' | '\\' | '?' | '&' | '*' | '!' | '|' | '>' | '%' | '@' => {
@@ -177,20 +177,20 @@ impl Level {
             }
             _ => {
                 self.begin_word();
-                (self.place, self.is_first_element) = (Place::Word, is_first_element);
+                (self.place, self.is_first_element) = (LevelPlace::Word, is_first_element);
                 self.push(c, names);
             }
         }
-        Taken::Nothing
+        LevelStep::Nothing
     }
 
-    fn in_word(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
+    fn in_word(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
         if is_space(c) || "{}[],:=;".contains(c) {
             let is_first_element = std::mem::take(&mut self.is_first_element);
             if is_first_element && names.is_any && matches!(c, ',' | ']') && self.is_scalar() {
-                return Taken::Held;
+                return LevelStep::Held;
             }
-            (self.place, self.is_name) = (Place::Tokens, self.may_be_name);
+            (self.place, self.is_name) = (LevelPlace::Tokens, self.may_be_name);
             self.may_be_name = false;
             return self.token(c, names, steps);
         }
@@ -198,20 +198,20 @@ impl Level {
             return self.begin_loose(c, names, steps);
         }
         self.push(c, names);
-        Taken::Nothing
+        LevelStep::Nothing
     }
 
-    fn in_string(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
+    fn in_string(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
         match self.unescape.take(c) {
-            Unescaped::Begun => Taken::Nothing,
+            Unescaped::Begun => LevelStep::Nothing,
             Unescaped::Plain('"') => {
-                (self.place, self.is_name, self.may_be_name) = (Place::Tokens, true, false);
-                Taken::Nothing
+                (self.place, self.is_name, self.may_be_name) = (LevelPlace::Tokens, true, false);
+                LevelStep::Nothing
             }
             Unescaped::Plain(c) if c < ' ' => self.begin_loose(c, names, steps),
             Unescaped::Plain(c) | Unescaped::Escaped(c) => {
                 self.push(c, names);
-                Taken::OfString(c)
+                LevelStep::OfString(c)
             }
             Unescaped::Unusual => {
                 self.begin_loose('\\', names, steps);
@@ -238,26 +238,26 @@ impl Level {
     }
 
     /// Reads on loosely, from this character on.
-    fn begin_loose(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
-        let is_pending = self.is_name || matches!(self.place, Place::Word | Place::String);
+    fn begin_loose(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
+        let is_pending = self.is_name || matches!(self.place, LevelPlace::Word | LevelPlace::String);
         let word = std::mem::take(&mut self.word);
         if is_pending && !self.is_long {
             word.into_iter().for_each(|c| push_loose(&mut self.word, c));
         } else if is_pending {
             self.word.push('x');
         }
-        (self.place, self.is_in_object) = (Place::Loose, self.depth > 0);
+        (self.place, self.is_in_object) = (LevelPlace::Loose, self.depth > 0);
         self.unescape = Unescape::default();
         self.loose(c, names, steps)
     }
 
-    fn loose(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> Taken {
-        let Some(c) = self.unescape.take_loosely(c) else { return Taken::Nothing };
+    fn loose(&mut self, c: char, names: &MemberNames, steps: &mut u64) -> LevelStep {
+        let Some(c) = self.unescape.take_loosely(c) else { return LevelStep::Nothing };
         let is_comment = matches!(c, '/' | '*') && self.word.last() == Some(&'/');
         if matches!(c, ':' | '=' | '#' | '\0') || is_comment {
             *steps += names.loose.len() as u64;
             if self.is_in_object && names.end(&self.word) {
-                return Taken::Held;
+                return LevelStep::Held;
             }
         }
         self.is_in_object |= c == '{';
@@ -265,7 +265,7 @@ impl Level {
         if self.word.len() > 2 * (names.size_max + WORD_MARGIN) {
             self.word.drain(..names.size_max + WORD_MARGIN);
         }
-        Taken::Nothing
+        LevelStep::Nothing
     }
 }
 

@@ -28,7 +28,7 @@ use crate::access::{Record, Recorded};
 use crate::config::{Forwarded, KeylessConnect, Outbound, Unlisted};
 use crate::context::{ListenerContext, WorkerContext};
 use crate::decisions::{Claim, operations_of};
-use crate::forward::{Answer, ForwardingPlan, Message, of_upstream, refuse};
+use crate::forward::{ArrivedRequest, ForwardingPlan, UnrecordedAnswer, of_upstream, refuse};
 use crate::hop_headers::{self, Source};
 use crate::host::Host;
 use crate::policy::path::Steps;
@@ -245,10 +245,10 @@ impl Tunnel {
     async fn pass_on(
         &self,
         worker: &WorkerContext,
-        mut message: Box<Message>,
+        mut message: Box<ArrivedRequest>,
         peer: &ConnectionPeer,
         record: &mut Record,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<UnrecordedAnswer, Refusal> {
         let head = &mut message.head;
         let key = match &self.key {
             Some(key) => Some(key.clone()),
@@ -345,7 +345,7 @@ impl Handler for TunnelHandler {
     ) -> Response<ResponseBody> {
         let worker = self.tunnel.context.worker();
         let listener = &worker.configuration.outbound[self.tunnel.context.index];
-        let message = Message::new(request);
+        let message = ArrivedRequest::new(request);
         let mut record = self.tunnel.context.record(&listener.name, &worker, &peer, &message.head);
         match self.tunnel.pass_on(&worker, message, &peer, &mut record).await {
             Ok(answer) => answer.finish(record),

@@ -228,7 +228,7 @@ pub struct Rule {
     /// The replacement of redacted values.
     pub replacement: Box<str>,
     /// What to do with envelopes that fail to decrypt; for decryption only.
-    pub on_failure: OnFailure,
+    pub on_failure: UnopenedAction,
     /// Whether envelopes that the engine can decrypt stay unchanged; for encryption only.
     pub skip_sealed: bool,
     /// How names of JSON members are compared with selectors; `form` and `query` contain the same setting.
@@ -288,7 +288,7 @@ settings! {
 settings! {
     /// What becomes of an envelope that does not open.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum OnFailure {
+    pub enum UnopenedAction {
         /// The message is refused.
         Fail = "fail",
         /// The envelope stays unchanged.

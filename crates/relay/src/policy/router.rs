@@ -225,7 +225,7 @@ impl Router {
         if some.is_none_or(|some| every.is_some_and(|every| every < some)) {
             return Ok(every.map(certain));
         }
-        let search = Search { groups: &groups, method: &method };
+        let search = RouteSearch { groups: &groups, method: &method };
         let own = RequestPath::parse(asked.path, asked.segments_max, steps)?;
         if !groups.iter().any(|group| group.is_sensitive) {
             let case = if other_case == OtherCase::Same { Case::Any } else { Case::AsWritten };
@@ -251,7 +251,7 @@ impl Router {
     /// The first entry that takes the path as one server reads it.
     fn choose_as_read(
         &self,
-        search: &Search<'_>,
+        search: &RouteSearch<'_>,
         path: &RequestPath,
         other_case: OtherCase,
         steps: &mut Steps,
@@ -306,13 +306,13 @@ impl Group {
 }
 
 /// What is compared beside the path.
-struct Search<'s> {
+struct RouteSearch<'s> {
     groups: &'s [&'s Group],
     /// In upper case: some upstreams ignore the case of methods.
     method: &'s str,
 }
 
-impl Search<'_> {
+impl RouteSearch<'_> {
     fn first(&self, case: Case, path: &RequestPath, steps: &mut Steps) -> Result<Option<usize>, PathError> {
         let path = path.in_case(case);
         let mut found = None;

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use super::metrics::ProbeMetrics;
 use super::{Target, post};
-use crate::upstream::Pool;
+use crate::upstream::UpstreamPool;
 
 /// Maximum number of waiting messages; further ones are dropped. Each has two samples, whose texts are of bounded size.
 const WAITING_MAX: usize = 16;
@@ -28,7 +28,7 @@ pub(super) struct Webhook {
 
 impl Webhook {
     /// Starts a task that sends messages to `target`, each within `limit`.
-    pub(super) fn start(pool: Pool, target: Target, limit: Duration, metrics: Arc<ProbeMetrics>) -> Self {
+    pub(super) fn start(pool: UpstreamPool, target: Target, limit: Duration, metrics: Arc<ProbeMetrics>) -> Self {
         let (messages, waiting) = channel(WAITING_MAX);
         let task = tokio::spawn(deliver_all(pool, target, limit, Arc::clone(&metrics), waiting));
         Webhook { messages, task, limit, metrics }
@@ -54,7 +54,7 @@ impl Webhook {
 }
 
 async fn deliver_all(
-    pool: Pool,
+    pool: UpstreamPool,
     target: Target,
     limit: Duration,
     metrics: Arc<ProbeMetrics>,

@@ -11,7 +11,7 @@ use leafseal_document::form::{
 };
 use thiserror::Error;
 
-use crate::body::buffer::Buffer;
+use crate::body::buffer::BodyBuffer;
 use crate::body::envelopes::FILE_START;
 use crate::body::offload::Cost;
 use crate::policy::Action;
@@ -198,14 +198,14 @@ impl Output {
 
 /// An `application/x-www-form-urlencoded` body or a query with the values of its selected fields.
 pub(crate) struct Urlencoded {
-    body: Buffer,
+    body: BodyBuffer,
     found: Vec<Range<usize>>,
     pub(crate) texts: Arc<Vec<String>>,
 }
 
 /// Reads a [`Urlencoded`] in steps.
 pub(crate) struct ReadUrlencoded {
-    body: Buffer,
+    body: BodyBuffer,
     stage: Reading<FieldReader>,
 }
 
@@ -216,7 +216,7 @@ enum Reading<R> {
 }
 
 impl ReadUrlencoded {
-    pub(crate) fn new(body: Buffer, names: Arc<FieldNames>, limits: FormLimits) -> Self {
+    pub(crate) fn new(body: BodyBuffer, names: Arc<FieldNames>, limits: FormLimits) -> Self {
         ReadUrlencoded { body, stage: Reading::Fields(Some(FieldReader::new(names, limits, WantedFields::Selected))) }
     }
 
@@ -302,7 +302,7 @@ impl WriteUrlencoded {
 
 /// A `multipart/form-data` body with the values of its selected parts.
 pub(crate) struct Multipart {
-    body: Arc<Buffer>,
+    body: Arc<BodyBuffer>,
     boundary: String,
     parts: Vec<MultipartPart>,
     pub(crate) texts: Arc<Vec<String>>,
@@ -310,7 +310,7 @@ pub(crate) struct Multipart {
 
 /// Reads a [`Multipart`] in steps.
 pub(crate) struct ReadMultipart {
-    body: Buffer,
+    body: BodyBuffer,
     boundary: String,
     /// The rule's action, if the rule names a role.
     with_role: Option<Action>,
@@ -324,7 +324,7 @@ impl ReadMultipart {
     /// # Errors
     /// If the boundary is not one.
     pub(crate) fn new(
-        body: Buffer,
+        body: BodyBuffer,
         boundary: String,
         names: Arc<FieldNames>,
         limits: FormLimits,
@@ -371,7 +371,7 @@ impl ReadMultipart {
 
 impl Multipart {
     /// Returns the body, and the ranges of the selected files in it.
-    pub(crate) fn files(&self) -> (Arc<Buffer>, Vec<Range<usize>>) {
+    pub(crate) fn files(&self) -> (Arc<BodyBuffer>, Vec<Range<usize>>) {
         let files = self.parts.iter().filter(|part| part.is_file).map(|part| part.content.clone());
         (Arc::clone(&self.body), files.collect())
     }

@@ -34,16 +34,16 @@ use leafseal_document::form::FormLimits;
 use leafseal_errors::ErrorCode;
 use leafseal_http::BodyError;
 
-use crate::body::buffer::{AnswerShare, Budget, BudgetShare, Buffer, read_whole};
+use crate::body::buffer::{AnswerShare, BodyBudget, BodyBuffer, BudgetShare, read_whole};
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding, Encoding};
 use crate::body::offload::{Cost, Offload};
 use crate::config::Limits;
 use crate::metrics::SealedBefore;
-use crate::policy::{Action, Actions, JsonFields, Mismatch, OnFailure, Rule};
+use crate::policy::{Action, Actions, JsonFields, Mismatch, Rule, UnopenedAction};
 use crate::refusal::{Direction, Refusal};
 use crate::stream::watched::SearchTools;
 use crate::validators;
-use body_type::{Kind, accepted, is_misleading, is_unreadable, kind, may_be_form, may_be_json, write_canonical};
+use body_type::{BodyKind, accepted, is_misleading, is_unreadable, kind, may_be_form, may_be_json, write_canonical};
 use call_params::CallParams;
 use redact::{RedactFault, Redaction};
 
@@ -60,7 +60,7 @@ const TEXT_SIZE: usize = size_of::<Value>() + size_of::<String>() + 32;
 #[derive(Clone)]
 pub(crate) struct TransformContext {
     pub(crate) client: Client,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) budget: Arc<BodyBudget>,
     pub(crate) offload: Offload,
     pub(crate) deadline_ms: u32,
     pub(crate) decode: DecodeBounds,
@@ -72,7 +72,7 @@ pub(crate) struct TransformContext {
 }
 
 /// The rules for one message, and the state of their application.
-pub(crate) struct Job<'a> {
+pub(crate) struct MessageRules<'a> {
     pub(crate) transforms: &'a TransformContext,
     pub(crate) direction: Direction,
     pub(crate) actions: &'a Actions,
@@ -125,7 +125,7 @@ pub(crate) enum Outcome<B> {
 impl TransformContext {
     pub(crate) fn new(
         client: Client,
-        budget: Arc<Budget>,
+        budget: Arc<BodyBudget>,
         offload: Offload,
         timeout_ms: u128,
         limits: &Limits,
@@ -159,7 +159,7 @@ impl TransformContext {
     }
 }
 
-impl<'a> Job<'a> {
+impl<'a> MessageRules<'a> {
     /// The rules of a direction for a message of this client.
     pub(crate) fn new(
         transforms: &'a TransformContext,
@@ -168,7 +168,7 @@ impl<'a> Job<'a> {
         app: &'a str,
         client: IpAddr,
     ) -> Self {
-        Job {
+        MessageRules {
             transforms,
             direction,
             actions,
@@ -189,7 +189,7 @@ impl<'a> Job<'a> {
     }
 }
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Where work on the message runs.
     fn offload(&self) -> Offload {
         self.transforms.offload.for_client(self.client)
@@ -227,7 +227,8 @@ impl Job<'_> {
         let coding = Coding::of(headers);
         let mismatch = match (kind(actions, headers, guards), coding) {
             (Some(kind), Some(coding)) => {
-                let kind = if kind == Kind::Json && body_type::is_patch(headers) { self.patch_kind() } else { kind };
+                let kind =
+                    if kind == BodyKind::Json && body_type::is_patch(headers) { self.patch_kind() } else { kind };
                 if actions.hide() {
                     write_canonical(headers, coding);
                 }
@@ -246,7 +247,7 @@ impl Job<'_> {
         }
     }
 
-    async fn read<B>(&self, body: B) -> Result<Buffer, Refusal>
+    async fn read<B>(&self, body: B) -> Result<BodyBuffer, Refusal>
     where
         B: Body<Data = Bytes, Error = BodyError> + Unpin,
     {
@@ -258,9 +259,9 @@ impl Job<'_> {
     async fn rewrite(
         &mut self,
         headers: &mut HeaderMap,
-        kind: Kind,
+        kind: BodyKind,
         coding: Coding,
-        coded: Buffer,
+        coded: BodyBuffer,
     ) -> Result<Bytes, Refusal> {
         if coded.is_empty() {
             return Ok(Bytes::new());
@@ -291,7 +292,7 @@ impl Job<'_> {
     }
 
     /// Decodes a body; also returns the coded one, if there is a coding.
-    async fn decode(&self, coding: Coding, coded: Buffer) -> Result<(Buffer, Option<Buffer>), Refusal> {
+    async fn decode(&self, coding: Coding, coded: BodyBuffer) -> Result<(BodyBuffer, Option<BodyBuffer>), Refusal> {
         if coding == Coding::Identity {
             return Ok((coded, None));
         }
@@ -311,7 +312,7 @@ impl Job<'_> {
         Ok((plain, Arc::into_inner(coded)))
     }
 
-    async fn encode(&self, coding: Coding, plain: Buffer) -> Result<Buffer, Refusal> {
+    async fn encode(&self, coding: Coding, plain: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         if coding == Coding::Identity {
             return Ok(plain);
         }
@@ -322,27 +323,27 @@ impl Job<'_> {
         let encoding = Encoding::new(coding, plain).map_err(failed)?;
         let coded = self.offload().run_in_slices(cost, encoding, Encoding::step).await.map_err(failed)?;
         share.resize(coded.capacity())?;
-        Ok(Buffer::of(coded, share))
+        Ok(BodyBuffer::of(coded, share))
     }
 
-    async fn body(&mut self, kind: &Kind, plain: Buffer) -> Result<Buffer, Refusal> {
+    async fn body(&mut self, kind: &BodyKind, plain: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         let mut body = plain;
         let actions = self.actions;
         for rule in &actions.rules {
             body = match kind {
-                Kind::Json | Kind::JsonLines if rule.json.is_some() => self.json(rule, kind, body).await?,
-                Kind::Patch if rule.json.is_some() => self.patch(rule, body).await?,
-                Kind::Urlencoded if !rule.form.is_empty() => self.urlencoded(rule, body).await?,
-                Kind::Multipart(boundary) if !rule.form.is_empty() => self.multipart(rule, boundary, body).await?,
+                BodyKind::Json | BodyKind::JsonLines if rule.json.is_some() => self.json(rule, kind, body).await?,
+                BodyKind::Patch if rule.json.is_some() => self.patch(rule, body).await?,
+                BodyKind::Urlencoded if !rule.form.is_empty() => self.urlencoded(rule, body).await?,
+                BodyKind::Multipart(boundary) if !rule.form.is_empty() => self.multipart(rule, boundary, body).await?,
                 _ => body,
             };
         }
         Ok(body)
     }
 
-    async fn json(&mut self, rule: &Rule, kind: &Kind, document: Buffer) -> Result<Buffer, Refusal> {
+    async fn json(&mut self, rule: &Rule, kind: &BodyKind, document: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         let Some(fields) = &rule.json else { return Ok(document) };
-        let is_lines = *kind == Kind::JsonLines;
+        let is_lines = *kind == BodyKind::JsonLines;
         if rule.action == Action::Redact {
             return self.redact(rule, fields, is_lines, document).await;
         }
@@ -356,8 +357,8 @@ impl Job<'_> {
         rule: &Rule,
         selectors: &Arc<[String]>,
         (is_strict, is_lines): (bool, bool),
-        document: Buffer,
-    ) -> Result<Buffer, Refusal> {
+        document: BodyBuffer,
+    ) -> Result<BodyBuffer, Refusal> {
         // The answer is at least about as large as the document; more is charged while it arrives.
         let share = document.share().another(document.len())?;
         let message = document.share().another(document.len() + MESSAGE_SIZE)?;
@@ -377,12 +378,12 @@ impl Job<'_> {
         let read = self.offload().run(Cost::of_copy(answer.size()), move || answer.into_document()).await;
         let answer = read.map_err(|error| Refusal::of_engine(self.direction, &error))?;
         self.changed[rule.action as usize] += answer.count;
-        let emptied = rule.on_failure == OnFailure::Null && answer.report.failed > 0;
+        let emptied = rule.on_failure == UnopenedAction::Null && answer.report.failed > 0;
         self.has_new_body |= answer.count > 0 || emptied;
         self.count_sealed(&answer.report);
         self.unopened.add(answer.report.failed, answer.failures.into_iter(), self.transforms.failure_paths_max);
         share.resize(answer.json.capacity())?;
-        Ok(Buffer::of(answer.json, share))
+        Ok(BodyBuffer::of(answer.json, share))
     }
 
     async fn redact(
@@ -390,8 +391,8 @@ impl Job<'_> {
         rule: &Rule,
         fields: &JsonFields,
         is_lines: bool,
-        document: Buffer,
-    ) -> Result<Buffer, Refusal> {
+        document: BodyBuffer,
+    ) -> Result<BodyBuffer, Refusal> {
         // The cost of filters cannot be derived from the size.
         let cost = if fields.selection.streams() { Cost::of_bytes(document.len(), 16) } else { Cost::UNKNOWN };
         let refused = |fault| match fault {
@@ -420,7 +421,7 @@ impl Job<'_> {
         answer.map_err(|error| Refusal::of_engine(self.direction, &error))
     }
 
-    /// As [`Job::call`], but returns the engine's error separately from the relay's own refusal.
+    /// As [`MessageRules::call`], but returns the engine's error separately from the relay's own refusal.
     async fn try_call(
         &self,
         message: BudgetShare,
@@ -508,7 +509,7 @@ impl Job<'_> {
         let failed = report.failed;
         let places = failures.iter().map(|index| format!("{place} {index}"));
         self.unopened.add(failed, places, self.transforms.failure_paths_max);
-        let emptied = if rule.on_failure == OnFailure::Null { failed } else { 0 };
+        let emptied = if rule.on_failure == UnopenedAction::Null { failed } else { 0 };
         self.changed[rule.action as usize] += changed.saturating_sub(emptied);
         Ok(if changed == 0 { before } else { Arc::new(answer) })
     }
@@ -529,10 +530,10 @@ fn size_of_texts(texts: &[String]) -> usize {
 }
 
 /// Wraps bytes in a buffer and reduces the share to their size.
-fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<Buffer, Refusal> {
+fn into_buffer(mut bytes: Vec<u8>, mut share: BudgetShare) -> Result<BodyBuffer, Refusal> {
     bytes.shrink_to_fit();
     share.resize(bytes.capacity())?;
-    Ok(Buffer::of(bytes, share))
+    Ok(BodyBuffer::of(bytes, share))
 }
 
 fn internal(detail: &str) -> Refusal {

@@ -10,11 +10,11 @@ use std::task::{Context, Poll, ready};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use leafseal_http::BodyError;
 
-use crate::body::buffer::{BudgetShare, Buffer};
+use crate::body::buffer::{BodyBuffer, BudgetShare};
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding};
-use crate::body::envelopes::{EnvelopeSearch, Found, WholeSearch};
+use crate::body::envelopes::{EnvelopeSearch, FoundEnvelope, WholeSearch};
 use crate::body::offload::{Cost, Offload};
-use crate::place::Place;
+use crate::place::ExchangePart;
 use crate::sealed::{SealedPlaces, is_in_fields};
 
 type PolledFrame = Option<Result<Frame<Bytes>, BodyError>>;
@@ -27,30 +27,30 @@ pub(crate) struct Watched<B> {
 
 /// The search in one streamed message, and where its results go.
 pub(crate) struct Watch {
-    search: Search,
+    search: WatchedSearch,
     /// The last frame, while it waits for the search.
     held: Option<PolledFrame>,
     /// The body's place.
-    place: Place,
+    place: ExchangePart,
     /// The place of the trailers, if they are searched.
-    trailers: Option<Place>,
+    trailers: Option<ExchangePart>,
     sealed: Arc<SealedPlaces>,
 }
 
-enum Search {
+enum WatchedSearch {
     /// The body is searched as it is.
     Streamed(EnvelopeSearch),
     /// It is decoded first.
     Coded(Box<Copy>),
     /// The copy is being decoded.
-    Decoding(Pin<Box<dyn Future<Output = Found> + Send>>),
+    Decoding(Pin<Box<dyn Future<Output = FoundEnvelope> + Send>>),
     Done,
 }
 
 /// A copy of a coded body.
 struct Copy {
     coding: Coding,
-    bytes: Buffer,
+    bytes: BodyBuffer,
     offload: Offload,
     bounds: DecodeBounds,
 }
@@ -64,54 +64,56 @@ pub(crate) struct SearchTools {
 
 impl Watch {
     /// Watches for trailers alone.
-    pub(crate) fn new(place: Place, trailers: Option<Place>, sealed: Arc<SealedPlaces>) -> Box<Self> {
-        Box::new(Watch { search: Search::Done, held: None, place, trailers, sealed })
+    pub(crate) fn new(place: ExchangePart, trailers: Option<ExchangePart>, sealed: Arc<SealedPlaces>) -> Box<Self> {
+        Box::new(Watch { search: WatchedSearch::Done, held: None, place, trailers, sealed })
     }
 
     /// Watches a body of this coding, too; `None` means an unknown one, in which nothing can be found.
     pub(crate) fn body(mut self: Box<Self>, coding: Option<Coding>, tools: SearchTools) -> Box<Self> {
         let SearchTools { share, offload, bounds } = tools;
         self.search = match coding {
-            None => Search::Done,
-            Some(Coding::Identity) => Search::Streamed(EnvelopeSearch::new(bounds.size_max)),
-            Some(coding) => Search::Coded(Box::new(Copy { coding, bytes: Buffer::new(share), offload, bounds })),
+            None => WatchedSearch::Done,
+            Some(Coding::Identity) => WatchedSearch::Streamed(EnvelopeSearch::new(bounds.size_max)),
+            Some(coding) => {
+                WatchedSearch::Coded(Box::new(Copy { coding, bytes: BodyBuffer::new(share), offload, bounds }))
+            }
         };
         if coding.is_none() {
-            self.end(Found::UnreadableCoding);
+            self.end(FoundEnvelope::UnreadableCoding);
         }
         self
     }
 
-    fn end(&mut self, found: Found) {
-        self.search = Search::Done;
+    fn end(&mut self, found: FoundEnvelope) {
+        self.search = WatchedSearch::Done;
         self.sealed.note(self.place, found);
     }
 
     fn read(&mut self, piece: &[u8]) {
         match &mut self.search {
-            Search::Streamed(search) => {
+            WatchedSearch::Streamed(search) => {
                 search.read(piece);
                 let found = search.found();
-                if found != Found::Nothing {
+                if found != FoundEnvelope::Nothing {
                     self.end(found);
                 }
             }
-            Search::Coded(copy) => {
+            WatchedSearch::Coded(copy) => {
                 let fits = copy.bytes.len() + piece.len() <= copy.bounds.size_max;
                 // The copy is not worth refusing a message for.
                 if !fits || copy.bytes.extend(piece).is_err() {
-                    self.end(Found::BeyondLimit);
+                    self.end(FoundEnvelope::BeyondLimit);
                 }
             }
-            Search::Decoding(_) | Search::Done => {}
+            WatchedSearch::Decoding(_) | WatchedSearch::Done => {}
         }
     }
 
     /// Starts decoding at the end of a coded body; returns false if there is nothing to wait for.
     fn start_decoding(&mut self) -> bool {
-        match std::mem::replace(&mut self.search, Search::Done) {
-            Search::Coded(copy) => {
-                self.search = Search::Decoding(Box::pin(copy.search()));
+        match std::mem::replace(&mut self.search, WatchedSearch::Done) {
+            WatchedSearch::Coded(copy) => {
+                self.search = WatchedSearch::Decoding(Box::pin(copy.search()));
                 true
             }
             _ => false,
@@ -120,18 +122,18 @@ impl Watch {
 }
 
 impl Copy {
-    async fn search(self) -> Found {
+    async fn search(self) -> FoundEnvelope {
         let Copy { coding, bytes, offload, bounds } = self;
-        let Ok(decoding) = Decoding::new(coding, bytes, bounds) else { return Found::BeyondLimit };
+        let Ok(decoding) = Decoding::new(coding, bytes, bounds) else { return FoundEnvelope::BeyondLimit };
         let plain = match offload.run_in_slices(Cost::UNKNOWN, decoding, Decoding::step).await {
             Ok(plain) => plain,
-            Err(DecodeError::Malformed | DecodeError::Window) => return Found::UnreadableCoding,
-            Err(_) => return Found::BeyondLimit,
+            Err(DecodeError::Malformed | DecodeError::Window) => return FoundEnvelope::UnreadableCoding,
+            Err(_) => return FoundEnvelope::BeyondLimit,
         };
         let cost = Cost::of_copy(plain.len());
         match offload.run_in_slices(cost, WholeSearch::new(plain), WholeSearch::step).await {
-            (_, true) => Found::Envelope,
-            (_, false) => Found::Nothing,
+            (_, true) => FoundEnvelope::Envelope,
+            (_, false) => FoundEnvelope::Nothing,
         }
     }
 }
@@ -150,7 +152,7 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Watched<B> {
         let Watched { body, watch } = &mut *self;
         let Some(watch) = watch else { return Pin::new(body).poll_frame(cx) };
         loop {
-            if let Search::Decoding(search) = &mut watch.search {
+            if let WatchedSearch::Decoding(search) = &mut watch.search {
                 let found = ready!(search.as_mut().poll(cx));
                 watch.end(found);
             }
@@ -161,7 +163,9 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Watched<B> {
             if let Some(Ok(frame)) = &frame {
                 match (frame.data_ref(), frame.trailers_ref(), watch.trailers) {
                     (Some(piece), ..) => watch.read(piece),
-                    (_, Some(fields), Some(place)) if is_in_fields(fields) => watch.sealed.note(place, Found::Envelope),
+                    (_, Some(fields), Some(place)) if is_in_fields(fields) => {
+                        watch.sealed.note(place, FoundEnvelope::Envelope)
+                    }
                     _ => {}
                 }
             }
@@ -199,7 +203,7 @@ mod tests {
     use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
     use super::*;
-    use crate::body::buffer::Budget;
+    use crate::body::buffer::BodyBudget;
     use crate::body::coding::fuzzing::encode;
     use crate::body::offload::OffloadThreads;
     use crate::config::Limits;
@@ -222,17 +226,24 @@ mod tests {
     }
 
     /// Forwards a request; returns what was found in its body and its trailers, and the number of forwarded bytes.
-    fn forward(coding: Option<Coding>, frames: Vec<Frame<Bytes>>, size_max: usize) -> ([Option<Found>; 2], usize) {
+    fn forward(
+        coding: Option<Coding>,
+        frames: Vec<Frame<Bytes>>,
+        size_max: usize,
+    ) -> ([Option<FoundEnvelope>; 2], usize) {
         let threads = OffloadThreads::new(1, leafseal_net::SchedulingClass::Normal).unwrap();
-        let share = Budget::new(&Limits::default()).share([127, 0, 0, 1].into());
+        let share = BodyBudget::new(&Limits::default()).share([127, 0, 0, 1].into());
         let bounds = DecodeBounds { size_max, expansion_max: 100, expansion_free: 1 << 20 };
         let tools = SearchTools { share, offload: threads.way(), bounds };
         let sealed = SealedPlaces::new(&Arc::default());
-        let watch = Watch::new(Place::RequestBody, Some(Place::RequestTrailers), Arc::clone(&sealed));
+        let watch = Watch::new(ExchangePart::RequestBody, Some(ExchangePart::RequestTrailers), Arc::clone(&sealed));
         let body = Watched::new(Frames(frames.into()), Some(watch.body(coding, tools)));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let whole = runtime.block_on(body.collect()).unwrap();
-        ([Place::RequestBody, Place::RequestTrailers].map(|place| sealed.found(place)), whole.to_bytes().len())
+        (
+            [ExchangePart::RequestBody, ExchangePart::RequestTrailers].map(|place| sealed.found(place)),
+            whole.to_bytes().len(),
+        )
     }
 
     fn data(bytes: &[u8]) -> Frame<Bytes> {
@@ -245,23 +256,27 @@ mod tests {
         let zipped = encode(Coding::Gzip, envelope);
         let (found, size) =
             forward(Some(Coding::Identity), vec![data(b"card: ev"), data(b":Tk9D:x"), trailers("1")], 99);
-        assert_eq!((found, size), ([Some(Found::Envelope), None], 15));
+        assert_eq!((found, size), ([Some(FoundEnvelope::Envelope), None], 15));
         let (found, _) = forward(Some(Coding::Identity), vec![data(b"x"), trailers("ev:Tk9D:x:$")], 99);
-        assert_eq!(found, [None, Some(Found::Envelope)]);
+        assert_eq!(found, [None, Some(FoundEnvelope::Envelope)]);
         let (found, _) = forward(Some(Coding::Identity), vec![data(b"0123456789"), data(envelope)], 12);
-        assert_eq!(found, [Some(Found::BeyondLimit), None]);
+        assert_eq!(found, [Some(FoundEnvelope::BeyondLimit), None]);
         for (coding, bytes, size_max, expected) in [
-            (Some(Coding::Gzip), &zipped[..], 99, Some(Found::Envelope)),
+            (Some(Coding::Gzip), &zipped[..], 99, Some(FoundEnvelope::Envelope)),
             (Some(Coding::Gzip), &encode(Coding::Gzip, b"nothing"), 99, None),
-            (Some(Coding::Gzip), &zipped, 9, Some(Found::BeyondLimit)),
-            (Some(Coding::Gzip), &encode(Coding::Gzip, &envelope.repeat(50)), 99, Some(Found::BeyondLimit)),
-            (Some(Coding::Gzip), &zipped[..zipped.len() - 9], 99, Some(Found::UnreadableCoding)),
-            (Some(Coding::Gzip), envelope, 99, Some(Found::UnreadableCoding)),
-            (None, envelope, 99, Some(Found::UnreadableCoding)),
+            (Some(Coding::Gzip), &zipped, 9, Some(FoundEnvelope::BeyondLimit)),
+            (Some(Coding::Gzip), &encode(Coding::Gzip, &envelope.repeat(50)), 99, Some(FoundEnvelope::BeyondLimit)),
+            (Some(Coding::Gzip), &zipped[..zipped.len() - 9], 99, Some(FoundEnvelope::UnreadableCoding)),
+            (Some(Coding::Gzip), envelope, 99, Some(FoundEnvelope::UnreadableCoding)),
+            (None, envelope, 99, Some(FoundEnvelope::UnreadableCoding)),
         ] {
             let (first, rest) = bytes.split_at(5);
             let (found, size) = forward(coding, vec![data(first), data(rest), trailers("ev:Tk9D:x:$")], size_max);
-            assert_eq!((found, size), ([expected, Some(Found::Envelope)], bytes.len()), "{coding:?} {size_max}");
+            assert_eq!(
+                (found, size),
+                ([expected, Some(FoundEnvelope::Envelope)], bytes.len()),
+                "{coding:?} {size_max}"
+            );
         }
     }
 }

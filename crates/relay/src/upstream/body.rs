@@ -18,17 +18,17 @@ const PIECE_SIZE: usize = 64 << 10;
 /// The body of a request to an upstream.
 pub(crate) enum Sent {
     /// Streamed from the client.
-    Client(Watched<Guarded<RequestBody>>, Option<Arc<Clock>>),
+    Client(Watched<Guarded<RequestBody>>, Option<Arc<SendClock>>),
     /// Buffered, or empty.
-    Whole(Option<Bytes>, Option<Arc<Clock>>),
+    Whole(Option<Bytes>, Option<Arc<SendClock>>),
 }
 
 /// Tracks which side must act next while a request is sent.
 #[derive(Debug)]
-pub(crate) struct Clock(Mutex<NextAction>);
+pub(crate) struct SendClock(Mutex<SendingSide>);
 
 #[derive(Clone, Copy, Debug)]
-enum NextAction {
+enum SendingSide {
     /// The upstream, since this time: it must read what was sent, or answer.
     Upstream(Instant),
     /// The client: it must send more.
@@ -46,24 +46,24 @@ pub(crate) enum ClientFault {
     Broke,
 }
 
-impl Clock {
+impl SendClock {
     fn new() -> Arc<Self> {
-        Arc::new(Clock(Mutex::new(NextAction::Upstream(Instant::now()))))
+        Arc::new(SendClock(Mutex::new(SendingSide::Upstream(Instant::now()))))
     }
 
     /// The time by which the upstream must act; it moves while both wait for the client.
     pub(crate) fn deadline(&self, limit: Duration) -> Instant {
         match *self.lock() {
-            NextAction::Upstream(since) => since + limit,
-            NextAction::Client => Instant::now() + limit,
-            NextAction::Failed(_) => Instant::now(),
+            SendingSide::Upstream(since) => since + limit,
+            SendingSide::Client => Instant::now() + limit,
+            SendingSide::Failed(_) => Instant::now(),
         }
     }
 
     /// Why the client's body is incomplete, if it is.
     pub(crate) fn fault(&self) -> Option<ClientFault> {
         match *self.lock() {
-            NextAction::Failed(fault) => Some(fault),
+            SendingSide::Failed(fault) => Some(fault),
             _ => None,
         }
     }
@@ -71,14 +71,14 @@ impl Clock {
     /// Records the result when a connection polls the body.
     fn polled(&self, frame: &Poll<Option<Result<Frame<Bytes>, BodyError>>>) {
         *self.lock() = match frame {
-            Poll::Pending => NextAction::Client,
-            Poll::Ready(Some(Err(BodyError::Slow))) => NextAction::Failed(ClientFault::Slow),
-            Poll::Ready(Some(Err(_))) => NextAction::Failed(ClientFault::Broke),
-            Poll::Ready(_) => NextAction::Upstream(Instant::now()),
+            Poll::Pending => SendingSide::Client,
+            Poll::Ready(Some(Err(BodyError::Slow))) => SendingSide::Failed(ClientFault::Slow),
+            Poll::Ready(Some(Err(_))) => SendingSide::Failed(ClientFault::Broke),
+            Poll::Ready(_) => SendingSide::Upstream(Instant::now()),
         };
     }
 
-    fn lock(&self) -> MutexGuard<'_, NextAction> {
+    fn lock(&self) -> MutexGuard<'_, SendingSide> {
         self.0.lock().expect("nothing panics while this is locked")
     }
 }
@@ -99,13 +99,13 @@ impl Sent {
     }
 
     /// Returns the clock of the body, unless it is sent at once.
-    pub(crate) fn clock(&mut self) -> Option<Arc<Clock>> {
+    pub(crate) fn clock(&mut self) -> Option<Arc<SendClock>> {
         let clock = match self {
             Sent::Client(body, clock) if !body.is_end_stream() => clock,
             Sent::Whole(Some(bytes), clock) if bytes.len() > PIECE_SIZE => clock,
             _ => return None,
         };
-        Some(Arc::clone(clock.get_or_insert_with(Clock::new)))
+        Some(Arc::clone(clock.get_or_insert_with(SendClock::new)))
     }
 }
 

@@ -8,5 +8,5 @@ mod sockets;
 pub(crate) use body::Sent;
 pub use connect::ConnectorError;
 pub(crate) use connect::{Connector, plain};
-pub(crate) use pool::{Pool, UpstreamAnswer, UpstreamError};
+pub(crate) use pool::{UpstreamAnswer, UpstreamError, UpstreamPool};
 pub(crate) use sockets::{Socket, Sockets};

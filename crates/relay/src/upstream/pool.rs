@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::body::{AnswerBody, ClientFault, Clock, Sent};
+use super::body::{AnswerBody, ClientFault, SendClock, Sent};
 use super::connect::{ConnectError, Connected, Connector, HttpProtocol, Io};
 use super::sockets::{Socket, Sockets};
 use crate::config::UpstreamSettings;
@@ -59,9 +59,9 @@ impl UpstreamError {
 
 /// The connections of one thread. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Pool(Arc<Shared>);
+pub(crate) struct UpstreamPool(Arc<PoolShared>);
 
-struct Shared {
+struct PoolShared {
     connector: Connector,
     /// Logs loss and recovery of upstreams, if set.
     outages: Option<Arc<Outages>>,
@@ -130,7 +130,7 @@ pub(crate) type UpstreamAnswer = AnswerBody<Lease>;
 
 /// A connection in use; it returns to the pool on drop.
 pub(crate) struct Lease {
-    pool: Pool,
+    pool: UpstreamPool,
     origin: Arc<Origin>,
     http1: Option<Http1>,
     /// Counts a user of a shared connection.
@@ -154,7 +154,7 @@ impl Drop for Lease {
 
 /// Counts an open connection until it is dropped.
 struct Open {
-    pool: Pool,
+    pool: UpstreamPool,
     origin: Arc<Origin>,
     _socket: Socket,
 }
@@ -172,10 +172,10 @@ impl Drop for Open {
     }
 }
 
-impl Pool {
+impl UpstreamPool {
     /// Creates a pool; `sockets` may be shared with other pools.
     pub(crate) fn new(connector: Connector, sockets: Arc<Sockets>, outages: Option<Arc<Outages>>) -> Self {
-        Pool(Arc::new(Shared { connector, outages, sockets, state: Mutex::default() }))
+        UpstreamPool(Arc::new(PoolShared { connector, outages, sockets, state: Mutex::default() }))
     }
 
     /// Counts a socket that is opened outside of the pool.
@@ -432,7 +432,7 @@ fn relative(request: &mut Request<Sent>) {
 }
 
 /// Waits for the head of an answer: for `limit` from the end of the request, or from its last piece that the upstream could read.
-async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&Clock>, mut sent: F) -> Option<F::Output> {
+async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&SendClock>, mut sent: F) -> Option<F::Output> {
     let mut deadline = Instant::now() + limit;
     loop {
         if let Ok(sent) = timeout_at(deadline, &mut sent).await {
@@ -446,7 +446,7 @@ async fn within<F: Future + Unpin>(limit: Duration, clock: Option<&Clock>, mut s
 }
 
 /// The client's fault in a failed request, if any.
-fn client_fault(clock: Option<&Clock>) -> Option<UpstreamError> {
+fn client_fault(clock: Option<&SendClock>) -> Option<UpstreamError> {
     Some(match clock?.fault()? {
         ClientFault::Slow => UpstreamError::ClientSlow,
         ClientFault::Broke => UpstreamError::ClientBroke,

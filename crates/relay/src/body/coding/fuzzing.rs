@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::{Coding, DecodeBounds, DecodeError, Decoding, Encoding};
-use crate::body::buffer::{Budget, Buffer, Usage};
+use crate::body::buffer::{BodyBudget, BodyBuffer, Usage};
 use crate::config::Limits;
 
 /// Memory that decoding may charge, for any body.
@@ -53,7 +53,7 @@ pub(crate) fn encode(coding: Coding, plain: &[u8]) -> Vec<u8> {
     if coding == Coding::Identity {
         return plain.to_vec();
     }
-    let mut buffer = Buffer::new(budget(usize::MAX).share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+    let mut buffer = BodyBuffer::new(budget(usize::MAX).share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     buffer.extend(plain).expect("there is room");
     let mut encoding = Encoding::new(coding, buffer).expect("libraries are there");
     for _ in 0..=plain.len().div_ceil(super::PIECE_SIZE) {
@@ -65,17 +65,22 @@ pub(crate) fn encode(coding: Coding, plain: &[u8]) -> Vec<u8> {
     panic!("more steps than pieces");
 }
 
-fn budget(size: usize) -> Arc<Budget> {
-    Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
+fn budget(size: usize) -> Arc<BodyBudget> {
+    BodyBudget::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
 }
 
-fn check_room(budget: &Budget, size: usize) {
+fn check_room(budget: &BodyBudget, size: usize) {
     let Usage { held, most, .. } = budget.usage();
     assert!(held == 0 && most <= size, "{held} bytes are still held, {most} were");
 }
 
-fn decode(coding: Coding, coded: &[u8], bounds: DecodeBounds, budget: &Arc<Budget>) -> Result<Vec<u8>, DecodeError> {
-    let mut buffer = Buffer::new(budget.share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+fn decode(
+    coding: Coding,
+    coded: &[u8],
+    bounds: DecodeBounds,
+    budget: &Arc<BodyBudget>,
+) -> Result<Vec<u8>, DecodeError> {
+    let mut buffer = BodyBuffer::new(budget.share(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     buffer.extend(coded)?;
     let mut decoding = Decoding::new(coding, buffer, bounds)?;
     for _ in 0..coded.len() + SIZE_MAX + STEPS_FREE {

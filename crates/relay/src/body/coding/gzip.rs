@@ -19,7 +19,7 @@ const HAS_COMMENT: u8 = 16;
 const RESERVED: u8 = 0xe0;
 
 pub(super) struct Gzip {
-    stage: Stage,
+    stage: GzipStage,
     inflate: Decompress,
     check: Crc,
     members: usize,
@@ -27,7 +27,7 @@ pub(super) struct Gzip {
 }
 
 #[derive(Clone, Copy)]
-enum Stage {
+enum GzipStage {
     Header,
     Body,
 }
@@ -37,7 +37,7 @@ impl Gzip {
     pub(super) const MEMORY: usize = 64 << 10;
 
     pub(super) fn new(share: BudgetShare) -> Self {
-        Gzip { stage: Stage::Header, inflate: Decompress::new(false), check: Crc::new(), members: 0, _share: share }
+        Gzip { stage: GzipStage::Header, inflate: Decompress::new(false), check: Crc::new(), members: 0, _share: share }
     }
 
     fn body(&mut self, rest: &[u8], out: &mut [u8]) -> Result<Moved, DecodeError> {
@@ -60,7 +60,7 @@ impl Gzip {
         if u32::from_le_bytes(*check) != self.check.sum() || u32::from_le_bytes(*size) != self.check.amount() {
             return Err(DecodeError::Malformed);
         }
-        self.stage = Stage::Header;
+        self.stage = GzipStage::Header;
         self.inflate.reset(false);
         self.check.reset();
         Ok(TRAILER_SIZE)
@@ -70,16 +70,16 @@ impl Gzip {
 impl Decoder for Gzip {
     fn step(&mut self, rest: &[u8], out: &mut [u8]) -> Result<Moved, DecodeError> {
         match self.stage {
-            Stage::Header => {
+            GzipStage::Header => {
                 self.members += 1;
                 if self.members > MEMBERS_MAX {
                     return Err(DecodeError::Costly);
                 }
                 let read = header_size(rest).ok_or(DecodeError::Malformed)?;
-                self.stage = Stage::Body;
+                self.stage = GzipStage::Body;
                 Ok(Moved { read, written: 0, end: End::NotYet })
             }
-            Stage::Body => self.body(rest, out),
+            GzipStage::Body => self.body(rest, out),
         }
     }
 }

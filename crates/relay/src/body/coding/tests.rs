@@ -9,22 +9,27 @@ use leafseal_errors::ErrorCode;
 
 use super::fuzzing::encode;
 use super::*;
-use crate::body::buffer::{Budget, Usage};
+use crate::body::buffer::{BodyBudget, Usage};
 use crate::config::Limits;
 
 const CODED: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
 const ROOM_SIZE: usize = 256 << 20;
 
-fn budget(size: usize) -> Arc<Budget> {
-    Budget::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
+fn budget(size: usize) -> Arc<BodyBudget> {
+    BodyBudget::new(&Limits { bodies_size_max: size, client_bodies_size_max: size, ..Limits::default() })
 }
 
 fn bounds(size_max: usize) -> DecodeBounds {
     DecodeBounds { size_max, expansion_max: 1000, expansion_free: 1 << 20 }
 }
 
-fn decode_in(budget: &Arc<Budget>, coding: Coding, coded: &[u8], bounds: DecodeBounds) -> Result<Vec<u8>, DecodeError> {
-    let mut buffer = Buffer::new(budget.share(IpAddr::from([127, 0, 0, 1])));
+fn decode_in(
+    budget: &Arc<BodyBudget>,
+    coding: Coding,
+    coded: &[u8],
+    bounds: DecodeBounds,
+) -> Result<Vec<u8>, DecodeError> {
+    let mut buffer = BodyBuffer::new(budget.share(IpAddr::from([127, 0, 0, 1])));
     buffer.extend(coded)?;
     let mut decoding = Decoding::new(coding, buffer, bounds)?;
     loop {

@@ -8,7 +8,7 @@ use crate::policy::types::{MediaTypes, PATCH_TYPE, TypeKind};
 use crate::policy::{Action, Bodies, Embedded, Mismatch, OtherSources, Patches, Rule};
 
 /// What a route or destination sets for the bodies of one direction.
-pub(super) struct Settings<'s> {
+pub(super) struct DirectionSettings<'s> {
     pub(super) mismatch: Option<Mismatch>,
     pub(super) types: &'s [Spanned<String>],
     pub(super) patches: Option<&'s Spanned<Patches>>,
@@ -16,11 +16,11 @@ pub(super) struct Settings<'s> {
     pub(super) other_sources: OtherSources,
 }
 
-impl<'s> Settings<'s> {
+impl<'s> DirectionSettings<'s> {
     pub(super) fn of_request(bodies: &'s schema::BodySettings) -> Self {
         let schema::BodySettings { types, request_mismatch: mismatch, patches, embedded_json, other_sources, .. } =
             bodies;
-        Settings {
+        DirectionSettings {
             mismatch: *mismatch,
             types,
             patches: patches.as_ref(),
@@ -32,12 +32,12 @@ impl<'s> Settings<'s> {
     /// Those of responses, which have one source.
     pub(super) fn of_response(bodies: &'s schema::BodySettings) -> Self {
         let (mismatch, types) = (bodies.response_mismatch, bodies.response_types.as_slice());
-        Settings { mismatch, types, other_sources: OtherSources::Pass, ..Self::of_request(bodies) }
+        DirectionSettings { mismatch, types, other_sources: OtherSources::Pass, ..Self::of_request(bodies) }
     }
 }
 
 impl Reader<'_> {
-    pub(super) fn bodies(&mut self, settings: &Settings<'_>, rules: &[Rule]) -> Bodies {
+    pub(super) fn bodies(&mut self, settings: &DirectionSettings<'_>, rules: &[Rule]) -> Bodies {
         // Values to hide must not pass because of an unknown type; values to reveal may stay hidden.
         let hides = rules.iter().any(Rule::hides);
         let default = if hides { Mismatch::Refuse } else { Mismatch::Pass };
@@ -58,7 +58,7 @@ impl Reader<'_> {
                 self.problem(spanned.span().start, message);
             }
         }
-        let Settings { embedded_json, other_sources, .. } = *settings;
+        let DirectionSettings { embedded_json, other_sources, .. } = *settings;
         Bodies { mismatch, types, patches, embedded_json, other_sources }
     }
 

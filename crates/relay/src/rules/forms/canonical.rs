@@ -10,7 +10,7 @@ use leafseal_document::form::{
 };
 
 use super::{FormFault, Output, Step, progress};
-use crate::body::buffer::Buffer;
+use crate::body::buffer::BodyBuffer;
 use crate::json_text::{MemberNames, TextSearch, Verdict};
 
 /// Bytes of a value that are searched at a time for JSON.
@@ -90,7 +90,7 @@ pub(crate) struct Canonical {
 
 /// Reads an urlencoded form or a query and writes it again, in steps.
 pub(crate) struct CanonicalFields {
-    body: Buffer,
+    body: BodyBuffer,
     reader: Option<FieldReader>,
     fields: Vec<FormField>,
     checks: Checks,
@@ -106,7 +106,7 @@ pub(crate) struct CanonicalFields {
 impl CanonicalFields {
     /// `names`: the fields that rules hide, guarded.
     pub(crate) fn new(
-        body: Buffer,
+        body: BodyBuffer,
         names: Arc<FieldNames>,
         limits: FormLimits,
         checks: Checks,
@@ -202,7 +202,7 @@ fn decoded(encoded: &[u8], size: usize) -> Vec<u8> {
 
 /// Reads a multipart form and writes it again, in steps.
 pub(crate) struct CanonicalParts {
-    body: Buffer,
+    body: BodyBuffer,
     boundary: String,
     reader: Option<PartReader>,
     parts: Vec<(MultipartPart, PartHead)>,
@@ -220,7 +220,7 @@ impl CanonicalParts {
     /// # Errors
     /// If the boundary is not one.
     pub(crate) fn new(
-        body: Buffer,
+        body: BodyBuffer,
         boundary: String,
         names: Arc<FieldNames>,
         limits: FormLimits,

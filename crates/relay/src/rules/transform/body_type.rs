@@ -10,7 +10,7 @@ use crate::policy::{Actions, Mismatch, Patches, Rule};
 
 /// The type of a body, for rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BodyKind {
     Json,
     /// A JSON document on each line.
     JsonLines,
@@ -43,21 +43,21 @@ pub(super) fn accepted(actions: &Actions) -> String {
 
 /// Returns the type of the body if a rule reads it; if a rule hides something, only types that a hiding rule reads. A rule that only
 /// decrypts protects no values in the clear. `guards`: whether forms, or documents, are read although no rule does.
-pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Option<Kind> {
+pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Option<BodyKind> {
     let media = media_type(headers)?;
     let kind = match actions.types.kind(&media) {
-        Some(TypeKind::Json) => Kind::Json,
-        Some(TypeKind::JsonLines) => Kind::JsonLines,
-        Some(TypeKind::Urlencoded) => Kind::Urlencoded,
-        Some(TypeKind::Multipart) => Kind::Multipart(media.boundary.clone()?),
-        None => Kind::Other,
+        Some(TypeKind::Json) => BodyKind::Json,
+        Some(TypeKind::JsonLines) => BodyKind::JsonLines,
+        Some(TypeKind::Urlencoded) => BodyKind::Urlencoded,
+        Some(TypeKind::Multipart) => BodyKind::Multipart(media.boundary.clone()?),
+        None => BodyKind::Other,
     };
     // In other encodings, rules would not find the values that they hide.
     let is_utf8 = media.is_utf8();
     let reads = |rule: &Rule| match kind {
-        Kind::Json | Kind::JsonLines | Kind::Patch => rule.json.is_some(),
-        Kind::Urlencoded | Kind::Multipart(_) => !rule.form.is_empty(),
-        Kind::Other => false,
+        BodyKind::Json | BodyKind::JsonLines | BodyKind::Patch => rule.json.is_some(),
+        BodyKind::Urlencoded | BodyKind::Multipart(_) => !rule.form.is_empty(),
+        BodyKind::Other => false,
     };
     let rules = &actions.rules;
     let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
@@ -66,9 +66,9 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Opti
     let is_guarded = guards
         && !must_hide
         && match kind {
-            Kind::Urlencoded | Kind::Multipart(_) => true,
-            Kind::Json | Kind::JsonLines => actions.guard_json(),
-            Kind::Patch | Kind::Other => false,
+            BodyKind::Urlencoded | BodyKind::Multipart(_) => true,
+            BodyKind::Json | BodyKind::JsonLines => actions.guard_json(),
+            BodyKind::Patch | BodyKind::Other => false,
         };
     (is_utf8 && (is_guarded || rules.iter().any(reads))).then_some(kind)
 }
@@ -149,15 +149,15 @@ pub(super) struct UnclearType;
 ///
 /// # Errors
 /// If some could take the type for another that is searched, or if the charset or boundary is not known.
-pub(super) fn searched_for_method(headers: &HeaderMap) -> Result<Option<Kind>, UnclearType> {
+pub(super) fn searched_for_method(headers: &HeaderMap) -> Result<Option<BodyKind>, UnclearType> {
     let mut types = headers.get_all(CONTENT_TYPE).iter();
     let names = |words: &[&str]| {
         let is_named = |text: &[u8]| words.iter().any(|word| memchr::memmem::find(text, word.as_bytes()).is_some());
         headers.get_all(CONTENT_TYPE).iter().any(|value| is_named(&value.as_bytes().to_ascii_lowercase()))
     };
     let media = match (types.next(), types.next()) {
-        (None, _) => return Ok(Some(Kind::Urlencoded)),
-        (Some(only), None) if only.as_bytes().trim_ascii().is_empty() => return Ok(Some(Kind::Urlencoded)),
+        (None, _) => return Ok(Some(BodyKind::Urlencoded)),
+        (Some(only), None) if only.as_bytes().trim_ascii().is_empty() => return Ok(Some(BodyKind::Urlencoded)),
         (Some(only), None) => MediaType::parse(only.as_bytes()),
         (Some(_), Some(_)) => None,
     };
@@ -165,10 +165,10 @@ pub(super) fn searched_for_method(headers: &HeaderMap) -> Result<Option<Kind>, U
         return if names(&["urlencoded", "form-data", "json"]) { Err(UnclearType) } else { Ok(None) };
     };
     let kind = match MediaTypes::NONE.kind(&media) {
-        Some(TypeKind::Json) => Kind::Json,
-        Some(TypeKind::JsonLines) => Kind::JsonLines,
-        Some(TypeKind::Urlencoded) => Kind::Urlencoded,
-        Some(TypeKind::Multipart) => Kind::Multipart(media.boundary.clone().ok_or(UnclearType)?),
+        Some(TypeKind::Json) => BodyKind::Json,
+        Some(TypeKind::JsonLines) => BodyKind::JsonLines,
+        Some(TypeKind::Urlencoded) => BodyKind::Urlencoded,
+        Some(TypeKind::Multipart) => BodyKind::Multipart(media.boundary.clone().ok_or(UnclearType)?),
         None if names(&["urlencoded", "form-data"]) => return Err(UnclearType),
         None => return Ok(None),
     };

@@ -8,7 +8,7 @@ pub(super) struct CallParams {
     pub(super) role: Option<Box<str>>,
     pub(super) key_id: Option<Box<str>>,
     pub(super) deadline_ms: u32,
-    pub(super) on_failure: OnFailure,
+    pub(super) on_failure: UnopenedAction,
     pub(super) other_case: Option<OtherCase>,
     pub(super) skip_sealed: bool,
     pub(super) is_lines: bool,
@@ -26,9 +26,9 @@ impl CallParams {
         let deadline_ms = Some(self.deadline_ms);
         let on_failure = match self.on_failure {
             // Omitted, so that older engines accept the request.
-            OnFailure::Fail => None,
-            OnFailure::Leave => Some(leafseal_client::OnFailure::Leave),
-            OnFailure::Null => Some(leafseal_client::OnFailure::Null),
+            UnopenedAction::Fail => None,
+            UnopenedAction::Leave => Some(leafseal_client::OnFailure::Leave),
+            UnopenedAction::Null => Some(leafseal_client::OnFailure::Null),
         };
         let (role, key_id, other_case) = (self.role.as_deref(), self.key_id.as_deref(), self.other_case);
         let lines = self.is_lines;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use hyper::header::{COOKIE, HeaderMap};
 use leafseal_document::form::{FieldNames, Syntax};
 
-use super::body_type::Kind;
-use super::other_readings::Search;
-use super::{Job, into_buffer};
-use crate::body::buffer::Buffer;
+use super::body_type::BodyKind;
+use super::other_readings::ReadingSearch;
+use super::{MessageRules, into_buffer};
+use crate::body::buffer::BodyBuffer;
 use crate::json_text::MemberNames;
 use crate::policy::Hidden;
 use crate::policy::types::Embedded;
@@ -19,26 +19,26 @@ use crate::rules::forms::canonical::{Canonical, CanonicalFields, CanonicalParts,
 
 const COOKIES: &str = "a cookie has the name of a field that a rule hides, and some upstreams read both as one";
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Writes a form, and the names of selected members, in their canonical spelling, if rules hide something in messages of this
     /// direction.
     pub(super) async fn canonical(
         &mut self,
-        kind: &Kind,
+        kind: &BodyKind,
         headers: &HeaderMap,
-        body: Buffer,
-    ) -> Result<Buffer, Refusal> {
+        body: BodyBuffer,
+    ) -> Result<BodyBuffer, Refusal> {
         let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
         self.refuse_as_sent(kind, &body, &hidden)?;
         let (names, limits) = (Arc::clone(&hidden.form), self.transforms.form.clone());
         match kind {
-            Kind::Urlencoded => {
+            BodyKind::Urlencoded => {
                 let checks = self.checks(headers, &hidden).await;
                 let (body, canonical) = self.canonical_fields(names, checks, Syntax::Form, body).await?;
                 self.has_new_body |= canonical.is_new;
                 Ok(body)
             }
-            Kind::Multipart(boundary) => {
+            BodyKind::Multipart(boundary) => {
                 let checks = self.checks(headers, &hidden).await;
                 let work = body.share().another(self.memory_of_form(&body))?;
                 let cost = forms::cost(body.len(), true);
@@ -49,11 +49,11 @@ impl Job<'_> {
                 self.has_new_body |= written.is_new;
                 into_buffer(written.bytes, work)
             }
-            Kind::Json | Kind::JsonLines | Kind::Patch => {
+            BodyKind::Json | BodyKind::JsonLines | BodyKind::Patch => {
                 let body = self.refuse_members(kind, body, &hidden).await?;
                 self.canonical_names(kind, &hidden, body).await
             }
-            Kind::Other => Ok(body),
+            BodyKind::Other => Ok(body),
         }
     }
 
@@ -63,8 +63,8 @@ impl Job<'_> {
         names: Arc<FieldNames>,
         checks: Checks,
         syntax: Syntax,
-        body: Buffer,
-    ) -> Result<(Buffer, Canonical), Refusal> {
+        body: BodyBuffer,
+    ) -> Result<(BodyBuffer, Canonical), Refusal> {
         let work = body.share().another(self.memory_of_form(&body))?;
         let cost = forms::cost(body.len(), true);
         let reading = CanonicalFields::new(body, names, self.transforms.form.clone(), checks, syntax);
@@ -110,7 +110,7 @@ impl Job<'_> {
         if let Some(names) = self.names_in_texts().filter(|_| self.may_set) {
             let (texts, mut share) = (texts_of_cookies(headers), self.transforms.budget.share(self.client));
             share.grow(texts.len())?;
-            self.refuse_texts(Some(names), Buffer::of(texts, share)).await?;
+            self.refuse_texts(Some(names), BodyBuffer::of(texts, share)).await?;
         }
         let all = hidden.query.is_everything() && !self.hidden_in_query.is_empty();
         let in_cookies = hidden.in_cookies.names(self.may_set);
@@ -133,8 +133,8 @@ impl Job<'_> {
     /// Whether any reader of forms finds one of these fields in a short text, such as a query.
     pub(super) async fn holds(&self, text: Vec<u8>, names: Arc<FieldNames>) -> bool {
         let cost = forms::cost(text.len(), true);
-        let search = Search::new(text, names, self.transforms.form.clone());
-        self.offload().run_in_slices(cost, search, Search::step).await.1
+        let search = ReadingSearch::new(text, names, self.transforms.form.clone());
+        self.offload().run_in_slices(cost, search, ReadingSearch::step).await.1
     }
 }
 

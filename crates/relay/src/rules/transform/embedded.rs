@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::{Job, Kind};
-use crate::body::buffer::Buffer;
+use super::{BodyKind, MessageRules};
+use crate::body::buffer::BodyBuffer;
 use crate::body::offload::Cost;
 use crate::json_text::{MemberNames, TextSearch, Unescape, Verdict};
 use crate::refusal::Refusal;
@@ -31,11 +31,11 @@ pub(crate) struct StringSearch<B> {
     string: Option<Unescape>,
 }
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Refuses a body, as the rules leave it, with a JSON text in which a member has the name of a value that they hide.
-    pub(super) async fn refuse_embedded(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
+    pub(super) async fn refuse_embedded(&self, kind: &BodyKind, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         let Some(names) = self.names_in_texts() else { return Ok(body) };
-        if !matches!(kind, Kind::Json | Kind::JsonLines | Kind::Patch) {
+        if !matches!(kind, BodyKind::Json | BodyKind::JsonLines | BodyKind::Patch) {
             return Ok(body);
         }
         let cost = Cost::of_bytes(body.len(), 4);

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use leafseal_document::form::{FieldNames, Syntax};
 
-use super::{Job, TEXT_SIZE, cost_of_texts, into_buffer, size_of_texts};
-use crate::body::buffer::Buffer;
+use super::{MessageRules, TEXT_SIZE, cost_of_texts, into_buffer, size_of_texts};
+use crate::body::buffer::BodyBuffer;
 use crate::body::offload::Cost;
 use crate::policy::Rule;
 use crate::refusal::Refusal;
 use crate::rules::forms::{self, FormFault, ReadMultipart, ReadUrlencoded, WriteMultipart, WriteUrlencoded};
 
-impl Job<'_> {
-    pub(super) async fn urlencoded(&mut self, rule: &Rule, body: Buffer) -> Result<Buffer, Refusal> {
+impl MessageRules<'_> {
+    pub(super) async fn urlencoded(&mut self, rule: &Rule, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         let (body, is_new) = self.fields(rule, &rule.form, rule.require_match, Syntax::Form, body).await?;
         self.has_new_body |= is_new;
         Ok(body)
@@ -26,8 +26,8 @@ impl Job<'_> {
         names: &Arc<FieldNames>,
         is_strict: bool,
         syntax: Syntax,
-        body: Buffer,
-    ) -> Result<(Buffer, bool), Refusal> {
+        body: BodyBuffer,
+    ) -> Result<(BodyBuffer, bool), Refusal> {
         let (size, mut work) = (body.len(), body.share().another(self.memory_of_form(&body))?);
         let cost = forms::cost(size, false);
         let reading = ReadUrlencoded::new(body, Arc::clone(names), self.transforms.form.clone());
@@ -45,7 +45,12 @@ impl Job<'_> {
         Ok((into_buffer(out.map_err(|fault| self.of_form(&fault))?, work)?, is_new))
     }
 
-    pub(super) async fn multipart(&mut self, rule: &Rule, boundary: &str, body: Buffer) -> Result<Buffer, Refusal> {
+    pub(super) async fn multipart(
+        &mut self,
+        rule: &Rule,
+        boundary: &str,
+        body: BodyBuffer,
+    ) -> Result<BodyBuffer, Refusal> {
         let (size, mut work) = (body.len(), body.share().another(self.memory_of_form(&body))?);
         let (names, limits, boundary) = (Arc::clone(&rule.form), self.transforms.form.clone(), boundary.to_owned());
         let cost = forms::cost(size, false);
@@ -75,7 +80,7 @@ impl Job<'_> {
     }
 
     /// The memory to charge before the fields of a form are searched.
-    pub(super) fn memory_of_form(&self, body: &Buffer) -> usize {
+    pub(super) fn memory_of_form(&self, body: &BodyBuffer) -> usize {
         let fields_max = self.transforms.form.fields_max.min(body.len() / 2 + 1);
         forms::memory(body.len()).saturating_add(fields_max * TEXT_SIZE)
     }

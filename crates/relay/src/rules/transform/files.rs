@@ -7,12 +7,12 @@ use leafseal_client::ErrorCode;
 use super::*;
 use crate::body::envelopes::FILE_START;
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Encrypts or decrypts a file of a form; returns `None` if it stays unchanged. Its memory is added to the share.
     pub(super) async fn file(
         &mut self,
         rule: &Rule,
-        body: Arc<Buffer>,
+        body: Arc<BodyBuffer>,
         at: Range<usize>,
         share: &mut BudgetShare,
     ) -> Result<Option<Vec<u8>>, Refusal> {
@@ -39,10 +39,10 @@ impl Job<'_> {
             false => Prepared::decrypt_file(&params.decrypt_file(), &body.as_ref().as_ref()[at]),
         };
         let (answer, arrived) = match self.try_call(message, share.another(0)?, write).await? {
-            Err(error) if rule.on_failure != OnFailure::Fail && is_decrypt_failure(&error) => {
+            Err(error) if rule.on_failure != UnopenedAction::Fail && is_decrypt_failure(&error) => {
                 let place = "a file in the form".to_owned();
                 self.unopened.add(1, std::iter::once(place), self.transforms.failure_paths_max);
-                return Ok((rule.on_failure == OnFailure::Null).then(Vec::new));
+                return Ok((rule.on_failure == UnopenedAction::Null).then(Vec::new));
             }
             answer => answer.map_err(|error| Refusal::of_engine(self.direction, &error))?,
         };
@@ -57,7 +57,7 @@ impl Job<'_> {
     async fn opens(
         &self,
         rule: &Rule,
-        body: Arc<Buffer>,
+        body: Arc<BodyBuffer>,
         at: Range<usize>,
         share: &BudgetShare,
     ) -> Result<bool, Refusal> {

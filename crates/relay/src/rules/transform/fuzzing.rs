@@ -14,9 +14,9 @@ use leafseal_document::form::{
 };
 use leafseal_document::{CaseFold, DocumentLimits, Selection, WalkProgress};
 
-use super::other_readings::Search;
+use super::other_readings::ReadingSearch;
 use super::redact::Redaction;
-use crate::body::buffer::{Budget, Buffer, Joining};
+use crate::body::buffer::{BodyBudget, BodyBuffer, Joining};
 use crate::body::coding::fuzzing::encode;
 use crate::body::coding::{Coding, DecodeBounds, Decoding};
 use crate::body::envelopes::WholeSearch;
@@ -62,9 +62,9 @@ fn limits() -> FormLimits {
     FormLimits { fields_max: 10_000, name_size_max: NAME_SIZE_MAX, part_header_size_max: 2 * NAME_SIZE_MAX }
 }
 
-fn buffer(bytes: &[u8]) -> Buffer {
+fn buffer(bytes: &[u8]) -> BodyBuffer {
     let limits = Limits { bodies_size_max: ROOM_SIZE, client_bodies_size_max: ROOM_SIZE, ..Limits::default() };
-    let mut buffer = Buffer::new(Budget::new(&limits).share(Ipv4Addr::LOCALHOST.into()));
+    let mut buffer = BodyBuffer::new(BodyBudget::new(&limits).share(Ipv4Addr::LOCALHOST.into()));
     buffer.extend(bytes).expect("there is room");
     buffer
 }
@@ -121,8 +121,8 @@ fn check_fields(body: &[u8], names: &Arc<FieldNames>, guarded: &Arc<FieldNames>)
         let _ = check_reader(body.len(), FieldReader::STEPS_PER_BYTE, || (reader.read(body), reader.steps()));
     }
     let readings = FieldReader::STEPS_PER_BYTE;
-    let search = Search::new(body.to_vec(), Arc::clone(guarded), limits());
-    let ((_, is_held), calls) = drive(search, Search::step);
+    let search = ReadingSearch::new(body.to_vec(), Arc::clone(guarded), limits());
+    let ((_, is_held), calls) = drive(search, ReadingSearch::step);
     check_calls(calls, body.len(), readings, "search");
     for syntax in [Syntax::Form, Syntax::Query] {
         let canonical = CanonicalFields::new(buffer(body), Arc::clone(guarded), limits(), Checks::default(), syntax);

@@ -5,7 +5,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue};
 use super::*;
 use crate::stream::trailers::is_taken_for;
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Applies the rules to the header only.
     ///
     /// # Errors

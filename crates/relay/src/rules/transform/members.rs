@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use leafseal_document::{DocumentError, DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress};
 
-use super::{Job, Kind};
-use crate::body::buffer::{BudgetShare, Buffer};
+use super::{BodyKind, MessageRules};
+use crate::body::buffer::{BodyBuffer, BudgetShare};
 use crate::body::offload::Cost;
 use crate::policy::Hidden;
 use crate::refusal::Refusal;
@@ -23,7 +23,7 @@ const WALK_FACTOR: u64 = 16;
 
 /// A search for values that no rule selects, in steps.
 pub(crate) struct MemberSearch {
-    body: Buffer,
+    body: BodyBuffer,
     walk: DocumentWalk,
     batch: Vec<Match>,
     /// Where the values begin that were found, and whether a rule selects them.
@@ -41,11 +41,16 @@ pub(crate) enum MemberFault {
     NoRoom(Refusal),
 }
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Refuses a document, as the client sent it, with such a member that no rule selects with `json`.
-    pub(super) async fn refuse_members(&self, kind: &Kind, body: Buffer, hidden: &Hidden) -> Result<Buffer, Refusal> {
-        let (Some(members), Kind::Json | Kind::JsonLines) = (&hidden.in_json, kind) else { return Ok(body) };
-        let is_lines = *kind == Kind::JsonLines;
+    pub(super) async fn refuse_members(
+        &self,
+        kind: &BodyKind,
+        body: BodyBuffer,
+        hidden: &Hidden,
+    ) -> Result<BodyBuffer, Refusal> {
+        let (Some(members), BodyKind::Json | BodyKind::JsonLines) = (&hidden.in_json, kind) else { return Ok(body) };
+        let is_lines = *kind == BodyKind::JsonLines;
         let of_fault = |fault| match fault {
             MemberFault::Document(error) => Refusal::of_document(self.direction, error),
             MemberFault::NoRoom(refusal) => refusal,
@@ -72,7 +77,7 @@ impl Job<'_> {
 impl MemberSearch {
     /// # Errors
     /// If the document is too large, or there is no memory.
-    pub(crate) fn new(body: Buffer, members: &Selection, is_lines: bool) -> Result<Self, MemberFault> {
+    pub(crate) fn new(body: BodyBuffer, members: &Selection, is_lines: bool) -> Result<Self, MemberFault> {
         let (walk, share) = (walk(&body, members, is_lines)?, body.share().another(0).map_err(MemberFault::NoRoom)?);
         Ok(MemberSearch { body, walk, batch: Vec::new(), places: Vec::new(), next: None, share })
     }
@@ -117,7 +122,7 @@ impl MemberSearch {
     }
 }
 
-fn walk(body: &Buffer, selection: &Selection, is_lines: bool) -> Result<DocumentWalk, MemberFault> {
+fn walk(body: &BodyBuffer, selection: &Selection, is_lines: bool) -> Result<DocumentWalk, MemberFault> {
     let walk = DocumentWalk::new(body.len(), selection, Purpose::Encrypt, &DocumentLimits::default());
     let walk = walk.map_err(MemberFault::Document)?;
     Ok(if is_lines { walk.lines() } else { walk })

@@ -9,7 +9,7 @@ use leafseal_document::form::{FormErrorKind, PartReader, WantedFields};
 use leafseal_document::{DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress};
 use leafseal_errors::ErrorCode;
 
-use super::other_readings::Search;
+use super::other_readings::ReadingSearch;
 use super::*;
 use crate::rules::{forms, overrides};
 
@@ -25,18 +25,18 @@ const MUST_BE_READ: &str = "it is read completely, because a field in it could a
 
 /// The result of the search for a method in a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum FoundMethod {
     Nothing,
     Method,
     Malformed,
 }
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// How a body that no rule reads is searched for a method; `None` if it is not searched.
     ///
     /// # Errors
     /// If servers could take its type for different ones.
-    pub(super) fn searched_for_method(&self, headers: &HeaderMap) -> Result<Option<Kind>, Refusal> {
+    pub(super) fn searched_for_method(&self, headers: &HeaderMap) -> Result<Option<BodyKind>, Refusal> {
         match self.guards_method_in_body {
             true => body_type::searched_for_method(headers).map_err(|_| refusal(NO_TYPE)),
             false => Ok(None),
@@ -63,47 +63,47 @@ impl Job<'_> {
     }
 
     /// Refuses a body that asks for another method, where the request would have another route with it.
-    pub(super) async fn refuse_method(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
+    pub(super) async fn refuse_method(&self, kind: &BodyKind, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         if !self.guards_method_in_body {
             return Ok(body);
         }
         let (body, found) = match kind {
-            Kind::Urlencoded => self.method_in_fields(body).await,
-            Kind::Multipart(boundary) => self.method_in_parts(body, boundary).await,
-            Kind::Json | Kind::Patch | Kind::JsonLines => {
-                let search = MemberSearch::new(body, *kind == Kind::JsonLines);
+            BodyKind::Urlencoded => self.method_in_fields(body).await,
+            BodyKind::Multipart(boundary) => self.method_in_parts(body, boundary).await,
+            BodyKind::Json | BodyKind::Patch | BodyKind::JsonLines => {
+                let search = MemberSearch::new(body, *kind == BodyKind::JsonLines);
                 let cost = Cost::of_bytes(search.body.len(), 16);
                 self.offload().run_in_slices(cost, search, MemberSearch::step).await
             }
-            Kind::Other => return Ok(body),
+            BodyKind::Other => return Ok(body),
         };
         match found {
-            Found::Nothing => Ok(body),
-            Found::Method => Err(refusal(overrides::ASKS_FOR_METHOD)),
-            Found::Malformed => Err(refusal(MALFORMED)),
+            FoundMethod::Nothing => Ok(body),
+            FoundMethod::Method => Err(refusal(overrides::ASKS_FOR_METHOD)),
+            FoundMethod::Malformed => Err(refusal(MALFORMED)),
         }
     }
 
-    async fn method_in_fields(&self, body: Buffer) -> (Buffer, Found) {
+    async fn method_in_fields(&self, body: BodyBuffer) -> (BodyBuffer, FoundMethod) {
         let cost = forms::cost(body.len(), true);
-        let search = Search::new(body, overrides::method_fields(), self.transforms.form.clone());
-        let (body, is_found) = self.offload().run_in_slices(cost, search, Search::step).await;
-        (body, if is_found { Found::Method } else { Found::Nothing })
+        let search = ReadingSearch::new(body, overrides::method_fields(), self.transforms.form.clone());
+        let (body, is_found) = self.offload().run_in_slices(cost, search, ReadingSearch::step).await;
+        (body, if is_found { FoundMethod::Method } else { FoundMethod::Nothing })
     }
 
-    async fn method_in_parts(&self, body: Buffer, boundary: &str) -> (Buffer, Found) {
+    async fn method_in_parts(&self, body: BodyBuffer, boundary: &str) -> (BodyBuffer, FoundMethod) {
         let cost = forms::cost(body.len(), true);
         let limits = self.transforms.form.clone();
         let Ok(reader) = PartReader::new(boundary, overrides::method_fields(), limits, WantedFields::Selected) else {
-            return (body, Found::Malformed);
+            return (body, FoundMethod::Malformed);
         };
-        let step = |(body, mut reader): (Buffer, PartReader)| {
+        let step = |(body, mut reader): (BodyBuffer, PartReader)| {
             let found = match reader.read(body.as_ref()) {
                 Ok(WalkProgress::More) => return ControlFlow::Continue((body, reader)),
-                Ok(WalkProgress::Done) if reader.into_parts().is_empty() => Found::Nothing,
-                Ok(WalkProgress::Done) => Found::Method,
-                Err(error) if error.kind == FormErrorKind::AmbiguousName => Found::Method,
-                Err(_) => Found::Malformed,
+                Ok(WalkProgress::Done) if reader.into_parts().is_empty() => FoundMethod::Nothing,
+                Ok(WalkProgress::Done) => FoundMethod::Method,
+                Err(error) if error.kind == FormErrorKind::AmbiguousName => FoundMethod::Method,
+                Err(_) => FoundMethod::Malformed,
             };
             ControlFlow::Break((body, found))
         };
@@ -131,7 +131,7 @@ impl<B: AsRef<[u8]>> MemberSearch<B> {
 
     /// Runs one step; breaks with the body and what it holds. A document without the letters of the name, and without escapes, is not
     /// parsed.
-    fn step(mut self) -> ControlFlow<(B, Found), Self> {
+    fn step(mut self) -> ControlFlow<(B, FoundMethod), Self> {
         static MEMBER: LazyLock<Selection> = LazyLock::new(|| {
             let selector = format!("$.{}", overrides::METHOD_MEMBER);
             Selection::parse(&[selector], &DocumentLimits::default()).expect("the selector is well-formed")
@@ -145,21 +145,21 @@ impl<B: AsRef<[u8]>> MemberSearch<B> {
             if memchr::memchr(b'\\', piece).is_none() && memchr::memmem::find(piece, name).is_none() {
                 self.at = end;
                 return match end == document.len() {
-                    true => ControlFlow::Break((self.body, Found::Nothing)),
+                    true => ControlFlow::Break((self.body, FoundMethod::Nothing)),
                     false => ControlFlow::Continue(self),
                 };
             }
             let walk = DocumentWalk::new(document.len(), &MEMBER, Purpose::Encrypt, &DocumentLimits::default());
-            let Ok(walk) = walk else { return ControlFlow::Break((self.body, Found::Malformed)) };
+            let Ok(walk) = walk else { return ControlFlow::Break((self.body, FoundMethod::Malformed)) };
             self.walk = Some(if self.is_lines { walk.lines() } else { walk });
             return ControlFlow::Continue(self);
         };
         let progress = walk.next_batch(document, &mut self.matches, 1, Self::STEP_SIZE);
         let found = match progress {
-            _ if !self.matches.is_empty() => Found::Method,
+            _ if !self.matches.is_empty() => FoundMethod::Method,
             Ok(WalkProgress::More) => return ControlFlow::Continue(self),
-            Ok(WalkProgress::Done) => Found::Nothing,
-            Err(_) => Found::Malformed,
+            Ok(WalkProgress::Done) => FoundMethod::Nothing,
+            Err(_) => FoundMethod::Malformed,
         };
         ControlFlow::Break((self.body, found))
     }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     /// The findings in a body, and the number of steps.
-    fn search(body: &[u8], is_lines: bool) -> (Found, usize) {
+    fn search(body: &[u8], is_lines: bool) -> (FoundMethod, usize) {
         let (mut search, mut steps) = (MemberSearch::new(body, is_lines), 1);
         loop {
             match search.step() {
@@ -199,27 +199,27 @@ mod tests {
     fn a_member_is_found_at_the_root_alone_in_steps_of_bounded_size() {
         let step = MemberSearch::<Vec<u8>>::STEP_SIZE;
         for (body, is_lines, found) in [
-            (&b"{\"_method\":\"PUT\"}"[..], false, Found::Method),
-            (b"{\"_metho\\u0064\":1}", false, Found::Method),
-            (b"{\"a\":{\"_method\":1}}", false, Found::Nothing),
-            (b"[{\"_method\":1}]", false, Found::Nothing),
-            (b"{\"a\":\"_method\"}", false, Found::Nothing),
-            (b"{}\n{\"_method\":1}", true, Found::Method),
-            (b"{}\n\n{\"a\":\"\\n\"}", true, Found::Nothing),
-            (b"{'_method':1}", false, Found::Malformed),
-            (b"{'a':1}", false, Found::Nothing),
+            (&b"{\"_method\":\"PUT\"}"[..], false, FoundMethod::Method),
+            (b"{\"_metho\\u0064\":1}", false, FoundMethod::Method),
+            (b"{\"a\":{\"_method\":1}}", false, FoundMethod::Nothing),
+            (b"[{\"_method\":1}]", false, FoundMethod::Nothing),
+            (b"{\"a\":\"_method\"}", false, FoundMethod::Nothing),
+            (b"{}\n{\"_method\":1}", true, FoundMethod::Method),
+            (b"{}\n\n{\"a\":\"\\n\"}", true, FoundMethod::Nothing),
+            (b"{'_method':1}", false, FoundMethod::Malformed),
+            (b"{'a':1}", false, FoundMethod::Nothing),
         ] {
             assert_eq!(search(body, is_lines).0, found, "{}", String::from_utf8_lossy(body));
         }
         // The name may lie across the end of a step.
         for before in step - 12..step + 2 {
             let body = format!("{{\"a\":\"{}\",\"_method\":1}}", "x".repeat(before - 10));
-            assert_eq!(search(body.as_bytes(), false).0, Found::Method, "{before}");
+            assert_eq!(search(body.as_bytes(), false).0, FoundMethod::Method, "{before}");
         }
         let plain = format!("{{\"a\":\"{}\"}}", "x".repeat(10 * step));
-        assert_eq!(search(plain.as_bytes(), false), (Found::Nothing, 11));
+        assert_eq!(search(plain.as_bytes(), false), (FoundMethod::Nothing, 11));
         let members = format!("{{\"_\":\"\\n\"{}}}", ",\"a\":[1]".repeat(step));
         let (found, steps) = search(members.as_bytes(), false);
-        assert!(found == Found::Nothing && (8..=12).contains(&steps), "{steps}");
+        assert!(found == FoundMethod::Nothing && (8..=12).contains(&steps), "{steps}");
     }
 }

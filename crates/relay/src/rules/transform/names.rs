@@ -5,8 +5,8 @@ use std::ops::{ControlFlow, Range};
 use leafseal_document::{CanonicalNames, DocumentLimits, Match, NameWalk, Selection, WalkProgress};
 
 use super::splice::{Splice, Tokens};
-use super::{Job, Kind};
-use crate::body::buffer::{BudgetShare, Buffer};
+use super::{BodyKind, MessageRules};
+use crate::body::buffer::{BodyBuffer, BudgetShare};
 use crate::body::offload::Cost;
 use crate::policy::Hidden;
 use crate::refusal::Refusal;
@@ -21,7 +21,7 @@ pub(crate) struct NameSearch {
     /// The walk through each document.
     walk: NameWalk,
     is_lines: bool,
-    body: Buffer,
+    body: BodyBuffer,
     /// Where the next document begins.
     next: usize,
     /// The current document.
@@ -31,14 +31,14 @@ pub(crate) struct NameSearch {
     share: BudgetShare,
 }
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Writes the names of members that rules hide, or that their selectors look for, canonically.
     pub(super) async fn canonical_names(
         &mut self,
-        kind: &Kind,
+        kind: &BodyKind,
         hidden: &Hidden,
-        mut body: Buffer,
-    ) -> Result<Buffer, Refusal> {
+        mut body: BodyBuffer,
+    ) -> Result<BodyBuffer, Refusal> {
         let cost = Cost::of_bytes(body.len(), 1);
         let look = move || (memchr::memchr(b'\\', body.as_ref()).is_some(), body);
         let (has_escape, found_in) = self.offload().run(cost, look).await;
@@ -48,12 +48,12 @@ impl Job<'_> {
         }
         // In a patch the names of its own members decide too.
         let selections = match kind {
-            Kind::Patch => vec![None],
+            BodyKind::Patch => vec![None],
             _ => hidden.selections.iter().cloned().map(Some).collect(),
         };
         for selection in selections {
             let cost = Cost::of_bytes(body.len(), WALK_FACTOR);
-            let search = NameSearch::new(body, selection, *kind == Kind::JsonLines)?;
+            let search = NameSearch::new(body, selection, *kind == BodyKind::JsonLines)?;
             let searched = self.offload().run_in_slices(cost, search, NameSearch::step).await?;
             let (found_in, found, share) = searched.into_parts();
             if found.matches.is_empty() {
@@ -62,7 +62,7 @@ impl Job<'_> {
             }
             self.has_new_body = true;
             let CanonicalNames { matches, tokens, places } = found;
-            let tokens = Buffer::of(tokens, share.another(0)?);
+            let tokens = BodyBuffer::of(tokens, share.another(0)?);
             body = self.splice(Splice::new(found_in, matches, Tokens::Each(tokens, places), share)?).await?;
         }
         Ok(body)
@@ -74,7 +74,7 @@ impl NameSearch {
     ///
     /// # Errors
     /// If there is no memory.
-    pub(crate) fn new(body: Buffer, selection: Option<Selection>, is_lines: bool) -> Result<Self, Refusal> {
+    pub(crate) fn new(body: BodyBuffer, selection: Option<Selection>, is_lines: bool) -> Result<Self, Refusal> {
         let (share, found) = (body.share().another(0)?, CanonicalNames::default());
         let limits = DocumentLimits::default();
         let walk = match selection {
@@ -116,7 +116,7 @@ impl NameSearch {
     }
 
     /// The matches, and the share that covers them.
-    pub(crate) fn into_parts(self) -> (Buffer, CanonicalNames, BudgetShare) {
+    pub(crate) fn into_parts(self) -> (BodyBuffer, CanonicalNames, BudgetShare) {
         (self.body, self.found, self.share)
     }
 

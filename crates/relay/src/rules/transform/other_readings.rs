@@ -7,8 +7,8 @@ use std::sync::Arc;
 use leafseal_document::form::{FieldNames, FieldReader, FormLimits, PartReader, WantedFields};
 use leafseal_document::{WalkProgress, is_number};
 
-use super::{Job, Kind};
-use crate::body::buffer::Buffer;
+use super::{BodyKind, MessageRules};
+use crate::body::buffer::BodyBuffer;
 use crate::policy::Hidden;
 use crate::refusal::Refusal;
 use crate::rules::forms;
@@ -23,13 +23,13 @@ const MERGED: &str = "it has a field that a rule hides in the query or in JSON a
 /// first line.
 const HEAD_SIZE: usize = 64 << 10;
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Refuses a form, as the client sent it, in which software that takes it for another kind finds what the rules hide there.
-    pub(super) fn refuse_as_sent(&self, kind: &Kind, body: &Buffer, hidden: &Hidden) -> Result<(), Refusal> {
+    pub(super) fn refuse_as_sent(&self, kind: &BodyKind, body: &BodyBuffer, hidden: &Hidden) -> Result<(), Refusal> {
         let head = &body.as_ref()[..body.len().min(HEAD_SIZE)];
         let what = match kind {
-            Kind::Urlencoded if hidden.json && may_be_json(head, hidden.json_root) => AS_JSON,
-            Kind::Urlencoded if may_be_multipart(head) => AS_PARTS,
+            BodyKind::Urlencoded if hidden.json && may_be_json(head, hidden.json_root) => AS_JSON,
+            BodyKind::Urlencoded if may_be_multipart(head) => AS_PARTS,
             _ => return Ok(()),
         };
         Err(Refusal::mismatch(self.direction, what))
@@ -37,29 +37,36 @@ impl Job<'_> {
 
     /// Refuses a body, as the rules leave it, in which software that takes it for an urlencoded form, or its fields for parameters of the
     /// query, finds what the rules hide there. Fields that are hidden by `*` alone have no names to be found by in other bodies.
-    pub(super) async fn refuse_other_readings(&self, kind: &Kind, body: Buffer) -> Result<Buffer, Refusal> {
+    pub(super) async fn refuse_other_readings(&self, kind: &BodyKind, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         let Some(hidden) = self.actions.hidden.clone() else { return Ok(body) };
         let (names, what) = match kind {
-            Kind::Urlencoded => (&hidden.in_forms, MERGED),
-            Kind::Json | Kind::JsonLines | Kind::Patch | Kind::Multipart(_) => (&hidden.in_bodies, AS_URLENCODED),
-            Kind::Other => return Ok(body),
+            BodyKind::Urlencoded => (&hidden.in_forms, MERGED),
+            BodyKind::Json | BodyKind::JsonLines | BodyKind::Patch | BodyKind::Multipart(_) => {
+                (&hidden.in_bodies, AS_URLENCODED)
+            }
+            BodyKind::Other => return Ok(body),
         };
         let body = self.refuse_fields(body, names, what).await?;
         match kind {
-            Kind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
+            BodyKind::Multipart(boundary) if !hidden.in_forms.is_empty() => {
                 self.refuse_parts(body, boundary, &hidden.in_forms, MERGED).await
             }
             _ => Ok(body),
         }
     }
 
-    async fn refuse_fields(&self, body: Buffer, names: &Arc<FieldNames>, what: &str) -> Result<Buffer, Refusal> {
+    async fn refuse_fields(
+        &self,
+        body: BodyBuffer,
+        names: &Arc<FieldNames>,
+        what: &str,
+    ) -> Result<BodyBuffer, Refusal> {
         if names.is_empty() {
             return Ok(body);
         }
         let cost = forms::cost(body.len(), true);
-        let search = Search::new(body, Arc::clone(names), self.transforms.form.clone());
-        match self.offload().run_in_slices(cost, search, Search::step).await {
+        let search = ReadingSearch::new(body, Arc::clone(names), self.transforms.form.clone());
+        match self.offload().run_in_slices(cost, search, ReadingSearch::step).await {
             (_, true) => Err(Refusal::mismatch(self.direction, what)),
             (body, false) => Ok(body),
         }
@@ -67,16 +74,16 @@ impl Job<'_> {
 
     async fn refuse_parts(
         &self,
-        body: Buffer,
+        body: BodyBuffer,
         boundary: &str,
         names: &Arc<FieldNames>,
         what: &str,
-    ) -> Result<Buffer, Refusal> {
+    ) -> Result<BodyBuffer, Refusal> {
         let refusal = || Refusal::mismatch(self.direction, what);
         let cost = forms::cost(body.len(), true);
         let reader = PartReader::new(boundary, Arc::clone(names), self.transforms.form.clone(), WantedFields::Selected);
         let reader = reader.map_err(|_| refusal())?;
-        let step = |(body, mut reader): (Buffer, PartReader)| match reader.read(body.as_ref()) {
+        let step = |(body, mut reader): (BodyBuffer, PartReader)| match reader.read(body.as_ref()) {
             Ok(WalkProgress::More) => ControlFlow::Continue((body, reader)),
             Ok(WalkProgress::Done) => ControlFlow::Break((body, !reader.into_parts().is_empty())),
             // One that is malformed has been refused where a rule reads forms.
@@ -90,14 +97,14 @@ impl Job<'_> {
 }
 
 /// A search for fields in any text, in steps.
-pub(crate) struct Search<B> {
+pub(crate) struct ReadingSearch<B> {
     text: B,
     reader: FieldReader,
 }
 
-impl<B: AsRef<[u8]>> Search<B> {
+impl<B: AsRef<[u8]>> ReadingSearch<B> {
     pub(crate) fn new(text: B, names: Arc<FieldNames>, limits: FormLimits) -> Self {
-        Search { text, reader: FieldReader::new(names, limits, WantedFields::Any) }
+        ReadingSearch { text, reader: FieldReader::new(names, limits, WantedFields::Any) }
     }
 
     /// Breaks with the text, and whether some reader finds one of the fields in it.

@@ -34,7 +34,7 @@ const LINE_COST: usize = 64;
 /// A search for the shape of a body.
 pub(crate) struct ShapeSearch {
     walk: ShapeWalk,
-    body: Buffer,
+    body: BodyBuffer,
 }
 
 /// No operation of a patch is shorter: it has two names, at least one of which has four letters, and two values.
@@ -42,28 +42,28 @@ const OPERATION_SIZE_MIN: usize = 12;
 
 /// A search for lines in the shape of a patch.
 pub(crate) struct LineSearch {
-    body: Buffer,
+    body: BodyBuffer,
     lines: LineFinder,
     /// The current line, if it may have that shape.
     line: Option<(Range<usize>, ShapeWalk)>,
 }
 
 /// A search for the selected values of a patch.
-pub(crate) struct Search {
+pub(crate) struct PatchSearch {
     walk: PatchWalk,
-    body: Buffer,
+    body: BodyBuffer,
     matches: Vec<Match>,
     /// Covers the matches and the memory of the walk.
     share: BudgetShare,
 }
 
 impl ShapeSearch {
-    pub(crate) fn new(body: Buffer) -> Self {
+    pub(crate) fn new(body: BodyBuffer) -> Self {
         ShapeSearch { walk: ShapeWalk::new(&DocumentLimits::default()), body }
     }
 
     /// Looks for what patches contain; breaks with the search if the body may be one, otherwise with the body.
-    pub(crate) fn look(mut self) -> ControlFlow<Result<Self, Buffer>, Self> {
+    pub(crate) fn look(mut self) -> ControlFlow<Result<Self, BodyBuffer>, Self> {
         let over = self.walk.advance(self.body.as_ref(), STEP_SIZE);
         if matches!(over, Ok(Some(_))) {
             return ControlFlow::Break(Err(self.body));
@@ -71,7 +71,7 @@ impl ShapeSearch {
         if self.walk.is_searching() { ControlFlow::Continue(self) } else { ControlFlow::Break(Ok(self)) }
     }
 
-    pub(crate) fn step(mut self) -> ControlFlow<(Option<PatchShape>, Buffer), Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<(Option<PatchShape>, BodyBuffer), Self> {
         match self.walk.advance(self.body.as_ref(), STEP_SIZE) {
             Ok(None) => ControlFlow::Continue(self),
             Ok(Some(shape)) => ControlFlow::Break((shape, self.body)),
@@ -82,12 +82,12 @@ impl ShapeSearch {
 }
 
 impl LineSearch {
-    pub(crate) fn new(body: Buffer) -> Self {
+    pub(crate) fn new(body: BodyBuffer) -> Self {
         LineSearch { body, lines: LineFinder::default(), line: None }
     }
 
     /// Looks at a line, or at as many as a step permits.
-    pub(crate) fn step(mut self) -> ControlFlow<(bool, Buffer), Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<(bool, BodyBuffer), Self> {
         let body = self.body.as_ref();
         let mut left = STEP_SIZE;
         while left > 0 {
@@ -117,10 +117,10 @@ impl LineSearch {
     }
 }
 
-impl Search {
-    pub(crate) fn new(walk: PatchWalk, body: Buffer) -> Result<Self, Refusal> {
+impl PatchSearch {
+    pub(crate) fn new(walk: PatchWalk, body: BodyBuffer) -> Result<Self, Refusal> {
         let share = body.share().another(0)?;
-        Ok(Search { walk, body, matches: Vec::new(), share })
+        Ok(PatchSearch { walk, body, matches: Vec::new(), share })
     }
 
     /// Runs one step; breaks with the matches, in the order of the document.
@@ -140,25 +140,25 @@ impl Search {
     }
 
     /// The matches, and the share that covers them.
-    pub(crate) fn into_parts(self) -> (Buffer, Vec<Match>, BudgetShare) {
+    pub(crate) fn into_parts(self) -> (BodyBuffer, Vec<Match>, BudgetShare) {
         (self.body, self.matches, self.share)
     }
 }
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// How a body with the type of a JSON Patch is read.
-    pub(super) fn patch_kind(&self) -> Kind {
-        if self.actions.patches == Patches::Operations { Kind::Patch } else { Kind::Json }
+    pub(super) fn patch_kind(&self) -> BodyKind {
+        if self.actions.patches == Patches::Operations { BodyKind::Patch } else { BodyKind::Json }
     }
 
     /// The kind of a JSON body by its shape, whatever its type.
-    pub(super) async fn by_shape(&self, kind: Kind, body: Buffer) -> Result<(Kind, Buffer), Refusal> {
+    pub(super) async fn by_shape(&self, kind: BodyKind, body: BodyBuffer) -> Result<(BodyKind, BodyBuffer), Refusal> {
         let patches = self.actions.patches;
         let hides = self.actions.hidden.as_ref().is_some_and(|hidden| hidden.json);
-        if kind == Kind::JsonLines && hides && patches != Patches::Document {
+        if kind == BodyKind::JsonLines && hides && patches != Patches::Document {
             return self.refuse_patches_in_lines(body).await.map(|body| (kind, body));
         }
-        let is_read = matches!(kind, Kind::Json | Kind::Patch) && patches != Patches::Document;
+        let is_read = matches!(kind, BodyKind::Json | BodyKind::Patch) && patches != Patches::Document;
         if !is_read || !(hides || patches == Patches::Operations) {
             return Ok((kind, body));
         }
@@ -172,7 +172,7 @@ impl Job<'_> {
         let refused = |what| Err(Refusal::mismatch(self.direction, what));
         match shape {
             None => Ok((kind, body)),
-            Some(PatchShape::Json) if patches == Patches::Operations => Ok((Kind::Patch, body)),
+            Some(PatchShape::Json) if patches == Patches::Operations => Ok((BodyKind::Patch, body)),
             Some(PatchShape::Json) => refused(IS_PATCH),
             Some(PatchShape::Inner) if hides => refused(HOLDS_PATCH),
             Some(PatchShape::Scim) if hides => refused(IS_SCIM),
@@ -181,23 +181,23 @@ impl Job<'_> {
     }
 
     /// Refuses JSON Lines with a line in the shape of a patch: their operations are not read.
-    async fn refuse_patches_in_lines(&self, body: Buffer) -> Result<Buffer, Refusal> {
+    async fn refuse_patches_in_lines(&self, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         let cost = Cost::of_bytes(body.len(), WALK_FACTOR);
         let (is_patch, body) = self.offload().run_in_slices(cost, LineSearch::new(body), LineSearch::step).await;
         if is_patch { Err(Refusal::mismatch(self.direction, IS_PATCH_IN_LINE)) } else { Ok(body) }
     }
 
     /// Applies a rule to the values of a patch that its operations put where the rule's selectors select.
-    pub(super) async fn patch(&mut self, rule: &Rule, body: Buffer) -> Result<Buffer, Refusal> {
+    pub(super) async fn patch(&mut self, rule: &Rule, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
         let Some(fields) = &rule.json else { return Ok(body) };
         let purpose = if rule.action == Action::Decrypt { Purpose::Decrypt } else { Purpose::Encrypt };
         let walk = PatchWalk::new(body.len(), &fields.selection, purpose, &DocumentLimits::default());
         let walk = walk
             .map_err(|error| Refusal::of_document(self.direction, error))?
             .strict(rule.require_match && rule.hides());
-        let search = Search::new(walk, body)?;
+        let search = PatchSearch::new(walk, body)?;
         let cost = Cost::of_bytes(search.body.len(), WALK_FACTOR);
-        let found = self.offload().run_in_slices(cost, search, Search::step).await;
+        let found = self.offload().run_in_slices(cost, search, PatchSearch::step).await;
         let (body, matches, share) = found.map_err(|fault| self.of_walk(fault))?.into_parts();
         if matches.is_empty() {
             return Ok(body);
@@ -216,9 +216,9 @@ impl Job<'_> {
     async fn patch_by_engine(
         &mut self,
         rule: &Rule,
-        body: Buffer,
+        body: BodyBuffer,
         (matches, share): (Vec<Match>, BudgetShare),
-    ) -> Result<Buffer, Refusal> {
+    ) -> Result<BodyBuffer, Refusal> {
         let cost = Cost::of_copy(body.len());
         let list = self.offload().run_in_slices(cost, List::new(body, matches)?, List::step).await?;
         let (body, matches, list) = list;
@@ -234,7 +234,7 @@ impl Job<'_> {
         self.splice(Splice::new(body, matches, Tokens::Each(answer, places), share)?).await
     }
 
-    pub(super) async fn splice(&self, splice: Splice) -> Result<Buffer, Refusal> {
+    pub(super) async fn splice(&self, splice: Splice) -> Result<BodyBuffer, Refusal> {
         let cost = Cost::of_copy(splice.size());
         self.offload().run_in_slices(cost, splice, Splice::step).await
     }
@@ -250,11 +250,11 @@ impl Job<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::buffer::Budget;
+    use crate::body::buffer::BodyBudget;
 
     /// Whether lines have the shape of a patch, and the number of steps.
     fn search(text: &[u8]) -> (bool, usize) {
-        let mut body = Buffer::new(Budget::new(&Limits::default()).share(IpAddr::from([127, 0, 0, 1])));
+        let mut body = BodyBuffer::new(BodyBudget::new(&Limits::default()).share(IpAddr::from([127, 0, 0, 1])));
         body.extend(text).unwrap();
         let (mut search, mut steps) = (LineSearch::new(body), 1);
         loop {

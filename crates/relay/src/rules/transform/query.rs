@@ -7,15 +7,15 @@ use hyper::body::Bytes;
 use hyper::http::uri::PathAndQuery;
 use leafseal_document::form::Syntax;
 
-use super::Job;
-use crate::body::buffer::Buffer;
+use super::MessageRules;
+use crate::body::buffer::BodyBuffer;
 use crate::json_text::MemberNames;
 use crate::refusal::Refusal;
 use crate::rules::forms;
 use crate::rules::forms::canonical::{CanonicalFields, Checks};
 use crate::rules::overrides;
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Applies the rules to the query. If they hide something in it, names are written in one spelling; other bytes outside of selected
     /// values stay unchanged.
     ///
@@ -40,7 +40,7 @@ impl Job<'_> {
         let before = query.as_bytes();
         let mut share = self.transforms.budget.share(self.client);
         share.grow(before.len())?;
-        let mut after = Buffer::of(before.to_vec(), share);
+        let mut after = BodyBuffer::of(before.to_vec(), share);
         if let Some(hidden) = hidden {
             // Where fields of forms are searched for texts, those of the query are, which many upstreams read as one. A request that sets
             // values may have them in a text: the variables of GraphQL.
@@ -65,11 +65,15 @@ impl Job<'_> {
     }
 }
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Refuses a query that rules leave as it is, or cookies written like one, if a field holds JSON with a hidden name.
-    pub(super) async fn refuse_texts(&self, texts: Option<Arc<MemberNames>>, query: Buffer) -> Result<Buffer, Refusal> {
+    pub(super) async fn refuse_texts(
+        &self,
+        texts: Option<Arc<MemberNames>>,
+        query: BodyBuffer,
+    ) -> Result<BodyBuffer, Refusal> {
         let (checks, share) = (Checks { texts, ..Checks::default() }, query.share().another(query.len())?);
-        let copy = Buffer::of(query.as_ref().to_vec(), share);
+        let copy = BodyBuffer::of(query.as_ref().to_vec(), share);
         let limits = self.transforms.form.clone();
         let search = CanonicalFields::new(copy, Arc::default(), limits, checks, Syntax::Query);
         let cost = forms::cost(query.len(), true);

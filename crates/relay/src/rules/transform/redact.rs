@@ -7,7 +7,7 @@ use leafseal_document::{
     escape_into,
 };
 
-use crate::body::buffer::Buffer;
+use crate::body::buffer::BodyBuffer;
 use crate::refusal::Refusal;
 
 /// Why a document could not be redacted.
@@ -27,11 +27,11 @@ impl From<Refusal> for RedactFault {
 
 /// Replaces the selected values of a document, in steps.
 pub(super) struct Redaction {
-    document: Buffer,
+    document: BodyBuffer,
     walk: DocumentWalk,
     /// The replacement as a JSON string.
     token: Vec<u8>,
-    out: Buffer,
+    out: BodyBuffer,
     copied: usize,
     count: u64,
     matches: Vec<Match>,
@@ -48,7 +48,7 @@ impl Redaction {
     /// # Errors
     /// If the document is too large, or there is no memory for another.
     pub(super) fn new(
-        document: Buffer,
+        document: BodyBuffer,
         selection: &Selection,
         replacement: &str,
         (is_strict, is_lines): (bool, bool),
@@ -58,12 +58,12 @@ impl Redaction {
         let walk = DocumentWalk::new(document.len(), selection, Purpose::Encrypt, &DocumentLimits::default());
         let walk = walk.map_err(RedactFault::Document)?.strict(is_strict);
         let walk = if is_lines { walk.lines() } else { walk };
-        let out = Buffer::with_capacity(document.len(), document.share())?;
+        let out = BodyBuffer::with_capacity(document.len(), document.share())?;
         Ok(Redaction { document, walk, token, out, copied: 0, count: 0, matches: Vec::new(), is_lines })
     }
 
     /// Breaks with the document and the number of replaced values.
-    pub(super) fn step(mut self) -> ControlFlow<Result<(Buffer, u64), RedactFault>, Self> {
+    pub(super) fn step(mut self) -> ControlFlow<Result<(BodyBuffer, u64), RedactFault>, Self> {
         match self.advance() {
             Ok(WalkProgress::More) => ControlFlow::Continue(self),
             Ok(WalkProgress::Done) => ControlFlow::Break(Ok((self.out, self.count))),

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use leafseal_document::{DocumentError, DocumentLimits, DocumentWalk, Match, Purpose, Selection, WalkProgress};
 
-use crate::body::buffer::{BudgetShare, Buffer};
+use crate::body::buffer::{BodyBuffer, BudgetShare};
 use crate::refusal::Refusal;
 
 /// Bytes that one step copies or reads: some ten microseconds.
@@ -15,7 +15,7 @@ pub(crate) enum Tokens {
     /// The same in each place.
     Same(Vec<u8>),
     /// One for each place: a part of these bytes.
-    Each(Buffer, Vec<Match>),
+    Each(BodyBuffer, Vec<Match>),
 }
 
 impl Tokens {
@@ -37,10 +37,10 @@ impl Tokens {
 
 /// Writes a document with tokens in the places of matches, which are in order.
 pub(crate) struct Splice {
-    body: Buffer,
+    body: BodyBuffer,
     matches: Vec<Match>,
     tokens: Tokens,
-    out: Buffer,
+    out: BodyBuffer,
     next: usize,
     /// How far the document, and the current token, are written.
     copied: usize,
@@ -54,8 +54,13 @@ impl Splice {
     ///
     /// # Errors
     /// If there is no memory for the document.
-    pub(crate) fn new(body: Buffer, matches: Vec<Match>, tokens: Tokens, share: BudgetShare) -> Result<Self, Refusal> {
-        let out = Buffer::with_capacity(body.len() + tokens.size(matches.len()), body.share())?;
+    pub(crate) fn new(
+        body: BodyBuffer,
+        matches: Vec<Match>,
+        tokens: Tokens,
+        share: BudgetShare,
+    ) -> Result<Self, Refusal> {
+        let out = BodyBuffer::with_capacity(body.len() + tokens.size(matches.len()), body.share())?;
         Ok(Splice { body, matches, tokens, out, next: 0, copied: 0, written: 0, _share: share })
     }
 
@@ -65,7 +70,7 @@ impl Splice {
     }
 
     /// Runs one step; breaks with the new document.
-    pub(crate) fn step(mut self) -> ControlFlow<Result<Buffer, Refusal>, Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<Result<BodyBuffer, Refusal>, Self> {
         match self.advance() {
             Ok(WalkProgress::More) => ControlFlow::Continue(self),
             Ok(WalkProgress::Done) => ControlFlow::Break(Ok(self.out)),
@@ -106,22 +111,22 @@ const PLACE_COST: usize = 16;
 
 /// Writes the tokens in the places of matches as a list of their own, in steps.
 pub(crate) struct List {
-    body: Buffer,
+    body: BodyBuffer,
     matches: Vec<Match>,
-    out: Buffer,
+    out: BodyBuffer,
     next: usize,
     written: usize,
 }
 
 /// A document, the places of its matches, and the list of their tokens.
-type Listed = (Buffer, Vec<Match>, Buffer);
+type Listed = (BodyBuffer, Vec<Match>, BodyBuffer);
 
 impl List {
     /// # Errors
     /// If there is no memory for the list.
-    pub(crate) fn new(body: Buffer, matches: Vec<Match>) -> Result<Self, Refusal> {
+    pub(crate) fn new(body: BodyBuffer, matches: Vec<Match>) -> Result<Self, Refusal> {
         // Matches do not overlap, and there are bytes between them.
-        let out = Buffer::with_capacity(body.len() + 2, body.share())?;
+        let out = BodyBuffer::with_capacity(body.len() + 2, body.share())?;
         Ok(List { body, matches, out, next: 0, written: 0 })
     }
 
@@ -165,7 +170,7 @@ pub(crate) enum WalkFault {
 
 /// Finds the scalars of a list, in steps.
 pub(crate) struct Elements {
-    list: Buffer,
+    list: BodyBuffer,
     walk: DocumentWalk,
     found: Vec<Match>,
     /// Covers those that were found.
@@ -173,12 +178,12 @@ pub(crate) struct Elements {
 }
 
 /// A list, the places of its scalars, and the share that covers these.
-type Found = (Buffer, Vec<Match>, BudgetShare);
+type FoundList = (BodyBuffer, Vec<Match>, BudgetShare);
 
 impl Elements {
     /// # Errors
     /// If the list is too large, or there is no memory.
-    pub(crate) fn new(list: Buffer) -> Result<Self, WalkFault> {
+    pub(crate) fn new(list: BodyBuffer) -> Result<Self, WalkFault> {
         let limits = DocumentLimits::default();
         let walk = DocumentWalk::new(list.len(), &Selection::everything(), Purpose::Encrypt, &limits);
         let walk = walk.map_err(WalkFault::Document)?;
@@ -187,7 +192,7 @@ impl Elements {
     }
 
     /// Runs one step; breaks with the list, the places of its scalars, and the share that covers these.
-    pub(crate) fn step(mut self) -> ControlFlow<Result<Found, WalkFault>, Self> {
+    pub(crate) fn step(mut self) -> ControlFlow<Result<FoundList, WalkFault>, Self> {
         let progress = match self.walk.next_batch(self.list.as_ref(), &mut self.found, usize::MAX, STEP_SIZE) {
             Ok(progress) => progress,
             Err(error) => return ControlFlow::Break(Err(WalkFault::Document(error))),

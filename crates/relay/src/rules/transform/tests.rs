@@ -45,7 +45,7 @@ fn actions(rules: &str, mismatch: &str) -> Actions {
     configuration.inbound.remove(0).routes.remove(0).request
 }
 
-fn kind_under(rules: &str, mismatch: &str, media_type: &'static str) -> Option<Kind> {
+fn kind_under(rules: &str, mismatch: &str, media_type: &'static str) -> Option<BodyKind> {
     let headers = [(CONTENT_TYPE, HeaderValue::from_static(media_type))].into_iter().collect();
     let actions = actions(rules, mismatch);
     kind(&actions, &headers, actions.guard_forms())
@@ -61,11 +61,11 @@ fn a_body_that_no_hiding_rule_reads_is_of_no_kind() {
     let pass = "request_mismatch = \"pass\"";
     for (rules, mismatch, media_type, expected) in [
         (format!("{hides_forms}, {opens_json}"), "", json, None),
-        (format!("{hides_forms}, {opens_json}"), "", form, Some(Kind::Urlencoded)),
-        (format!("{hides_forms}, {opens_json}"), pass, json, Some(Kind::Json)),
-        (format!("{hides_forms}, {hides_json}"), "", json, Some(Kind::Json)),
-        (format!("{hides_headers}, {opens_json}"), "", json, Some(Kind::Json)),
-        (opens_json.to_owned(), "", json, Some(Kind::Json)),
+        (format!("{hides_forms}, {opens_json}"), "", form, Some(BodyKind::Urlencoded)),
+        (format!("{hides_forms}, {opens_json}"), pass, json, Some(BodyKind::Json)),
+        (format!("{hides_forms}, {hides_json}"), "", json, Some(BodyKind::Json)),
+        (format!("{hides_headers}, {opens_json}"), "", json, Some(BodyKind::Json)),
+        (opens_json.to_owned(), "", json, Some(BodyKind::Json)),
         (opens_json.to_owned(), "", form, None),
         (hides_json.to_owned(), "", "application/json; charset=utf-16", None),
     ] {
@@ -99,7 +99,7 @@ fn client() -> Client {
 fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static str)], body: Vec<u8>) -> (bool, String) {
     let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
     let limits = Limits::default();
-    let budget = Budget::new(&limits);
+    let budget = BodyBudget::new(&limits);
     let transforms = TransformContext::new(client(), Arc::clone(&budget), threads.way(), 1000, &limits);
     let actions = actions(rules, "");
     let headers = headers.iter().map(|&(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
@@ -116,7 +116,7 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
         let direction = Direction::Request;
         let client = IpAddr::from([127, 0, 0, 1]);
         let transforms = &transforms;
-        let mut job = Job::new(transforms, direction, &actions, "a", client);
+        let mut job = MessageRules::new(transforms, direction, &actions, "a", client);
         let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| -> BodyError { match never {} });
         let mut running = std::pin::pin!(job.run(&mut headers, body));
         let mut done = None;
@@ -176,14 +176,14 @@ fn work_on_bodies_leaves_the_threads_that_carry_traffic() {
 #[test]
 fn redacted_documents_keep_all_other_bytes() {
     let selection = Selection::parse(&["$..card"], &DocumentLimits::default()).unwrap();
-    let budget = Budget::new(&Limits { bodies_size_max: 1 << 20, ..Limits::default() });
+    let budget = BodyBudget::new(&Limits { bodies_size_max: 1 << 20, ..Limits::default() });
     let document = |bytes: &[u8]| {
-        let mut buffer = Buffer::new(budget.share(IpAddr::from([127, 0, 0, 1])));
+        let mut buffer = BodyBuffer::new(budget.share(IpAddr::from([127, 0, 0, 1])));
         buffer.extend(bytes).unwrap();
         buffer
     };
     let whole = document(br#" {"card" : "4242","a":[1.50, {"card":{"x":1,"y":[true,null]}}]}"#);
-    let redact_json = |document: Buffer, replacement: &str| {
+    let redact_json = |document: BodyBuffer, replacement: &str| {
         let mut redaction = Redaction::new(document, &selection, replacement, (false, false))?;
         loop {
             match redaction.step() {
@@ -207,10 +207,10 @@ fn redacted_documents_keep_all_other_bytes() {
 fn run_on_body(rules: &str, mismatch: &str, fields: &[(&'static str, &str)], body: &[u8]) -> (Vec<u8>, HeaderMap) {
     let threads = OffloadThreads::new(1, SchedulingClass::Normal).unwrap();
     let (limits, actions) = (Limits::default(), actions(rules, mismatch));
-    let transforms = TransformContext::new(client(), Budget::new(&limits), threads.way(), 1000, &limits);
+    let transforms = TransformContext::new(client(), BodyBudget::new(&limits), threads.way(), 1000, &limits);
     let fields = fields.iter().map(|&(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
     let mut headers: HeaderMap = fields.collect();
-    let mut job = Job::new(&transforms, Direction::Response, &actions, "a", IpAddr::from([127, 0, 0, 1]));
+    let mut job = MessageRules::new(&transforms, Direction::Response, &actions, "a", IpAddr::from([127, 0, 0, 1]));
     let body = Full::new(Bytes::copy_from_slice(body)).map_err(|never: Infallible| -> BodyError { match never {} });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let bytes = match runtime.block_on(job.run_on_body(&mut headers, body)) {

@@ -5,7 +5,7 @@ use hyper::header::CONTENT_TYPE;
 use super::*;
 use crate::body::envelopes::WholeSearch;
 
-impl Job<'_> {
+impl MessageRules<'_> {
     /// Whether the rules may change a body with this header, or refuse it. An answer without a body may lack the type.
     pub(crate) fn may_change(&self, headers: &HeaderMap) -> bool {
         let is_read =
@@ -57,7 +57,7 @@ impl Job<'_> {
     }
 
     /// Searches a body for envelopes, as the rules leave it, where that is of interest.
-    pub(super) async fn search(&mut self, body: Buffer) -> Buffer {
+    pub(super) async fn search(&mut self, body: BodyBuffer) -> BodyBuffer {
         if !self.searches {
             return body;
         }
@@ -66,7 +66,7 @@ impl Job<'_> {
         body
     }
 
-    async fn search_whole(&self, body: Buffer) -> (Buffer, bool) {
+    async fn search_whole(&self, body: BodyBuffer) -> (BodyBuffer, bool) {
         let cost = Cost::of_copy(body.len());
         self.offload().run_in_slices(cost, WholeSearch::new(body), WholeSearch::step).await
     }

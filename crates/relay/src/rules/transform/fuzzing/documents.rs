@@ -7,7 +7,7 @@ use crate::json_text::{MemberNames, TextSearch, Verdict};
 use crate::rules::transform::embedded::StringSearch;
 use crate::rules::transform::members::MemberSearch;
 use crate::rules::transform::names::NameSearch;
-use crate::rules::transform::patch::{LineSearch, Search as PatchSearch, ShapeSearch};
+use crate::rules::transform::patch::{LineSearch, PatchSearch, ShapeSearch};
 use crate::rules::transform::splice::{Elements, List, Splice, Tokens};
 
 /// Selectors of names and wildcards, for patches and names.
@@ -47,7 +47,7 @@ pub(super) fn check_patch(body: &[u8]) {
 const LINE_READINGS: u64 = 96;
 
 /// The tokens of a document become a list, and are put back from it.
-fn check_splice(body: &Buffer, matches: &[Match]) {
+fn check_splice(body: &BodyBuffer, matches: &[Match]) {
     let list = List::new(buffer(body.as_ref()), matches.to_vec()).expect("there is room");
     let (listed, calls) = drive(list, List::step);
     check_calls(calls, body.len(), 4, "list");
@@ -131,7 +131,7 @@ pub(super) fn check_names(body: &[u8]) {
         search(body, true);
         let (body, found, share) = search(body, false);
         let Some(before) = scalars(body.as_ref()) else { continue };
-        let tokens = Buffer::of(found.tokens, share.another(0).expect("there is room"));
+        let tokens = BodyBuffer::of(found.tokens, share.another(0).expect("there is room"));
         let splice = Splice::new(body, found.matches, Tokens::Each(tokens, found.places), share);
         let (written, _) = drive(splice.expect("there is room"), Splice::step);
         let written = written.expect("there is room");
