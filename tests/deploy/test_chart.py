@@ -158,6 +158,13 @@ def test_settings_are_accepted_by_the_program(chart: list[Manifest], tmp_path: P
     jsonschema.Draft202012Validator(schema).validate(tomllib.loads(text))
 
 
+def test_tables_of_the_values_are_those_of_an_engine() -> None:
+    """`settings` accepts the tables of leafseal.toml, except those that only commands read."""
+    tables = json.loads((ROOT / "docs/schema/leafseal.schema.json").read_text())["properties"]
+    accepted = json.loads((CHART / "values.schema.json").read_text())["properties"]["settings"]["propertyNames"]["enum"]
+    assert sorted(accepted) == sorted(set(tables) - {"client", "input"})
+
+
 def test_the_grace_period_covers_the_drain(chart: list[Manifest]) -> None:
     server = settings(chart)["server"]
     drain = seconds(server["drain_delay"]) + seconds(server["drain_timeout"])
