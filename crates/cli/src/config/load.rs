@@ -10,7 +10,7 @@ use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 pub(super) const FILE_SIZE_MAX: u64 = 1 << 20;
 
 /// Variables that commands read themselves.
-const OTHER_VARIABLES: [&str; 5] =
+pub(super) const OTHER_VARIABLES: [&str; 5] =
     ["LEAFSEAL_DIR", "LEAFSEAL_CONFIG", "LEAFSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
 
 /// A configuration and the origins of its values.

@@ -8,6 +8,8 @@
 mod docs;
 mod files;
 mod load;
+#[cfg(test)]
+mod mentions;
 mod schema;
 #[cfg(test)]
 mod tests;
