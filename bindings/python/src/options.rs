@@ -5,6 +5,7 @@ use std::time::Duration;
 use arrow_schema::DataType;
 use leafseal_engine as engine;
 use leafseal_protocol::{self as wire, OptionKind, OptionValue, Surface};
+use leafseal_service::{decrypt_options, encrypt_options, other_case};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::PyDataType;
@@ -159,34 +160,14 @@ impl OperationOptions {
     }
 
     pub(crate) fn engine_encrypt(&self) -> Result<engine::EncryptOptions<'_>, CallFault> {
-        let wire::EncryptOptions { app, curve, keying, role, skip_sealed, .. } = self.wire_encrypt()?;
-        let curve = curve.map(|curve| match curve {
-            wire::Curve::R1 => engine::Curve::P256,
-            wire::Curve::K1 => engine::Curve::Secp256k1,
-        });
-        let keying = keying.map(|keying| match keying {
-            wire::Keying::Field => engine::Keying::Field,
-            wire::Keying::Request => engine::Keying::Request,
-            wire::Keying::Session => engine::Keying::Session,
-        });
-        Ok(engine::EncryptOptions { app, curve, keying, role, skip_sealed })
+        Ok(encrypt_options(&self.wire_encrypt()?))
     }
 
     pub(crate) fn engine_decrypt(&self) -> Result<engine::DecryptOptions<'_>, CallFault> {
-        let wire::DecryptOptions { app, role, on_failure, .. } = self.wire_decrypt()?;
-        let on_failure = match on_failure {
-            None | Some(wire::OnFailure::Fail) => engine::OnFailure::Fail,
-            Some(wire::OnFailure::Leave) => engine::OnFailure::Leave,
-            Some(wire::OnFailure::Null) => engine::OnFailure::Null,
-        };
-        Ok(engine::DecryptOptions { app, role, on_failure })
+        Ok(decrypt_options(&self.wire_decrypt()?))
     }
 
     pub(crate) fn engine_other_case(&self) -> engine::CaseFold {
-        match wire::EncryptOptions::of("", &self.given).other_case {
-            Some(wire::OtherCase::Refuse) => engine::CaseFold::Refuse,
-            Some(wire::OtherCase::Same) => engine::CaseFold::Same,
-            Some(wire::OtherCase::Other) | None => engine::CaseFold::Other,
-        }
+        other_case(wire::EncryptOptions::of("", &self.given).other_case)
     }
 }

@@ -28,7 +28,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("load", &["client", "config"]),
     ("cli", &["config", "engine", "service", "net", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
-    ("python", &["config", "engine", "client", "protocol"]),
+    ("python", &["config", "engine", "client", "protocol", "service"]),
     (
         "testkit",
         &[

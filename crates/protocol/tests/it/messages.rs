@@ -6,8 +6,8 @@ use leafseal_protocol::{
     AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult,
     EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, FrameLimits,
     GOING_AWAY, GoingAway, Health, HealthParams, InfoParams, InspectParams, Interface, Message, MessageFault, Method,
-    PublicKeysParams, RawParams, RawValue, Retry, RewrapParams, UnscannedError, ValuesResult, answer, connection_error,
-    decode_cancel, request,
+    OptionKind, OptionValue, PublicKeysParams, RawParams, RawValue, Retry, RewrapParams, UnscannedError, ValuesResult,
+    answer, connection_error, decode_cancel, request,
 };
 use rmpv::Value;
 
@@ -240,18 +240,16 @@ fn every_request_reads_as_it_was_written() {
         assert_eq!(Method::parse(method.as_str()), Some(*method));
         assert_eq!(Method::require(method.as_str()), Ok(*method));
     }
-    let options = leafseal_protocol::EncryptOptions {
-        app: "acme",
-        curve: Some(leafseal_protocol::Curve::K1),
-        keying: Some(leafseal_protocol::Keying::Field),
-        role: Some("card"),
-        deadline_ms: Some(500),
-        skip_sealed: true,
-        strict: true,
-        lines: true,
-        other_case: Some(leafseal_protocol::OtherCase::Refuse),
-        unambiguous: true,
-    };
+    let mut options = leafseal_protocol::EncryptOptions::new("acme");
+    for option in leafseal_protocol::EncryptOptions::OPTIONS {
+        let value = match option.kind {
+            OptionKind::Text => OptionValue::Text("card"),
+            OptionKind::Word(list) => OptionValue::Text(list.words[0].0),
+            OptionKind::Flag => OptionValue::Flag(true),
+            OptionKind::Number => OptionValue::Number(500),
+        };
+        assert!(options.set(option.field, value), "{option:?}");
+    }
     let mut out = Vec::new();
     request::encrypt_document(u32::MAX, &options, Some(&["$.a", "$..b"]), b"{\"a\":1}", &mut out);
     let Ok(Message::Request { id: u32::MAX, method: "encrypt_document", params }) = Message::parse(&out) else {

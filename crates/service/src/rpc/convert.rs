@@ -72,7 +72,8 @@ pub fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engin
     }
 }
 
-pub(super) fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::CaseFold {
+/// Converts the action for names that differ only in case.
+pub fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::CaseFold {
     match word {
         Some(wire::OtherCase::Refuse) => leafseal_engine::CaseFold::Refuse,
         Some(wire::OtherCase::Same) => leafseal_engine::CaseFold::Same,
