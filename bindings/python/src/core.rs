@@ -304,6 +304,7 @@ fn read(
 ) -> Result<(CallWork, InputForm), CallFault> {
     let direction = if encrypts { CallDirection::Encrypt } else { CallDirection::Decrypt };
     let (input, form) = objects::input(method, direction, input)?;
+    options.get().check_fit(direction, input.is_of_documents())?;
     Ok((CallWork { direction, input, options }, form))
 }
 

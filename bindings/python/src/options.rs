@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arrow_schema::DataType;
 use leafseal_engine as engine;
-use leafseal_protocol::{self as wire, OptionKind, OptionValue, Surface};
+use leafseal_protocol::{self as wire, OptionKind, OptionScope, OptionValue, Surface};
 use leafseal_service::{decrypt_options, encrypt_options, other_case};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -140,6 +140,23 @@ impl OperationOptions {
     /// The app, which every call except inspection needs.
     pub(crate) fn app(&self) -> Result<&str, CallFault> {
         self.app.as_deref().ok_or_else(|| CallFault::argument("`app` must be set, for the engine or for the call"))
+    }
+
+    /// Refuses an option that the call would ignore: a value could be encrypted without a role, say.
+    pub(crate) fn check_fit(&self, direction: CallDirection, is_of_documents: bool) -> Result<(), CallFault> {
+        let options = match direction {
+            CallDirection::Encrypt => wire::EncryptOptions::OPTIONS,
+            CallDirection::Decrypt => wire::DecryptOptions::OPTIONS,
+        };
+        let fits = |field| {
+            options.iter().any(|option| option.field == field && (is_of_documents || option.scope == OptionScope::Any))
+        };
+        match self.given.iter().find(|(field, _)| !fits(*field)) {
+            None => Ok(()),
+            Some((field, _)) => {
+                Err(CallFault::argument(format!("this call has no option `{}`; remove it", field.as_str())))
+            }
+        }
     }
 
     /// The options of a request, without a deadline.

@@ -22,6 +22,12 @@ pub(crate) enum Input {
     Ready,
 }
 
+impl Input {
+    pub(crate) fn is_of_documents(&self) -> bool {
+        matches!(self, Self::Document(_) | Self::Documents(_))
+    }
+}
+
 /// A call.
 pub(crate) struct CallWork {
     pub(crate) direction: CallDirection,
