@@ -150,7 +150,7 @@ impl From<RemoteError<'_>> for ErrorOfEngine {
 }
 
 /// An answer, or the error that ends a connection. It keeps the frame and decodes it on access.
-#[napi(custom_finalize)]
+#[napi(custom_finalize, js_name = "Answer")]
 pub struct WireAnswer {
     frame: Vec<u8>,
     id: Option<u32>,
