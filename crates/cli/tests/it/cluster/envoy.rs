@@ -1,7 +1,8 @@
 //! Envoy with the configuration of deploy/envoy, its names and ports replaced by those of a test.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::Engine;
 use crate::common::{TestFolder, repository, until};
@@ -15,8 +16,8 @@ impl Envoy {
     /// Starts Envoy before these engines; `None` unless ENVOY names the program.
     pub(super) fn start(folder: &TestFolder, engines: &[Engine]) -> Option<Self> {
         let program = std::env::var_os("ENVOY").filter(|program| !program.is_empty())?;
-        let address = free_address();
-        let path = folder.write("envoy.yaml", configuration(engines, address, free_address()));
+        let [address, admin] = free_addresses();
+        let path = folder.write("envoy.yaml", configuration(engines, address, admin));
         let child = Command::new(program)
             .args(["--concurrency", "1", "--use-dynamic-base-id", "--log-level", "error", "--config-path"])
             .arg(path)
@@ -39,8 +40,13 @@ impl Drop for Envoy {
     }
 }
 
-fn free_address() -> SocketAddr {
-    TcpListener::bind("127.77.1.1:0").and_then(|socket| socket.local_addr()).expect("a port")
+/// Addresses for the listener and the administration. Each Envoy has a host of its own, so that no other program takes a port between its
+/// choice and its use.
+fn free_addresses() -> [SocketAddr; 2] {
+    static HOSTS: AtomicU8 = AtomicU8::new(1);
+    let host = Ipv4Addr::new(127, 78, HOSTS.fetch_add(1, Ordering::Relaxed), 1);
+    let sockets = [(); 2].map(|()| TcpListener::bind((host, 0)).expect("a port"));
+    sockets.map(|socket| socket.local_addr().expect("an address"))
 }
 
 fn configuration(engines: &[Engine], listener: SocketAddr, admin: SocketAddr) -> String {
