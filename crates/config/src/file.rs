@@ -1,5 +1,6 @@
 //! Tables of a file as structs: how a field is read, and what it accepts. [`settings!`](crate::settings) implements both traits.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -159,6 +160,23 @@ macro_rules! plain_values {
 }
 
 plain_values!(bool, PathBuf, SocketAddr, String);
+
+/// Parses each text of a list. `report` gets the place and fault of each that `parse` refuses; `what` names the text in it.
+pub fn parse_each<T, E: Display>(
+    texts: &[Spanned<String>],
+    what: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+    report: &mut impl FnMut(usize, String),
+) -> Vec<T> {
+    let mut parsed = Vec::with_capacity(texts.len());
+    for text in texts {
+        match parse(text.get_ref()) {
+            Ok(value) => parsed.push(value),
+            Err(error) => report(text.span().start, format!("{what} {:?}: {error}", text.get_ref())),
+        }
+    }
+    parsed
+}
 
 /// Reads a value whose type determines what is accepted.
 #[doc(hidden)]

@@ -20,7 +20,7 @@ mod size;
 
 pub use document::TomlDocument;
 pub use duration::{DURATION_MAX, parse_duration, write_duration};
-pub use file::{FileTable, FileValue};
+pub use file::{FileTable, FileValue, parse_each};
 #[doc(hidden)]
 pub use file::{field, field_of, key, key_of, keys_within, read_plain, write_plain};
 pub use keys::{Keys, Loaded, SettingOrigin, Sources};

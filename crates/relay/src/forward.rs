@@ -217,10 +217,7 @@ impl ForwardingPlan<'_> {
         job.guards_method_in_body = self.checks.guards_method && overrides::is_post(&head.method);
         let is_safe = head.method.is_safe() && !overrides::has_method_header(&head.headers);
         job.may_set = !is_safe || !body.is_end_stream();
-        let outcome = match job.query(&mut head.uri).await {
-            Ok(()) => job.run(&mut head.headers, body).await,
-            Err(refusal) => Err(refusal),
-        };
+        let outcome = job.run(&mut head.uri, &mut head.headers, body).await;
         note(record, &job);
         asked.has_new_body = job.has_new_body;
         let outcome = outcome?;

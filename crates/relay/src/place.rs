@@ -62,16 +62,12 @@ impl ExchangePart {
         let (decrypts, encrypts) = (has(Action::Decrypt, Rule::reads_bodies), has(Action::Encrypt, Rule::reads_bodies));
         match self {
             ExchangePart::RequestHead | ExchangePart::RequestTrailers => {
-                is_outbound && !has(Action::Encrypt, reads_heads)
+                is_outbound && !has(Action::Encrypt, Rule::reads_heads)
             }
             ExchangePart::RequestBody => (is_outbound || decrypts) && !encrypts,
             ExchangePart::ResponseBody => decrypts && !encrypts,
         }
     }
-}
-
-fn reads_heads(rule: &Rule) -> bool {
-    !rule.headers.is_empty() || !rule.query.is_empty()
 }
 
 #[cfg(test)]

@@ -96,9 +96,8 @@ fn check_path(pattern: &PathPattern) {
 /// Each rule selects something, and none changes a header that frames or routes the message.
 fn check_actions(actions: &Actions) {
     for rule in &actions.rules {
-        assert!(rule.json.is_some() || !rule.form.is_empty() || !rule.query.is_empty() || !rule.headers.is_empty());
+        assert!(!rule.selectors.is_empty());
         assert!(rule.role.as_ref().is_none_or(|role| rule.action != Action::Redact && (1..=20).contains(&role.len())));
-        let is_framing = |name: &hyper::header::HeaderName| super::read::FRAMING.contains(name);
-        assert!(!rule.headers.iter().any(is_framing), "a rule that changes framing");
+        assert!(!rule.selectors.change_framing(), "a rule that changes framing");
     }
 }

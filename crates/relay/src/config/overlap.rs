@@ -1,7 +1,5 @@
 //! Finds rules of one direction that select the same value, where the later one repeats or undoes what the earlier one has done.
 
-use leafseal_document::Selection;
-
 use crate::policy::{Action, Rule};
 
 /// A value that two rules select.
@@ -30,19 +28,9 @@ pub(super) fn find_overlap(earlier: &Rule, later: &Rule) -> Option<Overlap> {
         (Action::Encrypt, Action::Encrypt) if !is_left => Effect::Twice,
         _ => return None,
     };
-    let is_json = |overlap: fn(&Selection, &Selection) -> bool| match (&earlier.json, &later.json) {
-        (Some(one), Some(other)) => overlap(&one.selection, &other.selection),
-        _ => false,
-    };
-    let parts = [
-        ("JSON value", is_json(Selection::may_overlap)),
-        ("form field", earlier.form.may_overlap(&later.form)),
-        ("query parameter", earlier.query.may_overlap(&later.query)),
-        ("header field", earlier.headers.iter().any(|name| later.headers.contains(name))),
-    ];
-    if let Some((part, _)) = parts.into_iter().find(|(_, overlaps)| *overlaps) {
+    let (one, other) = (&earlier.selectors, &later.selectors);
+    if let Some(part) = one.may_overlap(other) {
         return Some(Overlap { part, effect });
     }
-    // Fields of forms and queries are refused only if no rule has their own spelling.
-    is_json(Selection::may_be_confused_with).then_some(Overlap { part: "JSON value", effect: Effect::Refused })
+    one.may_be_confused_with(other).then_some(Overlap { part: "JSON value", effect: Effect::Refused })
 }

@@ -6,44 +6,22 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::Method;
-use hyper::header::{self, HeaderName, HeaderValue};
-use leafseal_config::{FileTable, Problem, Spanned, TomlDocument, line_column};
-use leafseal_document::form::{FieldNames, is_field_name};
-use leafseal_document::{CaseFold, DocumentLimits, Selection};
+use leafseal_config::{FileTable, Problem, Spanned, TomlDocument, line_column, parse_each};
+use leafseal_document::CaseFold;
 use leafseal_net::tls::PrivateKeySettings;
 
 use super::overlap::{Effect, Overlap, find_overlap};
 use super::reach::{Candidate, Unreachable, find_unreachable};
 use super::schema::{self, Unmatched};
-use super::settings::FIELD_NAME_SIZE_MIN;
 use super::{Configuration, EngineSettings, Inbound, KeyPair, Outbound, http_settings};
 use crate::policy::route::{HostPattern, PathPattern};
 use crate::policy::router::Router;
-use crate::policy::{Action, Actions, Destination, JsonFields, Origin, OtherCase, Route, Rule, UnopenedAction};
+use crate::policy::selectors::{Selectors, warnings_of_other_sources};
+use crate::policy::{Action, Actions, Destination, Origin, OtherCase, Route, Rule, UnopenedAction};
 use bodies::DirectionSettings;
 
 /// The default replacement of redacted values.
 const REPLACEMENT: &str = "[redacted]";
-
-/// Header fields that frame or route a message: no rule may change them.
-pub(super) const FRAMING: [HeaderName; 16] = [
-    header::ACCEPT_ENCODING,
-    header::CONNECTION,
-    header::CONTENT_ENCODING,
-    header::CONTENT_LENGTH,
-    header::CONTENT_RANGE,
-    header::CONTENT_TYPE,
-    header::EXPECT,
-    header::HOST,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::RANGE,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::VIA,
-];
 
 /// The configuration as far as the text can be read, and its problems.
 pub(super) fn examine(text: &str) -> (Option<Configuration>, Vec<Problem>) {
@@ -136,14 +114,7 @@ impl Reader<'_> {
         what: &str,
         parse: impl Fn(&str) -> Result<T, E>,
     ) -> Vec<T> {
-        let mut parsed = Vec::with_capacity(texts.len());
-        for text in texts {
-            match parse(text.get_ref()) {
-                Ok(value) => parsed.push(value),
-                Err(error) => self.problem(text.span().start, format!("{what} {:?}: {error}", text.get_ref())),
-            }
-        }
-        parsed
+        parse_each(texts, what, parse, &mut |offset, message| self.problem(offset, message))
     }
 
     fn configuration(&mut self, file: schema::File) -> Configuration {
@@ -297,7 +268,7 @@ impl Reader<'_> {
         let bodies = DirectionSettings::of_request(&route.bodies);
         let request = self.actions(&route.request, &bodies, names);
         self.warn_of_other_sources(&route.request);
-        self.no_query(&route.response);
+        self.check_response(&route.response);
         let bodies = DirectionSettings::of_response(&route.bodies);
         let response = self.actions(&route.response, &bodies, names);
         self.check_patches(bodies.patches, &[&request.rules, &response.rules]);
@@ -321,41 +292,21 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns about rules that hide every field of one source, so that the same field in another cannot be recognised by its name.
+    /// Warns about rules of a request that hide every field of one source.
     fn warn_of_other_sources(&mut self, rules: &[Spanned<schema::Rule>]) {
-        let is_all = |names: &[Spanned<String>]| names.iter().any(|name| name.get_ref() == "*");
-        let hiding: Vec<_> = rules.iter().filter(|rule| rule.get_ref().action != Action::Decrypt).collect();
-        let forms = hiding.iter().find(|rule| is_all(&rule.get_ref().form));
-        let queries = hiding.iter().find(|rule| is_all(&rule.get_ref().query));
-        match (forms, queries) {
-            (Some(rule), None) => self.warning(
-                rule.span().start,
-                "requests with a parameter in the query are refused unless a rule hides it with `query`, because many upstreams read \
-                 query and form as one: set query = [\"*\"] too, or select form fields by name",
-            ),
-            (None, Some(rule)) => self.warning(
-                rule.span().start,
-                "forms with a field that no rule hides with `form` are refused, because many upstreams read query and form as one: set \
-                 form = [\"*\"] too, or select parameters by name",
-            ),
-            _ => {}
-        }
-        let is_hidden = |rule: &schema::Rule| {
-            rule.headers.iter().any(|name| name.get_ref().eq_ignore_ascii_case(header::COOKIE.as_str()))
-        };
-        if let Some(rule) = forms.or(queries).filter(|_| !hiding.iter().any(|rule| is_hidden(rule.get_ref()))) {
-            self.warning(
-                rule.span().start,
-                "a cookie may have the name of any field, which `*` does not list, and upstreams that read cookies as parameters (PHP's \
-                 $_REQUEST without request_order) would find its value in the clear: select fields by name, or configure the upstream",
-            );
+        let hiding = rules.iter().filter(|rule| rule.get_ref().action != Action::Decrypt);
+        let hiding: Vec<_> = hiding.map(|rule| (rule.span().start, &rule.get_ref().selectors)).collect();
+        for (offset, message) in warnings_of_other_sources(&hiding) {
+            self.warning(offset, message);
         }
     }
 
-    /// Answers have no query.
-    fn no_query(&mut self, rules: &[Spanned<schema::Rule>]) {
-        for rule in rules.iter().filter(|rule| !rule.get_ref().query.is_empty()) {
-            self.problem(rule.span().start, "`query` is only valid for requests: remove it from this response rule");
+    /// Reports selectors that only requests have.
+    fn check_response(&mut self, rules: &[Spanned<schema::Rule>]) {
+        for rule in rules {
+            if let Some(fault) = rule.get_ref().selectors.fault_in_responses() {
+                self.problem(rule.span().start, fault);
+            }
         }
     }
 
@@ -376,9 +327,10 @@ impl Reader<'_> {
     fn rule(&mut self, spanned: &Spanned<schema::Rule>, other_case: OtherCase) -> Rule {
         let rule = spanned.get_ref();
         let offset = spanned.span().start;
-        if rule.json.is_empty() && rule.form.is_empty() && rule.query.is_empty() && rule.headers.is_empty() {
-            self.problem(offset, "the rule selects nothing: set json, form, query or headers");
-        }
+        let hides = rule.action != Action::Decrypt;
+        let names = other_case.for_names(hides);
+        let selectors =
+            rule.selectors.compile(offset, (names, hides), &mut |offset, message| self.problem(offset, message));
         if rule.replacement.is_some() && rule.action != Action::Redact {
             self.problem(offset, "`replacement` is only valid with action = \"redact\"");
         }
@@ -392,28 +344,14 @@ impl Reader<'_> {
             self.problem(offset, "`skip_sealed` is only valid with action = \"encrypt\"");
         }
         let role = rule.role.as_ref().map(|role| self.each(std::slice::from_ref(role), "role", parse_role));
-        let limits = DocumentLimits::default();
-        let parse_selector = |text: &str| Selection::parse(&[text], &limits).map(|_| text.to_owned());
-        let selectors = self.each(&rule.json, "selector", parse_selector);
-        let hides = rule.action != Action::Decrypt;
-        let names = other_case.for_names(hides);
-        let mut builder = Selection::builder(&limits).other_case(names).unambiguous(hides);
-        let added = selectors.iter().try_for_each(|selector| builder.add(selector));
-        let selection = added.map(|()| builder.finish()).unwrap_or_else(|error| {
-            self.problem(offset, format!("selectors: {error}"));
-            Selection::everything()
-        });
         let replacement = rule.replacement.clone().unwrap_or_else(|| REPLACEMENT.to_owned());
-        if HeaderValue::from_str(&replacement).is_err() && !rule.headers.is_empty() {
-            self.problem(offset, "`replacement` is not a valid header value");
+        if let Some(fault) = rule.selectors.fault_of_replacement(&replacement) {
+            self.problem(offset, fault);
         }
         Rule {
             action: rule.action,
             role: role.and_then(|mut role| role.pop()),
-            json: (!rule.json.is_empty()).then_some(JsonFields { selectors: selectors.into(), selection }),
-            form: Arc::new(FieldNames::new(self.each(&rule.form, "form field", parse_field_name))),
-            query: Arc::new(FieldNames::new(self.each(&rule.query, "query parameter", parse_field_name))),
-            headers: self.each(&rule.headers, "header", parse_header),
+            selectors,
             replacement: replacement.into(),
             on_failure: rule.on_failure.unwrap_or(UnopenedAction::Fail),
             skip_sealed: rule.skip_sealed.unwrap_or(false),
@@ -473,7 +411,7 @@ impl Reader<'_> {
                 Actions::new(rules, bodies, names)
             }
         };
-        self.no_query(&destination.response);
+        self.check_response(&destination.response);
         let bodies = DirectionSettings::of_response(&destination.bodies);
         let response = self.actions(&destination.response, &bodies, names);
         self.check_patches(bodies.patches, &[&request.rules, &response.rules]);
@@ -498,10 +436,7 @@ fn decrypt_everything() -> Rule {
     Rule {
         action: Action::Decrypt,
         role: None,
-        json: Some(JsonFields { selectors: Arc::new(["$".to_owned()]), selection: Selection::everything() }),
-        form: Arc::new(FieldNames::new(["*"])),
-        query: Arc::default(),
-        headers: Vec::new(),
+        selectors: Selectors::everything_in_bodies(),
         replacement: "".into(),
         on_failure: UnopenedAction::Fail,
         skip_sealed: false,
@@ -514,20 +449,4 @@ fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
     let is_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_valid = (1..=20).contains(&text.len()) && text.bytes().all(is_role);
     is_valid.then(|| text.into()).ok_or("a data role must have 1 to 20 characters of a-z, 0-9 and -")
-}
-
-/// The name of a form field or query parameter.
-fn parse_field_name(text: &str) -> Result<String, &'static str> {
-    let is_valid = is_field_name(text) && text.len() <= FIELD_NAME_SIZE_MIN;
-    is_valid
-        .then(|| text.to_owned())
-        .ok_or("a name must not be empty or contain control characters, and must have at most 256 bytes")
-}
-
-fn parse_header(text: &str) -> Result<HeaderName, &'static str> {
-    let name = HeaderName::from_bytes(text.as_bytes()).map_err(|_| "not a valid header name")?;
-    if FRAMING.contains(&name) {
-        return Err("this header frames or routes the message and cannot be changed");
-    }
-    Ok(name)
 }

@@ -8,6 +8,7 @@ use leafseal_net::tls::PrivateKeySettings;
 
 use super::settings::{Calls, Limits, Process, UpstreamSettings};
 use super::{Forwarded, KeylessConnect, Unlisted};
+use crate::policy::selectors::SelectorKeys;
 use crate::policy::{Action, Embedded, Mismatch, OtherCase, OtherSources, Overrides, Patches, UnopenedAction};
 
 settings! {
@@ -153,14 +154,8 @@ settings! {
         pub action: Action;
         /// Data role: written when encrypting, required when decrypting.
         pub role: Option<Spanned<String>>;
-        /// JSONPath selectors of values in JSON bodies.
-        pub json: Vec<Spanned<String>> = Vec::new();
-        /// Names of form fields; `*` selects all.
-        pub form: Vec<Spanned<String>> = Vec::new();
-        /// Names of query parameters, in requests; `*` selects all.
-        pub query: Vec<Spanned<String>> = Vec::new();
-        /// Names of header fields.
-        pub headers: Vec<Spanned<String>> = Vec::new();
+        /// What it selects.
+        pub selectors: SelectorKeys, is section;
         /// What `redact` writes in place of a value.
         pub replacement: Option<String> => "`[redacted]`";
         /// What happens to an envelope that does not decrypt.

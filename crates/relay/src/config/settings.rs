@@ -7,11 +7,11 @@ use std::time::Duration;
 use leafseal_config::{Kind, mins, ms, secs, settings};
 use leafseal_net::{HEADER_SIZE_MIN, NETWORKS, Network, SchedulingClass};
 
+use crate::policy::selectors::FIELD_NAME_SIZE_MIN;
+
 /// Limits of HTTP/2 windows: the initial window of a connection, and the largest possible (RFC 9113, section 6.9).
 const WINDOW_MIN: usize = (1 << 16) - 1;
 const WINDOW_MAX: usize = (1 << 31) - 1;
-/// The longest name of a field that a rule may have.
-pub(super) const FIELD_NAME_SIZE_MIN: usize = 256;
 
 settings! {
     /// `[relay]`: the process.

@@ -58,16 +58,12 @@ impl Elsewhere {
 }
 
 impl Hidden {
-    /// `form` and `query`: the fields that rules hide there.
-    pub(super) fn new(
-        rules: &[Rule],
-        form: FieldNames,
-        query: FieldNames,
-        (case, other_sources): (CaseFold, OtherSources),
-    ) -> Self {
-        let hiding = || rules.iter().filter(|rule| rule.hides());
+    pub(super) fn new(rules: &[Rule], case: CaseFold, other_sources: OtherSources) -> Self {
+        let hiding = || rules.iter().filter(|rule| rule.hides()).map(|rule| &rule.selectors);
+        let form = FieldNames::union(hiding().map(|selectors| &*selectors.form));
+        let query = FieldNames::union(hiding().map(|selectors| &*selectors.query));
         let selections: Arc<[Selection]> =
-            hiding().filter_map(|rule| rule.json.as_ref()).map(|fields| fields.selection.clone()).collect();
+            hiding().filter_map(|selectors| selectors.json.as_ref()).map(|fields| fields.selection.clone()).collect();
         let refuses = other_sources == OtherSources::Refuse;
         let paths: Vec<FieldPath> = match refuses {
             true => selections.iter().flat_map(Selection::field_names).collect(),
@@ -91,15 +87,15 @@ impl Hidden {
             Arc::new(names.guarded(case, &FieldNames::default()))
         };
         Hidden {
-            json: hiding().any(|rule| rule.json.is_some()),
+            json: hiding().any(|selectors| selectors.json.is_some()),
             members: Arc::new(MemberNames::new(&selections, fields(), case)),
             in_json: Selection::guard(fields(), hidden_paths, folds),
-            json_root: hiding().any(|rule| rule.json.as_ref().is_some_and(selects_root)),
+            json_root: hiding().any(|selectors| selectors.json.as_ref().is_some_and(selects_root)),
             in_bodies: named(&[&form], &[]),
             in_query: Elsewhere { fields: elsewhere(&form, &[], &query), with_json: elsewhere(&form, &paths, &query) },
             in_forms: elsewhere(&query, &paths, &form),
             in_cookies: Elsewhere { fields: named(&[&form, &query], &[]), with_json: named(&[&form, &query], &paths) },
-            cookies_are_hidden: hiding().any(|rule| rule.headers.contains(&header::COOKIE)),
+            cookies_are_hidden: hiding().any(|selectors| selectors.headers.contains(&header::COOKIE)),
             form: Arc::new(form.clone().guarded(case, &form)),
             query: Arc::new(query.clone().guarded(case, &query)),
             selections,

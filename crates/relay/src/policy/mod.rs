@@ -7,6 +7,7 @@ mod hidden;
 pub mod path;
 pub mod route;
 pub(crate) mod router;
+pub(crate) mod selectors;
 pub(crate) mod types;
 
 use std::sync::Arc;
@@ -14,14 +15,14 @@ use std::sync::Arc;
 use hyper::Method;
 use hyper::header::HeaderName;
 use leafseal_config::settings;
-use leafseal_document::form::FieldNames;
-use leafseal_document::{CaseFold, Selection};
+use leafseal_document::CaseFold;
 
 use crate::validators::Tags;
 pub use choice::{OtherCase, Overrides};
 pub use hidden::Hidden;
 use route::{HostPattern, PathPattern};
 use router::Entry;
+pub use selectors::{JsonFields, Selectors};
 pub use types::{Embedded, MediaTypes, OtherSources, Patches};
 
 /// A destination of outgoing requests.
@@ -129,19 +130,13 @@ impl Actions {
 
     /// Creates actions from these rules. Names that some parsers treat as one that a rule hides are refused before rules are applied.
     pub(crate) fn new(mut rules: Vec<Rule>, bodies: Bodies, other_case: OtherCase) -> Actions {
-        let hiding = || rules.iter().filter(|rule| rule.hides());
-        let form = FieldNames::union(hiding().map(|rule| &*rule.form));
-        let query = FieldNames::union(hiding().map(|rule| &*rule.query));
-        let hides = hiding().next().is_some();
-        let case = other_case.for_names(true);
+        let Bodies { mismatch, types, patches, embedded_json, other_sources } = bodies;
+        let (hides, case) = (rules.iter().any(Rule::hides), other_case.for_names(true));
+        let hidden = hides.then(|| Arc::new(Hidden::new(&rules, case, other_sources)));
         for rule in &mut rules {
             let case = other_case.for_names(rule.hides());
-            for names in [&mut rule.form, &mut rule.query] {
-                *names = Arc::new(Arc::unwrap_or_clone(std::mem::take(names)).in_case(case));
-            }
+            rule.selectors.in_case(case);
         }
-        let Bodies { mismatch, types, patches, embedded_json, other_sources } = bodies;
-        let hidden = hides.then(|| Arc::new(Hidden::new(&rules, form, query, (case, other_sources))));
         Actions { rules, mismatch, types, patches, embedded_json, hidden }
     }
 
@@ -162,7 +157,7 @@ impl Actions {
 
     /// Header fields that are encrypted or redacted.
     pub fn hidden_headers(&self) -> impl Iterator<Item = &HeaderName> {
-        self.rules.iter().filter(|rule| rule.hides()).flat_map(|rule| &rule.headers)
+        self.rules.iter().filter(|rule| rule.hides()).flat_map(|rule| &rule.selectors.headers)
     }
 
     /// Whether a rule encrypts or redacts in bodies.
@@ -217,21 +212,15 @@ pub struct Rule {
     pub action: Action,
     /// The data role: written on encryption, required on decryption.
     pub role: Option<Box<str>>,
-    /// JSON values.
-    pub json: Option<JsonFields>,
-    /// Form fields.
-    pub form: Arc<FieldNames>,
-    /// Query parameters.
-    pub query: Arc<FieldNames>,
-    /// Header fields.
-    pub headers: Vec<HeaderName>,
+    /// What it selects.
+    pub selectors: Selectors,
     /// The replacement of redacted values.
     pub replacement: Box<str>,
     /// What to do with envelopes that fail to decrypt; for decryption only.
     pub on_failure: UnopenedAction,
     /// Whether envelopes that the engine can decrypt stay unchanged; for encryption only.
     pub skip_sealed: bool,
-    /// How names of JSON members are compared with selectors; `form` and `query` contain the same setting.
+    /// How names of JSON members are compared with selectors; names of fields contain the same setting.
     pub names: CaseFold,
     /// Whether a body is refused in which a selector of `json`, or `form`, finds nothing.
     pub require_match: bool,
@@ -259,17 +248,13 @@ impl Rule {
 
     /// Whether the rule reads bodies.
     pub fn reads_bodies(&self) -> bool {
-        self.json.is_some() || !self.form.is_empty()
+        self.selectors.read_bodies()
     }
-}
 
-/// Selected values of JSON documents.
-#[derive(Clone, Debug)]
-pub struct JsonFields {
-    /// JSONPath selectors, for the engine.
-    pub selectors: Arc<[String]>,
-    /// The compiled selectors.
-    pub selection: Selection,
+    /// Whether the rule reads what comes before the body.
+    pub(crate) fn reads_heads(&self) -> bool {
+        self.selectors.read_heads()
+    }
 }
 
 settings! {

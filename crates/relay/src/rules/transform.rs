@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Uri;
 use hyper::body::{Body, Bytes};
 use hyper::header::HeaderMap;
 use leafseal_client::{
@@ -195,14 +196,20 @@ impl MessageRules<'_> {
         self.transforms.offload.for_client(self.client)
     }
 
-    /// Applies all rules.
+    /// Applies all rules to a request.
     ///
     /// # Errors
-    /// If the message must not be forwarded.
-    pub(crate) async fn run<B>(&mut self, headers: &mut HeaderMap, body: B) -> Result<Outcome<B>, Refusal>
+    /// If the request must not be forwarded.
+    pub(crate) async fn run<B>(
+        &mut self,
+        uri: &mut Uri,
+        headers: &mut HeaderMap,
+        body: B,
+    ) -> Result<Outcome<B>, Refusal>
     where
         B: Body<Data = Bytes, Error = BodyError> + Unpin,
     {
+        self.query(uri).await?;
         self.refuse_cookies(headers).await?;
         self.headers(headers).await?;
         self.run_on_body(headers, body).await
@@ -331,10 +338,14 @@ impl MessageRules<'_> {
         let actions = self.actions;
         for rule in &actions.rules {
             body = match kind {
-                BodyKind::Json | BodyKind::JsonLines if rule.json.is_some() => self.json(rule, kind, body).await?,
-                BodyKind::Patch if rule.json.is_some() => self.patch(rule, body).await?,
-                BodyKind::Urlencoded if !rule.form.is_empty() => self.urlencoded(rule, body).await?,
-                BodyKind::Multipart(boundary) if !rule.form.is_empty() => self.multipart(rule, boundary, body).await?,
+                BodyKind::Json | BodyKind::JsonLines if rule.selectors.json.is_some() => {
+                    self.json(rule, kind, body).await?
+                }
+                BodyKind::Patch if rule.selectors.json.is_some() => self.patch(rule, body).await?,
+                BodyKind::Urlencoded if !rule.selectors.form.is_empty() => self.urlencoded(rule, body).await?,
+                BodyKind::Multipart(boundary) if !rule.selectors.form.is_empty() => {
+                    self.multipart(rule, boundary, body).await?
+                }
                 _ => body,
             };
         }
@@ -342,7 +353,7 @@ impl MessageRules<'_> {
     }
 
     async fn json(&mut self, rule: &Rule, kind: &BodyKind, document: BodyBuffer) -> Result<BodyBuffer, Refusal> {
-        let Some(fields) = &rule.json else { return Ok(document) };
+        let Some(fields) = &rule.selectors.json else { return Ok(document) };
         let is_lines = *kind == BodyKind::JsonLines;
         if rule.action == Action::Redact {
             return self.redact(rule, fields, is_lines, document).await;

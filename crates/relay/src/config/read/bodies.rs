@@ -44,10 +44,11 @@ impl Reader<'_> {
         let mismatch = settings.mismatch.unwrap_or(default);
         let patches = settings.patches.map_or(Patches::Refuse, |patches| *patches.get_ref());
         let types = MediaTypes::new(self.each(settings.types, "type", MediaTypes::parse_one));
-        let hides_in_json = rules.iter().any(|rule| rule.hides() && rule.json.is_some());
+        let hides_in_json = rules.iter().any(|rule| rule.hides() && rule.selectors.json.is_some());
         for spanned in settings.types {
             let Ok(essence) = MediaTypes::parse_one(spanned.get_ref()) else { continue };
-            if !rules.iter().any(|rule| reads(rule, &essence) && (rule.hides() || !hides)) {
+            if !rules.iter().any(|rule| rule.selectors.read(TypeKind::of_listed(&essence)) && (rule.hides() || !hides))
+            {
                 let message =
                     format!("no rule of this direction reads bodies of type {essence}: add one, or remove the type");
                 self.problem(spanned.span().start, message);
@@ -65,7 +66,7 @@ impl Reader<'_> {
     /// Reports selectors that cannot be compared with the paths of operations.
     pub(super) fn check_patches(&mut self, patches: Option<&Spanned<Patches>>, rules: &[&[Rule]]) {
         let Some(spanned) = patches.filter(|patches| *patches.get_ref() == Patches::Operations) else { return };
-        let selections = || rules.iter().copied().flatten().filter_map(|rule| rule.json.as_ref());
+        let selections = || rules.iter().copied().flatten().filter_map(|rule| rule.selectors.json.as_ref());
         if selections().next().is_none() {
             self.problem(spanned.span().start, "`patches` needs a rule with `json`");
         }
@@ -78,7 +79,7 @@ impl Reader<'_> {
 
     /// Reads `require_match` of a rule.
     pub(super) fn require_match(&mut self, rule: &schema::Rule, offset: usize) -> bool {
-        let reads_bodies = !rule.json.is_empty() || !rule.form.is_empty();
+        let reads_bodies = rule.selectors.read_bodies();
         if rule.require_match.is_some() && !reads_bodies {
             self.problem(offset, "`require_match` is only valid in a rule with `json` or `form`");
         }
@@ -91,12 +92,5 @@ impl Reader<'_> {
             );
         }
         rule.require_match.unwrap_or(false)
-    }
-}
-
-fn reads(rule: &Rule, essence: &str) -> bool {
-    match TypeKind::of_listed(essence) {
-        TypeKind::Json | TypeKind::JsonLines => rule.json.is_some(),
-        TypeKind::Urlencoded | TypeKind::Multipart => !rule.form.is_empty(),
     }
 }

@@ -25,7 +25,8 @@ pub(super) enum BodyKind {
 pub(super) fn accepted(actions: &Actions) -> String {
     let must_hide = actions.mismatch == Mismatch::Refuse && actions.rules.iter().any(Rule::hides_in_bodies);
     let readers = || actions.rules.iter().filter(move |rule| !must_hide || rule.hides_in_bodies());
-    let (json, form) = (readers().any(|rule| rule.json.is_some()), readers().any(|rule| !rule.form.is_empty()));
+    let reads = |kind| readers().any(|rule| rule.selectors.read(kind));
+    let (json, form) = (reads(TypeKind::Json), reads(TypeKind::Urlencoded));
     let (listed, patches): (Vec<&str>, bool) = (actions.types.iter().collect(), actions.patches != Patches::Refuse);
     let [json_type, lines_type] = ["application/json", JSON_LINES_TYPES[0]];
     let types = match (listed.is_empty(), json, form) {
@@ -45,7 +46,8 @@ pub(super) fn accepted(actions: &Actions) -> String {
 /// decrypts protects no values in the clear. `guards`: whether forms, or documents, are read although no rule does.
 pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Option<BodyKind> {
     let media = media_type(headers)?;
-    let kind = match actions.types.kind(&media) {
+    let type_kind = actions.types.kind(&media);
+    let kind = match type_kind {
         Some(TypeKind::Json) => BodyKind::Json,
         Some(TypeKind::JsonLines) => BodyKind::JsonLines,
         Some(TypeKind::Urlencoded) => BodyKind::Urlencoded,
@@ -54,15 +56,13 @@ pub(super) fn kind(actions: &Actions, headers: &HeaderMap, guards: bool) -> Opti
     };
     // In other encodings, rules would not find the values that they hide.
     let is_utf8 = media.is_utf8();
-    let reads = |rule: &Rule| match kind {
-        BodyKind::Json | BodyKind::JsonLines | BodyKind::Patch => rule.json.is_some(),
-        BodyKind::Urlencoded | BodyKind::Multipart(_) => !rule.form.is_empty(),
-        BodyKind::Other => false,
-    };
     let rules = &actions.rules;
     let must_hide = actions.mismatch == Mismatch::Refuse && rules.iter().any(Rule::hides_in_bodies);
     let is_taken = actions.types.take(&media, must_hide, actions.patches);
-    let reads = |rule: &Rule| reads(rule) && is_taken && (!must_hide || rule.hides_in_bodies());
+    let reads = |rule: &Rule| {
+        let reads = type_kind.is_some_and(|kind| rule.selectors.read(kind));
+        reads && is_taken && (!must_hide || rule.hides_in_bodies())
+    };
     let is_guarded = guards
         && !must_hide
         && match kind {
@@ -101,11 +101,7 @@ pub(super) fn write_canonical(headers: &mut HeaderMap, coding: Coding) {
 pub(super) fn is_unreadable(actions: &Actions, headers: &HeaderMap) -> bool {
     let Some(media) = media_type(headers) else { return false };
     let kind = actions.types.kind(&media);
-    let reads = |rule: &Rule| match kind {
-        Some(TypeKind::Json | TypeKind::JsonLines) => rule.json.is_some(),
-        Some(TypeKind::Urlencoded | TypeKind::Multipart) => !rule.form.is_empty(),
-        None => false,
-    };
+    let reads = |rule: &Rule| kind.is_some_and(|kind| rule.selectors.read(kind));
     let is_hidden = actions.rules.iter().any(|rule| rule.hides() && reads(rule));
     is_hidden && actions.types.take(&media, false, actions.patches)
 }
@@ -113,12 +109,11 @@ pub(super) fn is_unreadable(actions: &Actions, headers: &HeaderMap) -> bool {
 /// Whether a body that no rule reads has a type that some readers take for that of another body, in which the rules hide something: they
 /// search the header for a word.
 pub(super) fn is_misleading(actions: &Actions, headers: &HeaderMap) -> bool {
-    let hides = |reads: fn(&Rule) -> bool| actions.rules.iter().any(|rule| rule.hides() && reads(rule));
-    let (json, form) =
-        (hides(|rule| rule.json.is_some()), hides(|rule| !rule.form.is_empty() || !rule.query.is_empty()));
+    let reads = |rule: &Rule| rule.selectors.read(TypeKind::Json) || rule.selectors.select_fields();
+    let hides = actions.rules.iter().any(|rule| rule.hides() && reads(rule));
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let count = headers.get_all(CONTENT_TYPE).iter().count();
-    (json || form)
+    hides
         && (count > 1
             || values.any(|value| {
                 let kind = MediaType::parse(value.as_bytes()).and_then(|media| actions.types.kind(&media));

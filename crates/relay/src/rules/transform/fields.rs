@@ -13,7 +13,7 @@ use crate::rules::forms::{self, FormFault, ReadMultipart, ReadUrlencoded, WriteM
 
 impl MessageRules<'_> {
     pub(super) async fn urlencoded(&mut self, rule: &Rule, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
-        let (body, is_new) = self.fields(rule, &rule.form, rule.require_match, Syntax::Form, body).await?;
+        let (body, is_new) = self.fields(rule, &rule.selectors.form, rule.require_match, Syntax::Form, body).await?;
         self.has_new_body |= is_new;
         Ok(body)
     }
@@ -52,7 +52,8 @@ impl MessageRules<'_> {
         body: BodyBuffer,
     ) -> Result<BodyBuffer, Refusal> {
         let (size, mut work) = (body.len(), body.share().another(self.memory_of_form(&body))?);
-        let (names, limits, boundary) = (Arc::clone(&rule.form), self.transforms.form.clone(), boundary.to_owned());
+        let (names, limits, boundary) =
+            (Arc::clone(&rule.selectors.form), self.transforms.form.clone(), boundary.to_owned());
         let cost = forms::cost(size, false);
         let with_role = rule.role.as_ref().map(|_| rule.action);
         let reading = ReadMultipart::new(body, boundary, names, limits, with_role);

@@ -18,7 +18,7 @@ impl MessageRules<'_> {
             return Err(Refusal::ambiguous_header(self.direction, detail));
         }
         for rule in &actions.rules {
-            for name in &rule.headers {
+            for name in &rule.selectors.headers {
                 self.header(rule, name, headers).await?;
             }
         }

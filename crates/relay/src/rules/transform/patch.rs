@@ -189,7 +189,7 @@ impl MessageRules<'_> {
 
     /// Applies a rule to the values of a patch that its operations put where the rule's selectors select.
     pub(super) async fn patch(&mut self, rule: &Rule, body: BodyBuffer) -> Result<BodyBuffer, Refusal> {
-        let Some(fields) = &rule.json else { return Ok(body) };
+        let Some(fields) = &rule.selectors.json else { return Ok(body) };
         let purpose = if rule.action == Action::Decrypt { Purpose::Decrypt } else { Purpose::Encrypt };
         let walk = PatchWalk::new(body.len(), &fields.selection, purpose, &DocumentLimits::default());
         let walk = walk

@@ -21,7 +21,7 @@ impl MessageRules<'_> {
     ///
     /// # Errors
     /// If the message must not be forwarded.
-    pub(crate) async fn query(&mut self, uri: &mut Uri) -> Result<(), Refusal> {
+    pub(super) async fn query(&mut self, uri: &mut Uri) -> Result<(), Refusal> {
         let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
         if self.guards_method && self.holds(query.as_bytes().to_vec(), overrides::method_fields()).await {
             return Err(Refusal::ambiguous_name(self.direction, overrides::ASKS_FOR_METHOD));
@@ -36,7 +36,7 @@ impl MessageRules<'_> {
                 "the query has a field that a rule hides in forms or in JSON, and many upstreams read both as one";
             return Err(Refusal::ambiguous_name(self.direction, detail));
         }
-        let rules = actions.rules.iter().filter(|rule| !rule.query.is_empty());
+        let rules = actions.rules.iter().filter(|rule| !rule.selectors.query.is_empty());
         let before = query.as_bytes();
         let mut share = self.transforms.budget.share(self.client);
         share.grow(before.len())?;
@@ -55,7 +55,7 @@ impl MessageRules<'_> {
             }
         }
         for rule in rules {
-            after = self.fields(rule, &rule.query, false, Syntax::Query, after).await?.0;
+            after = self.fields(rule, &rule.selectors.query, false, Syntax::Query, after).await?.0;
         }
         if after.as_ref() != before {
             *uri = with_query(uri.path(), after.as_ref())

@@ -118,7 +118,8 @@ fn run_while_offload_is_taken(rules: &str, headers: &[(&'static str, &'static st
         let transforms = &transforms;
         let mut job = MessageRules::new(transforms, direction, &actions, "a", client);
         let body = Full::new(Bytes::from(body)).map_err(|never: Infallible| -> BodyError { match never {} });
-        let mut running = std::pin::pin!(job.run(&mut headers, body));
+        let mut uri = Uri::from_static("/");
+        let mut running = std::pin::pin!(job.run(&mut uri, &mut headers, body));
         let mut done = None;
         for _ in 0..100 {
             if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(running.as_mut().poll(cx))).await {
