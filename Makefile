@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy cluster kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test suite-of-rust suites-of-node suites-of-others
+.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy cluster kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -21,6 +21,7 @@ BENCH ?= *
 ONCE ?=
 
 say = @printf '== %s\n' '$(1)'
+comma := ,
 # Runs a suite, and prints the seconds that it took. Without make's own variables: cargo would look for its job server.
 timed = @SECONDS=0; unset MAKEFLAGS MFLAGS; $(1); printf '== %s: %s s\n' '$(1)' "$$SECONDS"
 
@@ -40,34 +41,43 @@ setup: ## install what the machine lacks to build and test
 check: setup ## fmt, clippy, tidy and deny, as CI runs them
 	@cargo xtask check
 
-# The tests of other languages use the program that the Rust tests built: alone, it would be built again with fewer features.
-test: check ## everything: the checks, all tests with the fuzz corpora, the other languages
+# The tests of other languages use the program and the libraries that the Rust tests built: alone, these would be built again with other
+# features, and so would xtask.
+test: setup ## everything: the checks, all tests with the fuzz corpora, the other languages
 	$(call say,build: the Rust workspace and its tests)
 	@cargo build --workspace --profile checked --lib --bins --tests --examples
 	@tests/cluster/run.sh envoy >/dev/null
-	$(call say,test: Rust and the other languages)
-	@$(MAKE) --no-print-directory --jobs 3 --output-sync=line suite-of-rust suites-of-node suites-of-others
-	$(call say,test: a load report and the client in a browser)
-	@LEAFSEAL='$(TARGET)/checked/leafseal' tests/browser/run.sh
+	$(call say,test: the checks$(comma) Rust and the other languages)
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync=line $(if $(CI),--keep-going) suites
 
-# Three at a time, as they wait much: for servers, timeouts and downloads. Suites that install or build the same packages are in one list.
+# Twice as many at a time as a small machine has cores, as they wait much: for servers, timeouts and downloads. The longest begin first. A
+# suite comes after those that install or build the same packages.
+SUITES := $(addprefix suite-of-,rust artillery interop checks python node upstreams go java spark browser deploy)
+.PHONY: suites conversations $(SUITES)
+suites: $(SUITES)
+suite-of-go suite-of-node suite-of-java: conversations
+suite-of-node: suite-of-artillery
+suite-of-upstreams: suite-of-interop
+suite-of-java: suite-of-upstreams
+suite-of-spark: suite-of-python
+suite-of-browser: suite-of-node suite-of-upstreams
+OTHER_SUITES := $(filter-out suite-of-rust suite-of-checks,$(SUITES))
+$(OTHER_SUITES): export LEAFSEAL := $(TARGET)/checked/leafseal
+$(OTHER_SUITES): export WORKSPACE_BUILD := $(TARGET)/checked
+
 suite-of-rust:
 	$(call timed,ENVOY="$$(tests/cluster/run.sh envoy)" cargo test --workspace --profile checked $(if $(CI),--no-fail-fast))
-	$(call timed,$(MAKE) --no-print-directory loom)
 	$(call timed,scripts/publishable.sh pack)
-suites-of-node suites-of-others: export LEAFSEAL := $(TARGET)/checked/leafseal
-suites-of-others: export LEAFSEAL_PYTHON_LIBRARY := $(TARGET)/checked/libleafseal_native.so
-suites-of-node:
-	$(call timed,tests/artillery/run.sh)
-	$(call timed,tests/node/run.sh)
-suites-of-others:
-	$(call timed,tests/interop/run.sh)
-	$(call timed,tests/upstreams/run.sh)
-	$(call timed,tests/deploy/run.sh)
-	$(call timed,tests/java/run.sh)
-	$(call timed,tests/go/run.sh)
-	$(call timed,tests/python/run.sh)
+# Clippy keeps the folder that `cargo test` needs to itself; by the end of loom, the tests run.
+suite-of-checks:
+	$(call timed,$(MAKE) --no-print-directory loom)
+	$(call timed,$(TARGET)/checked/xtask check)
+conversations:
+	@source tests/common.sh; WORKSPACE_BUILD='$(TARGET)/checked' generate_conversations
+suite-of-spark:
 	$(call timed,tests/python/run.sh spark)
+$(filter-out suite-of-spark,$(OTHER_SUITES)):
+	$(call timed,tests/$(@:suite-of-%=%)/run.sh)
 
 publishable: ## whether the client's and the protocol's packages are complete: a publication without its last step
 	$(call say,publish: a dry run of leafseal-errors, leafseal-protocol and leafseal-client)

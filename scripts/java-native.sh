@@ -3,6 +3,7 @@
 #
 #   scripts/java-native.sh            with cargo's profile dist, as it is published
 #   scripts/java-native.sh checked    with assertions, as the tests run it
+#   WORKSPACE_BUILD=target/checked scripts/java-native.sh    from this folder, where cargo has built it
 #
 # Other platforms' libraries come from their own machines: copy their folders below bindings/java/jca/natives/ before `mvn package`.
 set -euo pipefail
@@ -28,8 +29,12 @@ aarch64 | arm64) processor=aarch64 ;;
   ;;
 esac
 
-cargo build --quiet --profile "$profile" --package leafseal-java
-built=${CARGO_TARGET_DIR:-target}/$profile/$file
+if [[ -n ${WORKSPACE_BUILD:-} ]]; then
+  built=$WORKSPACE_BUILD/$file
+else
+  cargo build --quiet --profile "$profile" --package leafseal-java
+  built=${CARGO_TARGET_DIR:-target}/$profile/$file
+fi
 platform=$system-$processor
 folder=bindings/java/jca/natives/$platform/io/leafseal/jca/native/$platform
 mkdir -p "$folder"

@@ -7,14 +7,36 @@ die() {
   exit 2
 }
 
-# Makes LEAFSEAL absolute, and removes settings of the caller's engine, which would change the test.
+# Makes LEAFSEAL and WORKSPACE_BUILD absolute, and removes settings of the caller's engine, which would change the test.
+#
+# WORKSPACE_BUILD is the folder into which cargo has built the workspace. Suites then take native libraries and xtask from it. Built alone, each
+# would have other features than in the workspace, and its dependencies would be compiled once more.
 use_leafseal() {
   local name
   [[ -n ${LEAFSEAL:-} ]] || die 'set LEAFSEAL to the path of the program, as `make test` does'
   [[ -x $LEAFSEAL ]] || die "$LEAFSEAL is no program: build it first (cargo build --profile checked --package leafseal-cli)"
   LEAFSEAL=$(cd "$(dirname "$LEAFSEAL")" && pwd)/$(basename "$LEAFSEAL")
+  [[ -z ${WORKSPACE_BUILD:-} ]] || WORKSPACE_BUILD=$(cd "$WORKSPACE_BUILD" && pwd) || die 'WORKSPACE_BUILD is no folder'
   for name in $(compgen -e LEAFSEAL_); do unset "$name"; done
-  export LEAFSEAL PYTHONDONTWRITEBYTECODE=1 NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost
+  export LEAFSEAL WORKSPACE_BUILD PYTHONDONTWRITEBYTECODE=1 NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost
+}
+
+# xtask ARGUMENTS: the project's own tools.
+xtask() {
+  if [[ -n ${WORKSPACE_BUILD:-} ]]; then "$WORKSPACE_BUILD/xtask" "$@"; else cargo xtask "$@"; fi
+}
+
+# generate_conversations: sets LEAFSEAL_CONVERSATIONS to a file of CONVERSATIONS generated ones (10,000), of the seed SEED (0) and those after it.
+# It is made once for all suites, which takes a quarter of a minute, and again when xtask has changed.
+generate_conversations() {
+  local seed=${SEED:-0} file
+  file=$root/target/conversations-$seed-${CONVERSATIONS:=10000}.jsonl
+  if [[ -z ${WORKSPACE_BUILD:-} || ! $file -nt $WORKSPACE_BUILD/xtask ]]; then
+    # Suites that run at the same time may both make it.
+    xtask conversations --seed "$seed" --count "$CONVERSATIONS" -o "$file.$$"
+    mv "$file.$$" "$file"
+  fi
+  export LEAFSEAL_CONVERSATIONS=$file
 }
 
 need_node() {

@@ -28,7 +28,7 @@ go mod verify
 go vet ./...
 echo '== go: go test -race'
 go test -race -count=1 -timeout 30m "$@" ./...
-echo "== go: ${CONVERSATIONS:=10000} generated conversations"
-cargo xtask conversations --seed "${SEED:-0}" --count "$CONVERSATIONS" -o "$root/target/conversations-go.jsonl"
-LEAFSEAL_CONVERSATIONS="$root/target/conversations-go.jsonl" go test -count=1 -run TestGeneratedConversations .
+echo "== go: ${CONVERSATIONS:-10000} generated conversations"
+generate_conversations
+go test -count=1 -run TestGeneratedConversations .
 [[ -z ${FUZZ:-} ]] || go test -run '^$' -fuzz FuzzScanner -fuzztime "$FUZZ" .

@@ -31,9 +31,8 @@ maven() {
 echo '== java: build the native library'
 "$root/scripts/java-native.sh" "${PROFILE:-checked}"
 
-echo "== java: ${CONVERSATIONS:=10000} conversations between the client and engines"
-export LEAFSEAL_CONVERSATIONS="$root/target/conversations-java.jsonl"
-cargo xtask conversations --seed "${SEED:-0}" --count "$CONVERSATIONS" -o "$LEAFSEAL_CONVERSATIONS"
+echo "== java: ${CONVERSATIONS:-10000} conversations between the client and engines"
+generate_conversations
 
 echo '== java: mvn verify'
 maven "${arguments[@]}" "${longer[@]}" verify

@@ -43,9 +43,8 @@ tests_of() {
 }
 
 if [[ " ${packages[*]} " == *' client '* ]]; then
-  echo "== node: ${CONVERSATIONS:=10000} conversations between the client and engines"
-  export LEAFSEAL_CONVERSATIONS="$root/target/conversations-node.jsonl"
-  cargo xtask conversations --seed "${SEED:-0}" --count "$CONVERSATIONS" -o "$LEAFSEAL_CONVERSATIONS"
+  echo "== node: ${CONVERSATIONS:-10000} conversations between the client and engines"
+  generate_conversations
 fi
 
 # All run even when one fails, so that one run shows every failure.

@@ -4,7 +4,7 @@
 #   LEAFSEAL=target/checked/leafseal tests/python/run.sh [pytest arguments]
 #   CASES=1000000 LEAFSEAL=… tests/python/run.sh    longer: random values through the independent decryptor, and a column for each 20
 #   LEAFSEAL=… tests/python/run.sh spark            the functions for Spark; needs JDK 17 or newer, downloads half a gigabyte once
-#   LEAFSEAL_PYTHON_LIBRARY=target/checked/libleafseal_native.so LEAFSEAL=… tests/python/run.sh    without a wheel, around this library
+#   WORKSPACE_BUILD=target/checked LEAFSEAL=… tests/python/run.sh    without a wheel, around the library in this folder
 #
 # Needs Python 3.11 with venv, PostgreSQL, and Rust for the native part (PROFILE names cargo's profile, checked by default). Installs
 # pinned packages once, below target/python. The tests themselves talk to 127.0.0.1 alone.
@@ -13,7 +13,6 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=tests/python
 source "$here/../common.sh"
-library=${LEAFSEAL_PYTHON_LIBRARY:-}
 use_leafseal
 need_python
 
@@ -36,8 +35,9 @@ build_wheel() {
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheels"/*.whl
 }
 
-if [[ -n $library ]]; then
-  [[ -f $library ]] || die "$library is missing: make test builds it, or leave LEAFSEAL_PYTHON_LIBRARY out"
+if [[ -n ${WORKSPACE_BUILD:-} ]]; then
+  library=$WORKSPACE_BUILD/libleafseal_native.$([[ $(uname) == Darwin ]] && echo dylib || echo so)
+  [[ -f $library ]] || die "$library is missing: make test builds it, or leave WORKSPACE_BUILD out"
   echo '== python: the package around the library of cargo'
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   "$venv/bin/pip" uninstall --quiet --yes leafseal 2>/dev/null || true

@@ -7,16 +7,8 @@ import { fileURLToPath } from 'node:url';
 
 const LIBRARIES = { darwin: (stem) => `lib${stem}.dylib`, win32: (stem) => `${stem}.dll` };
 
-/**
- * Builds `crate` and copies it to `NAME.node` in the folder of the package.
- *
- * @param {{ crate: string, name: string }} module the crate, and the name of the package's folder and module
- * @param {string} profile cargo's profile
- */
-export function build({ crate, name }, profile = 'release') {
-  const folder = resolve(fileURLToPath(import.meta.url), '../..', name);
-  const stem = crate.replaceAll('-', '_');
-  const library = (LIBRARIES[process.platform] ?? ((text) => `lib${text}.so`))(stem);
+/** Builds `crate` from `folder` with cargo, and returns the path of its library. */
+function compile(crate, folder, profile, library) {
   const built = spawnSync(
     'cargo',
     ['build', '--locked', '--profile', profile, '--package', crate, '--message-format', 'json-render-diagnostics'],
@@ -30,6 +22,23 @@ export function build({ crate, name }, profile = 'release') {
   const files = messages.flatMap((message) => message.filenames ?? []);
   const file = files.find((path) => path.endsWith(library));
   if (!file) throw new Error(`cargo built no ${library}`);
+  return file;
+}
+
+/**
+ * Builds `crate`, or takes its library from the folder WORKSPACE_BUILD where cargo has built it before, and copies it to `NAME.node` in the
+ * folder of the package.
+ *
+ * @param {{ crate: string, name: string }} module the crate, and the name of the package's folder and module
+ * @param {string} profile cargo's profile
+ */
+export function build({ crate, name }, profile = 'release') {
+  const folder = resolve(fileURLToPath(import.meta.url), '../..', name);
+  const stem = crate.replaceAll('-', '_');
+  const library = (LIBRARIES[process.platform] ?? ((text) => `lib${text}.so`))(stem);
+  const file = process.env.WORKSPACE_BUILD
+    ? join(process.env.WORKSPACE_BUILD, library)
+    : compile(crate, folder, profile, library);
 
   // Replaced by renaming, so that running processes keep the old module.
   const target = join(folder, `${name}.node`);
