@@ -190,15 +190,22 @@ func (c *Client) choose(request *request) (*conn, *Error) {
 	return best, nil
 }
 
-// order returns the addresses from the next one on; those that are avoided come last.
+// order returns the addresses from the next one on; those that are avoided come last, before them those with more usable connections.
 func (c *Client) order() []int {
 	count := len(c.addresses)
+	usable := make([]int, count)
+	for _, conn := range c.usable {
+		usable[conn.place.address]++
+	}
 	order := make([]int, count)
 	for step := range order {
 		order[step] = (c.nextAddress + step) % count
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(boolean(c.isAddressAvoided(a)), boolean(c.isAddressAvoided(b)))
+		return cmp.Or(
+			cmp.Compare(boolean(c.isAddressAvoided(a)), boolean(c.isAddressAvoided(b))),
+			cmp.Compare(usable[a], usable[b]),
+		)
 	})
 	return order
 }
@@ -209,6 +216,10 @@ func (c *Client) dial(isElsewhere bool) {
 		return
 	}
 	c.isDialing, c.dialsElsewhere = true, isElsewhere
+	if c.lastUnusable != noneUnusable {
+		// Load that is uneven evens out as connections age; the next address in order would only hand it on.
+		c.nextAddress = int(c.random()*float64(len(c.addresses))) % len(c.addresses)
+	}
 	if pause := c.pauseBeforeDial(); pause > 0 {
 		time.AfterFunc(pause, func() { c.locked(func() { c.dialInTurn(isElsewhere) }) })
 	} else {

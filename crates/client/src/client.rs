@@ -74,9 +74,8 @@ impl Client {
     }
 
     fn with(settings: ClientSettings, dialler: Dialler) -> Client {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the number of addresses")]
         let next_address = match settings.shuffle_addresses {
-            true => (dialler.chance() * settings.addresses.len() as f64) as usize,
+            true => dialler.random_address(settings.addresses.len()),
             false => 0,
         };
         let pool = Mutex::new(ConnectionPool::new(next_address));

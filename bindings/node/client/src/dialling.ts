@@ -16,6 +16,8 @@ export type Dialler = (place: number, done: (outcome: Connection | LeafsealError
 /** The pool's part. */
 export interface Places {
   isAvoided: (place: number) => boolean;
+  /** The number of usable connections to a place. */
+  usableAt: (place: number) => number;
   opened: (connection: Connection) => void;
   failed: (place: number, error: LeafsealError) => void;
   /** A dial has ended, however. */
@@ -53,7 +55,11 @@ export class Dialling {
     private readonly places: Places,
   ) {
     // Many clients that start together do not all begin with the same engine.
-    this.nextPlace = Math.floor(clock.random() * this.count) % this.count;
+    this.nextPlace = this.randomPlace();
+  }
+
+  private randomPlace(): number {
+    return Math.floor(this.clock.random() * this.count) % this.count;
   }
 
   private get count(): number {
@@ -76,6 +82,8 @@ export class Dialling {
   start(kind: Kind): void {
     if (this.running || this.clock.now() < this.failedUntil) return;
     this.running = { kind, order: [], fresh: [], errors: [] };
+    // Load that is uneven evens out as connections age; the next place in order would only hand it on.
+    if (this.lastUnusable !== undefined) this.nextPlace = this.randomPlace();
     // An engine that ends connections before it answers must not be reconnected to in a busy loop.
     let pause = 0;
     if (this.lastUnusable === true) this.unusedInARow = 0;
@@ -142,9 +150,10 @@ export class Dialling {
     this.stuckFailures += 1;
   }
 
-  /** All places from the next one on, those that are avoided last. */
+  /** All places from the next one on, those that are avoided last, before them those with more usable connections. */
   private order(): number[] {
     const places = Array.from({ length: this.count }, (_, step) => (this.nextPlace + step) % this.count);
+    places.sort((first, second) => this.places.usableAt(first) - this.places.usableAt(second));
     const fresh = this.fresh(places);
     return [...fresh, ...places.filter((place) => !fresh.includes(place))];
   }

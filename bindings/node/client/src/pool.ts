@@ -45,6 +45,7 @@ export class Pool {
     const dialler: Dialler = (place, done) => this.opener(place, this.listener, done);
     this.dialling = new Dialling(settings, clock, dialler, {
       isAvoided: (place) => this.isAvoided(place),
+      usableAt: (place) => this.usable.filter((connection) => connection.place === place).length,
       opened: (connection) => this.opened(connection),
       failed: (place, error) => this.notify(place, 'failed', error),
       ended: () => this.wake(),

@@ -46,6 +46,12 @@ impl Dialler {
             Dialler::Simulated(network) => network.chance(),
         }
     }
+
+    /// One of `count` addresses, at random.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to the number of addresses")]
+    pub(super) fn random_address(&self, count: usize) -> usize {
+        (self.chance() * count as f64) as usize % count
+    }
 }
 
 /// Opens a connection to a record of `address`, selected by [`connect_any`], within `connect_timeout`.

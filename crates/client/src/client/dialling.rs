@@ -65,11 +65,15 @@ impl Dialling {
     }
 
     /// Begins a dial, unless one runs or the pause after a failure has not passed. The dial runs while the returned token is alive, and
-    /// waits first. `backoff` returns the pause after that many earlier ones.
+    /// waits first. `backoff` returns the pause after that many earlier ones, `random_address` an address.
+    ///
+    /// After a connection has become unusable, the order begins at a random address: load that is uneven then evens out as connections
+    /// age, where the next address in order would only hand it on.
     pub(super) fn start(
         &mut self,
         kind: DialPurpose,
         now: Instant,
+        random_address: impl FnOnce() -> usize,
         backoff: impl FnOnce(u32) -> Duration,
     ) -> Option<(Arc<DialPurpose>, Duration)> {
         if self.running.strong_count() > 0 || self.error(now).is_some() {
@@ -77,6 +81,9 @@ impl Dialling {
         }
         let token = Arc::new(kind);
         self.running = Arc::downgrade(&token);
+        if self.last_unusable.is_some() {
+            self.next_address = random_address();
+        }
         Some((token, self.pause_before(backoff)))
     }
 
@@ -97,11 +104,12 @@ impl Dialling {
         }
     }
 
-    /// The addresses of a dial that begins: `count` in all, those that are not avoided first.
-    pub(super) fn plan(&mut self, places: &DialTargets, kind: DialPurpose, count: usize, now: Instant) -> DialPlan {
-        let next = self.next_address;
+    /// The addresses of a dial that begins: those that are not avoided first, and of these those with the fewest connections in `usable`,
+    /// which has the number for each address.
+    pub(super) fn plan(&mut self, places: &DialTargets, kind: DialPurpose, usable: &[usize], now: Instant) -> DialPlan {
+        let (next, count) = (self.next_address, usable.len());
         let mut order: Vec<usize> = (0..count).map(|step| next.wrapping_add(step) % count).collect();
-        order.sort_by_key(|address| places.is_address_avoided(*address));
+        order.sort_by_key(|address| (places.is_address_avoided(*address), usable[*address]));
         let fresh = order.iter().filter(|address| !places.is_address_avoided(**address)).count();
         match (fresh, kind) {
             (0, _) => self.renewed_until = Some(now + rules::AVOIDED),

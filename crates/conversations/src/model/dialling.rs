@@ -55,7 +55,11 @@ impl Model<'_> {
         }
         self.dial = Some(Dial { kind, order: Vec::new(), fresh: Vec::new(), tried: 0, errors: Vec::new() });
         let mut pause = 0;
-        match self.dialling.last_unusable.take() {
+        let last_unusable = self.dialling.last_unusable.take();
+        if last_unusable.is_some() {
+            self.dialling.next_address = self.random_address();
+        }
+        match last_unusable {
             Some(true) => self.dialling.unused_in_a_row = 0,
             Some(false) => {
                 if let Some(earlier) = self.dialling.unused_in_a_row.checked_sub(1) {
@@ -71,11 +75,20 @@ impl Model<'_> {
         }
     }
 
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+    fn random_address(&self) -> usize {
+        let count = self.conversation.addresses.len();
+        (self.conversation.random * count as f64) as usize % count
+    }
+
     /// Chooses the addresses, and connects to the first.
     pub(super) fn dial(&mut self) {
         let count = self.conversation.addresses.len();
         let mut order: Vec<usize> = (0..count).map(|step| (self.dialling.next_address + step) % count).collect();
-        order.sort_by_key(|address| self.is_avoided(*address));
+        order.sort_by_key(|address| {
+            let usable = self.usable().filter(|index| self.connections[*index].address == *address);
+            (self.is_avoided(*address), usable.count())
+        });
         let fresh: Vec<usize> = order.iter().copied().filter(|address| !self.is_avoided(*address)).collect();
         let dial = self.dial.as_mut().expect("a dial runs");
         if fresh.is_empty() {

@@ -22,6 +22,10 @@ impl PoolInner {
         crate::decisions::backoff(&self.settings, earlier, self.dialler.chance())
     }
 
+    fn random_address(&self) -> usize {
+        self.dialler.random_address(self.settings.addresses.len())
+    }
+
     /// Begins a dial, unless one runs or the pause after a failure has not passed.
     pub(super) fn start_dial(
         self: &Arc<Self>,
@@ -30,7 +34,9 @@ impl PoolInner {
         runtime: Option<&Handle>,
         now: Instant,
     ) {
-        let Some((token, pause)) = pool.dialling.start(kind, now, |earlier| self.pause(earlier)) else { return };
+        let dialling = &mut pool.dialling;
+        let started = dialling.start(kind, now, || self.random_address(), |earlier| self.pause(earlier));
+        let Some((token, pause)) = started else { return };
         let running = RunningDial { inner: Arc::clone(self), token: Some(token) };
         let dial = running.dial(kind, pause);
         match runtime {
@@ -41,9 +47,13 @@ impl PoolInner {
 
     fn plan(&self, kind: DialPurpose, count: usize) -> DialPlan {
         let (mut pool, now) = (self.lock(), Instant::now());
-        let ConnectionPool { places, dialling, .. } = &mut *pool;
+        let ConnectionPool { connections, places, dialling, .. } = &mut *pool;
         places.forget_expired(now);
-        dialling.plan(places, kind, count, now)
+        let mut usable = vec![0; count];
+        for connection in connections.iter().filter(|connection| connection.shared.is_usable()) {
+            usable[connection.place.address] += 1;
+        }
+        dialling.plan(places, kind, &usable, now)
     }
 
     async fn dial(self: &Arc<Self>, index: usize) -> Result<Arc<Connection>, ClientError> {

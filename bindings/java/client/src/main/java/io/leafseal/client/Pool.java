@@ -207,11 +207,15 @@ final class Pool {
         return open.stream().map(Connection::inFlight).toList();
     }
 
-    /** The addresses from the next one on; those that are avoided come last. */
+    /** The addresses from the next one on; those that are avoided come last, before them those with more usable connections. */
     private List<Integer> order() {
         int count = settings.addresses().size();
         return IntStream.range(0, count).map(step -> (nextAddress + step) % count).boxed()
-                .sorted(Comparator.comparing(this::isAddressAvoided)).toList();
+                .sorted(Comparator.comparing(this::isAddressAvoided).thenComparing(this::usableAt)).toList();
+    }
+
+    private long usableAt(int address) {
+        return usable.stream().filter(connection -> connection.place.address() == address).count();
     }
 
     /** A dial that runs: the addresses that it tries, and those of them that were not avoided when it began. */
@@ -224,6 +228,11 @@ final class Pool {
         }
         isDialing = true;
         dialsElsewhere = isElsewhere;
+        if (lastUnusable != null) {
+            // Load that is uneven evens out as connections age; the next address in order would only hand it on.
+            int count = settings.addresses().size();
+            nextAddress = (int) (network.random() * count) % count;
+        }
         long pause = pauseBeforeDial();
         if (pause > 0) {
             calls.after(pause, () -> dialInTurn(isElsewhere));
