@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"time"
 )
 
 // Client is a client of one engine, or of several that serve the same apps.
@@ -193,28 +192,6 @@ func (c *Client) Rewrap(ctx context.Context, envelopes []string, options RewrapO
 	return sealed, report.Count, err
 }
 
-// Inspection is the metadata of an envelope. The last four fields are present only if the call named an app.
-type Inspection struct {
-	// Version is the version in the envelope's text, such as Tk9D.
-	Version string
-	// Curve is r1 or k1.
-	Curve string
-	// Type is string, number or boolean.
-	Type string
-	// IsDebug: it is marked as created in debug mode.
-	IsDebug bool
-	// Ephemeral is the ephemeral public key, SEC1-compressed, 33 bytes.
-	Ephemeral []byte
-	// Role is the data role, if there is one.
-	Role string
-	// Origin is the number of the software that created it.
-	Origin int64
-	// EncryptedAt is when it was created, to the second.
-	EncryptedAt time.Time
-	// KeyVersion is the app's key version that opens it.
-	KeyVersion int64
-}
-
 // Inspect returns the metadata of envelopes, never their values. With an app, also the fields inside, which requires the permission to decrypt.
 func (c *Client) Inspect(ctx context.Context, envelopes []string, app string) ([]Inspection, error) {
 	encoder := c.encoder(methodInspect, false).text("app", app)
@@ -224,58 +201,4 @@ func (c *Client) Inspect(ctx context.Context, envelopes []string, app string) ([
 		return failure
 	})
 	return inspections, err
-}
-
-// PublicKeys are the newest public keys of an app: SEC1-compressed, and as SubjectPublicKeyInfo in PEM.
-type PublicKeys struct {
-	App          string
-	Version      int64
-	R1, K1       []byte
-	R1PEM, K1PEM string
-}
-
-// PublicKeys returns the newest public keys of an app; of the client's if it is empty.
-func (c *Client) PublicKeys(ctx context.Context, app string) (PublicKeys, error) {
-	name, err := c.app(app)
-	if err != nil {
-		return PublicKeys{}, err
-	}
-	found := members{}
-	err = c.do(ctx, c.encoder(methodPublicKeys, false).required("app", name).done, 0, found.read)
-	return PublicKeys{
-		App: found.texts["app"], Version: found.numbers["version"], R1: found.binaries["r1"], K1: found.binaries["k1"],
-		R1PEM: found.texts["r1_pem"], K1PEM: found.texts["k1_pem"],
-	}, err
-}
-
-// APIKey is what an API key allows.
-type APIKey struct {
-	// KeyID identifies the key in lists, logs and requests on its behalf; not secret.
-	KeyID string
-	App   string
-	// Operations are of encrypt, decrypt, inspect and client-side-tokens; ignore others.
-	Operations []string
-	// Roles has the data roles that it may decrypt; nil for every role.
-	Roles []string
-}
-
-// Authenticate verifies an API key and returns what it allows.
-func (c *Client) Authenticate(ctx context.Context, apiKey string) (APIKey, error) {
-	found := members{}
-	err := c.do(ctx, c.encoder(methodAuthenticate, false).required("api_key", apiKey).done, 0, found.read)
-	return APIKey{KeyID: found.texts["key_id"], App: found.texts["app"], Operations: found.lists["operations"], Roles: found.lists["roles"]}, err
-}
-
-// Health returns ok, draining, or another word that means not ready.
-func (c *Client) Health(ctx context.Context) (string, error) {
-	found := members{}
-	err := c.do(ctx, c.encoder(methodHealth, false).done, 0, found.read)
-	return found.texts["status"], err
-}
-
-// Info returns properties of the engine by name.
-func (c *Client) Info(ctx context.Context) (map[string]string, error) {
-	found := members{}
-	err := c.do(ctx, c.encoder(methodInfo, false).done, 0, found.read)
-	return found.texts, err
 }

@@ -2,6 +2,7 @@ package leafseal
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tinylib/msgp/msgp"
@@ -212,57 +213,73 @@ func readResult(result []byte, own func(name string, value []byte) ([]byte, bool
 	return report, failure
 }
 
-// members are fields of a result by name; those of other kinds are of a newer engine.
-type members struct {
-	texts    map[string]string
-	numbers  map[string]int64
-	flags    map[string]bool
-	binaries map[string][]byte
-	lists    map[string][]string
+// query makes a call without values of users.
+func query[T any](ctx context.Context, c *Client, encoder *encoder, read func([]byte) (T, []byte, *Error)) (T, error) {
+	var found T
+	err := c.do(ctx, encoder.done, 0, func(result []byte) (failure *Error) {
+		found, _, failure = read(result)
+		return failure
+	})
+	return found, err
 }
 
-func (m *members) read(result []byte) *Error {
-	_, failure := m.readFrom(result)
-	return failure
+// readRecord reads a map: member reads the fields that it knows and returns what follows them. Fields that are required must be there.
+func readRecord(from []byte, required []string, member func(name string, value []byte) ([]byte, *Error)) ([]byte, *Error) {
+	missing := slices.Clone(required)
+	rest, failure := readMap(from, func(name string, value []byte) ([]byte, *Error) {
+		if msgp.IsNil(value) {
+			return value[1:], nil
+		}
+		after, failure := member(name, value)
+		if failure != nil {
+			return nil, failure
+		}
+		if after == nil {
+			return skip(value)
+		}
+		missing = slices.DeleteFunc(missing, func(field string) bool { return field == name })
+		return after, nil
+	})
+	if failure == nil && len(missing) > 0 {
+		failure = unreadable()
+	}
+	return rest, failure
 }
 
-func (m *members) readFrom(result []byte) ([]byte, *Error) {
-	*m = members{map[string]string{}, map[string]int64{}, map[string]bool{}, map[string][]byte{}, map[string][]string{}}
-	return readMap(result, func(name string, value []byte) (after []byte, failure *Error) {
-		var err error
-		switch kind := msgp.NextType(value); {
-		case kind == msgp.StrType:
-			m.texts[name], after, failure = readText(value)
-		case kind == msgp.IntType || kind == msgp.UintType:
-			m.numbers[name], after, failure = readNumber(value)
-		case kind == msgp.BoolType:
-			m.flags[name], after, err = msgp.ReadBoolBytes(value)
-		case kind == msgp.BinType:
-			m.binaries[name], after, err = msgp.ReadBytesBytes(value, nil)
-		case kind == msgp.ArrayType && (name == "operations" || name == "roles"):
-			m.lists[name], after, failure = readList(value, -1, readText)
-		default:
-			after, failure = skip(value)
+// readFacts reads texts by name; those of other kinds are of a newer engine.
+func readFacts(from []byte) (map[string]string, []byte, *Error) {
+	facts := map[string]string{}
+	rest, failure := readMap(from, func(name string, value []byte) (after []byte, failure *Error) {
+		if msgp.NextType(value) != msgp.StrType {
+			return skip(value)
 		}
-		if err != nil {
-			failure = unreadable()
-		}
+		facts[name], after, failure = readText(value)
 		return after, failure
 	})
+	return facts, rest, failure
 }
 
-func readInspection(from []byte) (Inspection, []byte, *Error) {
-	found := members{}
-	rest, failure := found.readFrom(from)
+func readFlag(from []byte) (bool, []byte, *Error) {
+	flag, rest, err := msgp.ReadBoolBytes(from)
+	if err != nil {
+		return false, nil, unreadable()
+	}
+	return flag, rest, nil
+}
+
+func readBytes(from []byte) ([]byte, []byte, *Error) {
+	bytes, rest, err := msgp.ReadBytesBytes(from, nil)
+	if err != nil {
+		return nil, nil, unreadable()
+	}
+	return bytes, rest, nil
+}
+
+// readTime reads Unix seconds.
+func readTime(from []byte) (time.Time, []byte, *Error) {
+	seconds, rest, failure := readNumber(from)
 	if failure != nil {
-		return Inspection{}, nil, failure
+		return time.Time{}, nil, failure
 	}
-	inspection := Inspection{
-		Version: found.texts["version"], Curve: found.texts["curve"], Type: found.texts["type"], IsDebug: found.flags["debug"],
-		Ephemeral: found.binaries["ephemeral"], Role: found.texts["role"], Origin: found.numbers["origin"], KeyVersion: found.numbers["key_version"],
-	}
-	if seconds, isPresent := found.numbers["encrypted_at"]; isPresent {
-		inspection.EncryptedAt = time.Unix(seconds, 0)
-	}
-	return inspection, rest, nil
+	return time.Unix(seconds, 0), rest, nil
 }

@@ -15,6 +15,10 @@ import type { DecryptionOptions, EncryptionOptions, RewrappingOptions, Selection
 
 export type { DecryptionOptions, EncryptionOptions, RewrappingOptions, SelectionOptions } from './options';
 
+import type { Inspection, Queries } from './queries';
+
+export type * from './queries';
+
 /** Options of all requests. Missing options default to the engine's settings. */
 export interface RequestOptions {
   /** The app whose keys serve the request; 1 to 128 bytes. */
@@ -105,14 +109,12 @@ export function encodeRewrap(id: number, options: RewrapOptions, envelopes: read
 /** Encodes `inspect`; with an app, the envelopes are opened to read the fields inside. */
 export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[]): Buffer;
 
-/** Encodes `public_keys`. */
-export function encodePublicKeys(id: number, app: string): Buffer;
-
-/** Encodes `authenticate` of an API key. */
-export function encodeAuthenticate(id: number, apiKey: string): Buffer;
-
-/** Encodes `info`. */
-export function encodeInfo(id: number): Buffer;
+/**
+ * Encodes a query: a method without values of users, such as `public_keys`, with its parameters.
+ *
+ * @throws {WireError} `invalid_params`.
+ */
+export function encodeQuery<M extends keyof Queries>(id: number, method: M, params: Queries[M]['params']): Buffer;
 
 /** Encodes `health`, which an engine answers immediately. */
 export function encodeHealth(id: number): Buffer;
@@ -194,40 +196,6 @@ export interface Report {
   failedPaths: string[];
 }
 
-/** The metadata of an envelope. The last four are known only if it was opened. */
-export interface Inspection {
-  version: string;
-  curve: 'r1' | 'k1';
-  type: 'string' | 'number' | 'boolean';
-  debug: boolean;
-  /** SEC1-compressed, 33 bytes. */
-  ephemeral: Buffer;
-  role?: string;
-  origin?: number;
-  /** Unix seconds. */
-  encryptedAt?: number;
-  keyVersion?: number;
-}
-
-/** The newest public keys of an app, SEC1-compressed and in PEM. */
-export interface PublicKeys {
-  app: string;
-  version: number;
-  r1: Buffer;
-  k1: Buffer;
-  r1Pem?: string;
-  k1Pem?: string;
-}
-
-/** The permissions of an API key. */
-export interface ApiKey {
-  keyId: string;
-  app: string;
-  operations: string[];
-  /** Absent: every role. */
-  roles?: string[];
-}
-
 /** An answer. It keeps the message's bytes and decodes them on access. Only {@link Decoder.next} creates answers. */
 export class Answer {
   private constructor();
@@ -256,12 +224,8 @@ export class Answer {
   report(): Report;
   /** The content of an answer to `inspect`. */
   inspections(): Inspection[];
-  /** The content of an answer to `public_keys`. */
-  publicKeys(): PublicKeys;
-  /** The content of an answer to `authenticate`. */
-  apiKey(): ApiKey;
-  /** The content of an answer to `info`: pairs of name and text. */
-  info(): string[][];
+  /** The content of an answer to a query. @throws {WireError} `invalid_answer` if it is another one. */
+  resultOf<M extends keyof Queries>(method: M): Queries[M]['result'];
   /**
    * Frees the message's bytes now rather than at garbage collection, so that the next large answer can reuse the memory. `id` and `size`,
    * which is then 0, can still be read.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use leafseal_protocol::{
-    Authenticated, Curve, DocumentResult, FileResult, Frame, Health, InfoResult, InspectResult, Inspected, Message,
-    PublicKeys, RawValue, Reported, RewrapResult, Scalar, TextKind, ValuesResult,
+    DocumentResult, FileResult, Frame, InspectResult, Inspection, Message, RawValue, Reported, RewrapResult, Scalar,
+    ValuesResult,
 };
 
 use crate::error::ClientError;
@@ -111,43 +111,7 @@ impl Answer {
 
     pub(crate) fn inspections(&self) -> Result<Vec<Inspection>, ClientError> {
         let inspected = InspectResult::decode(self.result())?;
-        inspected.iter().map(|one| Ok(Inspection::of(&one?))).collect()
-    }
-
-    pub(crate) fn public_keys(&self) -> Result<PublicKeySet, ClientError> {
-        let keys = PublicKeys::decode(self.result())?;
-        Ok(PublicKeySet {
-            app: keys.app.to_owned(),
-            version: keys.version,
-            r1: keys.r1.to_owned(),
-            k1: keys.k1.to_owned(),
-            r1_pem: keys.r1_pem.map(str::to_owned),
-            k1_pem: keys.k1_pem.map(str::to_owned),
-        })
-    }
-
-    pub(crate) fn api_key(&self) -> Result<ApiKeyFacts, ClientError> {
-        let key = Authenticated::decode(self.result())?;
-        let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
-        Ok(ApiKeyFacts {
-            id: key.key_id.to_owned(),
-            app: key.app.to_owned(),
-            operations: owned(key.operations()?),
-            roles: key.roles()?.map(owned),
-        })
-    }
-
-    pub(crate) fn status(&self) -> Result<String, ClientError> {
-        Ok(Health::decode(self.result())?.status.to_owned())
-    }
-
-    pub(crate) fn facts(&self) -> Result<Vec<(String, String)>, ClientError> {
-        let facts = InfoResult::decode(self.result())?;
-        facts
-            .iter()
-            .map(|fact| fact.map(|(name, text)| (name.to_owned(), text.to_owned())))
-            .collect::<Result<_, _>>()
-            .map_err(ClientError::from)
+        inspected.iter().map(|one| one.map_err(ClientError::from)).collect()
     }
 }
 
@@ -296,73 +260,4 @@ pub struct Rewrapped {
     pub report: Report,
     /// The indexes of the first envelopes that failed to decrypt.
     pub failures: Vec<u64>,
-}
-
-/// The metadata of an envelope. Fields that are `None` are unknown, or known only after decryption.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inspection {
-    /// The version in the envelope's text.
-    pub version: String,
-    /// The curve.
-    pub curve: Curve,
-    /// The type of the encrypted value.
-    pub kind: TextKind,
-    /// Whether it is marked as created in debug mode.
-    pub debug: bool,
-    /// The ephemeral public key, SEC1-compressed, 33 bytes.
-    pub ephemeral: Vec<u8>,
-    /// The data role.
-    pub role: Option<String>,
-    /// The number of the software that created it.
-    pub origin: Option<u64>,
-    /// When it was created, in Unix seconds.
-    pub encrypted_at: Option<u64>,
-    /// The app's key version that decrypts it.
-    pub key_version: Option<u64>,
-}
-
-impl Inspection {
-    fn of(inspected: &Inspected<'_>) -> Self {
-        Inspection {
-            version: inspected.version.to_owned(),
-            curve: inspected.curve,
-            kind: inspected.kind,
-            debug: inspected.debug,
-            ephemeral: inspected.ephemeral.to_owned(),
-            role: inspected.role.map(str::to_owned),
-            origin: inspected.origin,
-            encrypted_at: inspected.encrypted_at,
-            key_version: inspected.key_version,
-        }
-    }
-}
-
-/// A valid API key: its owner and its permissions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ApiKeyFacts {
-    /// The id of the key; not secret.
-    pub id: String,
-    /// The only app that it is for.
-    pub app: String,
-    /// The permitted operations: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`, or others of a newer engine.
-    pub operations: Vec<String>,
-    /// The data roles that it may read; `None` for every role.
-    pub roles: Option<Vec<String>>,
-}
-
-/// The public keys that an engine encrypts with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublicKeySet {
-    /// The app.
-    pub app: String,
-    /// The key version, from 1.
-    pub version: u64,
-    /// P-256 public key, SEC1-compressed, 33 bytes.
-    pub r1: Vec<u8>,
-    /// secp256k1 public key, SEC1-compressed, 33 bytes.
-    pub k1: Vec<u8>,
-    /// The P-256 key as SubjectPublicKeyInfo in PEM.
-    pub r1_pem: Option<String>,
-    /// The secp256k1 key as SubjectPublicKeyInfo in PEM.
-    pub k1_pem: Option<String>,
 }

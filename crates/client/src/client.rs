@@ -9,12 +9,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use leafseal_protocol::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Method, Retry, RewrapOptions, Scalar,
-    request,
+    ApiKeyFacts, AuthenticateParams, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
+    HealthParams, InfoParams, Inspection, Method, PublicKeySet, PublicKeysParams, QueryParams, QueryResult, Retry,
+    RewrapOptions, Scalar, SecretText, request,
 };
 use tokio::time::timeout;
 
-use crate::answer::{Answer, ApiKeyFacts, Document, Inspection, NativeValues, PublicKeySet, Rewrapped, Value};
+use crate::answer::{Answer, Document, NativeValues, Rewrapped, Value};
 use crate::answer_memory::AnswerMemory;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
@@ -282,18 +283,21 @@ impl Client {
         .await
     }
 
+    /// Makes a query: a method without values of users.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn query<P: QueryParams>(&self, params: &P) -> Result<P::Result, ClientError> {
+        let encode = |id, _, out: &mut Vec<u8>| request::query(id, params, out);
+        self.call(P::METHOD, None, encode, |answer| Ok(P::Result::decode(answer.result())?)).await
+    }
+
     /// The newest public keys of an app.
     ///
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn public_keys(&self, app: &str) -> Result<PublicKeySet, ClientError> {
-        self.call(
-            Method::PublicKeys,
-            None,
-            |id, _, out| request::public_keys(id, app, out),
-            |answer| answer.public_keys(),
-        )
-        .await
+        self.query(&PublicKeysParams { app }).await
     }
 
     /// Verifies an API key and returns its permissions, for callers that receive API keys from others, such as a relay. The engine answers
@@ -310,13 +314,7 @@ impl Client {
     /// # Errors
     /// As [`Client::authenticate`].
     pub async fn authenticate_for(&self, api_key: &str, client: Option<&str>) -> Result<ApiKeyFacts, ClientError> {
-        self.call(
-            Method::Authenticate,
-            None,
-            |id, _, out| request::authenticate(id, api_key, client, out),
-            |answer| answer.api_key(),
-        )
-        .await
+        self.query(&AuthenticateParams { api_key: SecretText(api_key), client }).await
     }
 
     /// Returns `ok`, `draining`, or another word that means not ready.
@@ -324,7 +322,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn health(&self) -> Result<String, ClientError> {
-        self.call(Method::Health, None, |id, _, out| request::health(id, out), |answer| answer.status()).await
+        Ok(self.query(&HealthParams {}).await?.status)
     }
 
     /// Returns properties of the engine by name, in its order.
@@ -332,7 +330,7 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn info(&self) -> Result<Vec<(String, String)>, ClientError> {
-        self.call(Method::Info, None, |id, _, out| request::info(id, out), |answer| answer.facts()).await
+        Ok(self.query(&InfoParams {}).await?.facts)
     }
 
     /// Makes a call and converts its answer with `read`.

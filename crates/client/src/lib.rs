@@ -41,15 +41,16 @@ mod signals;
 pub mod simulation;
 mod tls;
 
-pub use answer::{Answer, ApiKeyFacts, Document, Inspection, NativeValues, PublicKeySet, Report, Rewrapped, Value};
+pub use answer::{Answer, Document, NativeValues, Report, Rewrapped, Value};
 pub use answer_memory::AnswerMemory;
 pub use client::Client;
 pub use error::{ClientError, ErrorKind, RequestProgress};
 pub use identity::{ClientTls, TlsPart, TlsProblem};
 pub use leafseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, Field, FrameLimits,
-    Interface, Keying, Method, OnFailure, OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, Retry,
-    RewrapOptions, Scalar, Surface, Text, TextKind,
+    ApiKeyFacts, AuthenticateParams, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
+    ErrorCode, Field, FrameLimits, HealthParams, InfoParams, Inspection, Interface, Keying, Method, OnFailure,
+    OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, PublicKeySet, PublicKeysParams, QueryParams, Retry,
+    RewrapOptions, Scalar, SecretText, Surface, Text, TextKind,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;

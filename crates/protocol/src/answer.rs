@@ -6,7 +6,9 @@
 use crate::error::ErrorObject;
 use crate::field::Field;
 use crate::method::{CONNECTION_ERROR, GOING_AWAY, GoingAway};
-use crate::results::{Health, Inspected, PublicKeys};
+use crate::methods::{Health, Inspection};
+use crate::query::QueryResult;
+use crate::record::{RecordValue, WireRecord, write_map};
 use crate::write::{self, OpenBinary};
 
 /// Begins a successful response: the result, one value, has to follow.
@@ -284,53 +286,20 @@ pub fn begin_inspect(id: u32, count: u32, out: &mut Vec<u8>) {
 }
 
 /// One envelope of an answer to `inspect`. Facts that are not known are left out.
-pub fn inspected(envelope: &Inspected<'_>, out: &mut Vec<u8>) {
-    let optional = [envelope.origin, envelope.encrypted_at, envelope.key_version];
-    let count = 5 + usize::from(envelope.role.is_some()) + optional.iter().flatten().count();
-    write::map_header(count, out);
-    string_field(Field::Version, envelope.version, out);
-    string_field(Field::Curve, envelope.curve.as_str(), out);
-    string_field(Field::Type, envelope.kind.as_str(), out);
-    field(Field::Debug, out);
-    write::boolean(envelope.debug, out);
-    binary_field(Field::Ephemeral, envelope.ephemeral, out);
-    if let Some(role) = envelope.role {
-        string_field(Field::Role, role, out);
-    }
-    for (name, value) in [Field::Origin, Field::EncryptedAt, Field::KeyVersion].into_iter().zip(optional) {
-        if let Some(value) = value {
-            field(name, out);
-            write::unsigned(value, out);
-        }
-    }
+pub fn inspected(envelope: &Inspection, out: &mut Vec<u8>) {
+    envelope.write(out);
 }
 
-/// The answer to `public_keys`.
-pub fn public_keys(id: u32, keys: &PublicKeys<'_>, out: &mut Vec<u8>) {
+/// An answer with the fields that have a value, for callers that have results by name.
+pub fn given(id: u32, fields: &[(Field, Option<RecordValue<'_>>)], out: &mut Vec<u8>) {
     begin(id, out);
-    write::map_header(4 + usize::from(keys.r1_pem.is_some()) + usize::from(keys.k1_pem.is_some()), out);
-    string_field(Field::App, keys.app, out);
-    field(Field::Version, out);
-    write::unsigned(keys.version, out);
-    binary_field(Field::R1, keys.r1, out);
-    binary_field(Field::K1, keys.k1, out);
-    for (name, pem) in [(Field::R1Pem, keys.r1_pem), (Field::K1Pem, keys.k1_pem)] {
-        if let Some(pem) = pem {
-            string_field(name, pem, out);
-        }
-    }
+    write_map(fields, out);
 }
 
-/// The answer to `authenticate`: `roles` where they are not all.
-pub fn authenticated(id: u32, key_id: &str, app: &str, operations: &[&str], roles: Option<&[&str]>, out: &mut Vec<u8>) {
+/// The answer to a query.
+pub fn result(id: u32, result: &impl QueryResult, out: &mut Vec<u8>) {
     begin(id, out);
-    write::map_header(3 + usize::from(roles.is_some()), out);
-    string_field(Field::KeyId, key_id, out);
-    string_field(Field::App, app, out);
-    strings_field(Field::Operations, operations, out);
-    if let Some(roles) = roles {
-        strings_field(Field::Roles, roles, out);
-    }
+    result.encode(out);
 }
 
 fn strings_field(name: Field, texts: &[&str], out: &mut Vec<u8>) {
@@ -340,20 +309,8 @@ fn strings_field(name: Field, texts: &[&str], out: &mut Vec<u8>) {
 }
 
 /// The answer to `health`.
-pub fn health(id: u32, health: Health<'_>, out: &mut Vec<u8>) {
-    begin(id, out);
-    write::map_header(1, out);
-    string_field(Field::Status, health.status, out);
-}
-
-/// The answer to `info`: names and texts.
-pub fn info(id: u32, facts: &[(&str, &str)], out: &mut Vec<u8>) {
-    begin(id, out);
-    write::map_header(facts.len(), out);
-    for (name, text) in facts {
-        write::string(name, out);
-        write::string(text, out);
-    }
+pub fn health(id: u32, status: &str, out: &mut Vec<u8>) {
+    result(id, &Health { status: status.to_owned() }, out);
 }
 
 fn error_object(error: &ErrorObject, out: &mut Vec<u8>) {
@@ -378,9 +335,4 @@ fn field(field: Field, out: &mut Vec<u8>) {
 fn string_field(name: Field, text: &str, out: &mut Vec<u8>) {
     field(name, out);
     write::string(text, out);
-}
-
-fn binary_field(name: Field, bytes: &[u8], out: &mut Vec<u8>) {
-    field(name, out);
-    write::binary(bytes, out);
 }

@@ -76,6 +76,21 @@ impl<'a> Entries<'a> {
         Ok(None)
     }
 
+    /// How fields that are not expected are treated.
+    pub(crate) fn unknown(&self) -> Unknown {
+        self.unknown
+    }
+
+    /// Passes over the value if it is nil. Returns whether it was.
+    pub(crate) fn skip_nil(&mut self) -> Result<bool, ContentError> {
+        let mut ahead = self.reader;
+        let is_nil = ahead.head()? == ValueHead::Nil;
+        if is_nil {
+            self.reader = ahead;
+        }
+        Ok(is_nil)
+    }
+
     fn field_name(&mut self) -> Result<&'a [u8], ContentError> {
         match self.reader.head()? {
             ValueHead::String(size) => Ok(self.reader.take(size)?),

@@ -8,10 +8,9 @@
 
 use crate::{
     ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult, EncryptDocumentParams,
-    EncryptFileParams, EncryptParams, FileResult, FrameError, FrameLimits, GoingAway, Health, InfoResult,
-    InspectParams, InspectResult, Message, Method, Peek, PublicKeys, PublicKeysParams, RawParams, RawValue, RawValues,
-    Reported, RewrapParams, RewrapResult, Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel,
-    request, write,
+    EncryptFileParams, EncryptParams, FileResult, FrameError, FrameLimits, GoingAway, InspectParams, InspectResult,
+    Message, Method, Peek, Query, RawParams, RawValue, RawValues, Reported, RewrapParams, RewrapResult, Scalar,
+    Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
 };
 
 /// Small, so that short inputs reach every limit.
@@ -73,9 +72,7 @@ fn visit(message: Message<'_>) {
             }
         }
         Message::Response { result: Ok(result), .. } => {
-            for reencode in RESULTS {
-                let _ = reencode(result);
-            }
+            reencode_results(result, |_, _| {});
         }
         Message::Response { result: Err(error), .. } => {
             let _ = error.error();
@@ -110,7 +107,7 @@ fn check_message(frame: &[u8]) {
                 .for_each(|method| check_stable(reencode_request(*method, params), &params_again(*method)));
         }
         Ok(Message::Response { result: Ok(result), .. }) => {
-            RESULTS.iter().for_each(|reencode| check_stable(reencode(result), &result_again(*reencode)));
+            reencode_results(result, check_stable);
         }
         Ok(other) => visit(other),
         Err(_) => {}
@@ -133,13 +130,6 @@ fn params_again(method: Method) -> impl Fn(&[u8]) -> Reencoded {
             reencode_request(method, params)
         }
         other => panic!("a written request is a request, not {other:?}"),
-    }
-}
-
-fn result_again(reencode: Reencode) -> impl Fn(&[u8]) -> Reencoded {
-    move |frame| match Message::parse(frame) {
-        Ok(Message::Response { id: 7, result: Ok(result) }) => reencode(result),
-        other => panic!("a written response is a response, not {other:?}"),
     }
 }
 
@@ -188,31 +178,43 @@ fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
             let params = InspectParams::decode(params)?;
             request::inspect(7, params.app, strings(params.values)?.into_iter(), &mut out);
         }
-        Method::Authenticate => {
-            let params = crate::AuthenticateParams::decode(params)?;
-            request::authenticate(7, params.api_key, params.client, &mut out);
+        query => {
+            if let Some(query) = Query::decode(query, params)? {
+                request::begin_params(7, query.method().as_str(), &mut out);
+                query.write(&mut out);
+            }
         }
-        Method::PublicKeys => request::public_keys(7, PublicKeysParams::decode(params)?.app, &mut out),
-        Method::Health => crate::HealthParams::decode(params).map(|_| request::health(7, &mut out))?,
-        Method::Info => crate::InfoParams::decode(params).map(|_| request::info(7, &mut out))?,
     }
     Ok(out)
 }
 
 type Reencode = fn(RawValue<'_>) -> Reencoded;
 
-/// One for each kind of result.
-const RESULTS: [Reencode; 9] = [
-    reencode_values,
-    reencode_document,
-    reencode_file,
-    reencode_rewrap,
-    reencode_inspect,
-    reencode_public_keys,
-    reencode_authenticated,
-    reencode_health,
-    reencode_info,
-];
+/// One for each kind of result of methods of values; [`reencode_results`] adds those of queries.
+const RESULTS: [Reencode; 5] = [reencode_values, reencode_document, reencode_file, reencode_rewrap, reencode_inspect];
+
+/// The result read as that of any method, and written again.
+fn reencode_results(result: RawValue<'_>, mut check: impl FnMut(Reencoded, &dyn Fn(&[u8]) -> Reencoded)) {
+    for reencode in RESULTS {
+        check(reencode(result), &|frame| reencode(result_of(frame)));
+    }
+    for query in Query::ALL {
+        let reencode = |result: RawValue<'_>| {
+            let mut out = Vec::new();
+            answer::begin(7, &mut out);
+            let method = Method::parse(query.method).expect("the name of a method");
+            Query::rewrite_result(method, result, &mut out).map(|()| out)
+        };
+        check(reencode(result), &|frame| reencode(result_of(frame)));
+    }
+}
+
+fn result_of(frame: &[u8]) -> RawValue<'_> {
+    match Message::parse(frame) {
+        Ok(Message::Response { id: 7, result: Ok(result) }) => result,
+        other => panic!("a written response is a response, not {other:?}"),
+    }
+}
 
 fn reencode_values(result: RawValue<'_>) -> Reencoded {
     let ValuesResult { values, report } = ValuesResult::decode(result)?;
@@ -264,32 +266,6 @@ fn reencode_inspect(result: RawValue<'_>) -> Reencoded {
     let mut out = Vec::new();
     answer::begin_inspect(7, envelopes.len() as u32, &mut out);
     envelopes.iter().for_each(|envelope| answer::inspected(envelope, &mut out));
-    Ok(out)
-}
-
-fn reencode_authenticated(result: RawValue<'_>) -> Reencoded {
-    let mut out = Vec::new();
-    let key = crate::Authenticated::decode(result)?;
-    answer::authenticated(7, key.key_id, key.app, &key.operations()?, key.roles()?.as_deref(), &mut out);
-    Ok(out)
-}
-
-fn reencode_public_keys(result: RawValue<'_>) -> Reencoded {
-    let mut out = Vec::new();
-    answer::public_keys(7, &PublicKeys::decode(result)?, &mut out);
-    Ok(out)
-}
-
-fn reencode_health(result: RawValue<'_>) -> Reencoded {
-    let mut out = Vec::new();
-    answer::health(7, Health::decode(result)?, &mut out);
-    Ok(out)
-}
-
-fn reencode_info(result: RawValue<'_>) -> Reencoded {
-    let facts: Vec<_> = InfoResult::decode(result)?.iter().collect::<Result<_, _>>()?;
-    let mut out = Vec::new();
-    answer::info(7, &facts, &mut out);
     Ok(out)
 }
 

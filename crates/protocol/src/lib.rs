@@ -6,7 +6,7 @@
 //!
 //! The path of a message: [`Scanner`] finds the end of a frame while its bytes arrive and [`FrameBuffer`] stores them until then,
 //! [`Message::parse`] splits the frame into its four parts, and `…Params::decode` (server) or `…Result::decode` (client) parses the
-//! typed content. Everything decoded borrows from the frame; lists are iterated in place ([`RawValues`]) and never collected.
+//! typed content. Values of users borrow from the frame; lists of them are iterated in place ([`RawValues`]) and never collected.
 //! Encoders append to the caller's `Vec<u8>`: [`request`] for clients, [`answer`] for the engine, over [`write`](mod@write).
 //!
 //! Guarantees: no input panics, allocates by a claimed length, or is scanned twice; errors name the field or index.
@@ -26,13 +26,16 @@ pub mod fuzzing;
 mod limits;
 mod message;
 mod method;
+mod methods;
 mod number;
 mod option;
 mod options;
 mod params;
 mod payload;
 mod peek;
+mod query;
 mod raw_params;
+mod record;
 pub mod request;
 mod results;
 mod scanner;
@@ -47,19 +50,22 @@ pub use frames::{FRAME_PIECE_SIZE, Frame, FrameBuffer, READ_SIZE};
 pub use leafseal_errors::{ErrorCode, Interface, Retry};
 pub use limits::FrameLimits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
-pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, Method, connection_error, decode_cancel};
+pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, connection_error, decode_cancel};
+pub use methods::{
+    ApiKeyFacts, AuthenticateParams, Health, HealthParams, InfoParams, Inspection, Method, PublicKeySet,
+    PublicKeysParams, Query, QueryParams,
+};
 pub use number::{NumberBuffer, NumberFault};
 pub use option::{OptionInfo, OptionKind, OptionScope, OptionValue, OwnedOptions, Surface};
 pub use options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
 pub use params::{
-    AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
-    EncryptFileParams, EncryptParams, HealthParams, InfoParams, InspectParams, PublicKeysParams, RewrapParams,
+    DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
+    InspectParams, RewrapParams,
 };
 pub use peek::Peek;
-pub use results::{
-    Authenticated, DocumentResult, FileResult, Health, InfoResult, InspectResult, Inspected, PublicKeys, Reported,
-    RewrapResult, ValuesResult,
-};
+pub use query::{InfoResult, QueryInfo, QueryResult, ResultShape};
+pub use record::{FieldInfo, FieldKind, RecordInfo, RecordValue, SecretText, WireRecord};
+pub use results::{DocumentResult, FileResult, InspectResult, Reported, RewrapResult, ValuesResult};
 pub use scanner::Scanner;
 pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Values, ValuesPosition};
 pub use words::{Curve, Keying, OnFailure, OtherCase, TextKind, Word, WordList};

@@ -5,6 +5,7 @@ use leafseal_errors::ErrorCode;
 
 use crate::error::{ContentError, ErrorObject, RemoteError, ShownName};
 use crate::message::RawParams;
+use crate::methods::Method;
 use crate::wire::ValueHead;
 
 /// Name of the notification that requests the engine to stop a request; its parameters are the request's id.
@@ -15,46 +16,6 @@ pub const CONNECTION_ERROR: &str = "connection_error";
 /// Name of the notification that the engine sends before it closes a connection in good order; its parameter is a
 /// [`GoingAway`].
 pub const GOING_AWAY: &str = "going_away";
-
-macro_rules! methods {
-    ($($variant:ident $name:literal $what:literal),+ $(,)?) => {
-        /// The methods that a client can call.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Method {
-            $(#[doc = $what] $variant),+
-        }
-
-        impl Method {
-            /// Every method.
-            pub const ALL: &'static [Method] = &[$(Method::$variant),+];
-
-            /// The name on the wire.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Method::$variant => $name),+ }
-            }
-
-            /// The reverse of [`Method::as_str`].
-            pub fn parse(name: &str) -> Option<Method> {
-                match name { $($name => Some(Method::$variant),)+ _ => None }
-            }
-        }
-    };
-}
-
-methods! {
-    Encrypt "encrypt" "Native values to envelopes.",
-    Decrypt "decrypt" "Envelopes to native values.",
-    EncryptDocument "encrypt_document" "Encrypts the chosen fields of a JSON text.",
-    DecryptDocument "decrypt_document" "Decrypts the chosen envelopes of a JSON text.",
-    EncryptFile "encrypt_file" "Bytes to an encrypted file.",
-    DecryptFile "decrypt_file" "An encrypted file to its bytes.",
-    Rewrap "rewrap" "Envelopes to envelopes under the newest key version.",
-    Inspect "inspect" "The metadata of envelopes.",
-    PublicKeys "public_keys" "The public keys of an app.",
-    Authenticate "authenticate" "Whose API key this is, and what it is good for.",
-    Health "health" "Whether the engine serves.",
-    Info "info" "Versions and limits of the engine.",
-}
 
 impl Method {
     /// The method of that name, or the error to answer with.

@@ -1,4 +1,4 @@
-//! The parameters of each method, as the engine reads them.
+//! The parameters of methods of values, as the engine reads them. Those of queries are declared in `methods.rs`.
 //!
 //! Strict: an unknown field is refused, so that an option is never dropped silently. Lists and documents are not copied out of the
 //! frame.
@@ -85,36 +85,6 @@ pub struct InspectParams<'a> {
     /// Envelopes ([`RawValues::strings`]).
     pub values: RawValues<'a>,
 }
-
-/// Parameters of `public_keys`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PublicKeysParams<'a> {
-    /// The tenant.
-    pub app: &'a str,
-}
-
-/// Parameters of `authenticate`. The key is a secret: they do not print.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct AuthenticateParams<'a> {
-    /// The API key, as its user shows it.
-    pub api_key: &'a str,
-    /// Names the user, so that look-ups for one client do not delay those for others.
-    pub client: Option<&'a str>,
-}
-
-impl std::fmt::Debug for AuthenticateParams<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AuthenticateParams").finish_non_exhaustive()
-    }
-}
-
-/// Parameters of `health`: none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HealthParams;
-
-/// Parameters of `info`: none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InfoParams;
 
 impl<'a> EncryptParams<'a> {
     /// Reads the parameters. The elements of lists are checked when they are iterated.
@@ -204,54 +174,4 @@ impl<'a> InspectParams<'a> {
         let payload = Payload::read(params, FieldSet::of(&[Field::App, Field::Values]))?;
         Ok(InspectParams { app: payload.app, values: payload.values()? })
     }
-}
-
-impl<'a> PublicKeysParams<'a> {
-    /// Reads the parameters. The elements of lists are checked when they are iterated.
-    ///
-    /// # Errors
-    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
-    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let payload = Payload::read(params, FieldSet::of(&[Field::App]))?;
-        Ok(PublicKeysParams { app: required(payload.app, Field::App)? })
-    }
-}
-
-impl<'a> AuthenticateParams<'a> {
-    /// Reads the parameters. The elements of lists are checked when they are iterated.
-    ///
-    /// # Errors
-    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
-    pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let payload = Payload::read(params, FieldSet::of(&[Field::ApiKey, Field::Client]))?;
-        Ok(AuthenticateParams { api_key: required(payload.api_key, Field::ApiKey)?, client: payload.client })
-    }
-}
-
-impl HealthParams {
-    /// Reads the parameters. The elements of lists are checked when they are iterated.
-    ///
-    /// # Errors
-    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
-    pub fn decode(params: RawParams<'_>) -> Result<Self, ContentError> {
-        decode_nothing(params).map(|()| HealthParams)
-    }
-}
-
-impl InfoParams {
-    /// Reads the parameters. The elements of lists are checked when they are iterated.
-    ///
-    /// # Errors
-    /// Anything but exactly the method's fields, each at most once, of its type and in its range.
-    pub fn decode(params: RawParams<'_>) -> Result<Self, ContentError> {
-        decode_nothing(params).map(|()| InfoParams)
-    }
-}
-
-/// Methods without fields take an empty map or, as other MessagePack-RPC clients send it, no parameter at all.
-fn decode_nothing(params: RawParams<'_>) -> Result<(), ContentError> {
-    if params.count() == 0 {
-        return Ok(());
-    }
-    Payload::read(params, FieldSet::EMPTY).map(|_| ())
 }

@@ -1,4 +1,4 @@
-//! The fields of parameters that are not options: lists, documents and files, and the arguments of methods without options.
+//! The fields of parameters that are not options: the app, lists, documents and files.
 
 use crate::content::{Entries, Unknown, checked, out_of_range};
 use crate::error::ContentError;
@@ -14,8 +14,6 @@ pub(crate) struct Payload<'a> {
     values: Option<RawValues<'a>>,
     pub(crate) document: Option<&'a [u8]>,
     pub(crate) data: Option<&'a [u8]>,
-    pub(crate) api_key: Option<&'a str>,
-    pub(crate) client: Option<&'a str>,
 }
 
 impl<'a> Payload<'a> {
@@ -32,10 +30,6 @@ impl<'a> Payload<'a> {
     pub(crate) fn read_field(&mut self, entries: &mut Entries<'a>, field: Field) -> Result<(), ContentError> {
         match field {
             Field::App => self.app = entries.optional_string(field)?.map(|app| checked(field, app)).transpose()?,
-            Field::Client => {
-                self.client = entries.optional_string(field)?.map(|name| checked(field, name)).transpose()?
-            }
-            Field::ApiKey => self.api_key = Some(checked(field, entries.string(field)?)?),
             Field::Select => self.select = select(entries.optional_values(field)?)?,
             Field::Values => self.values = Some(entries.values(field)?),
             Field::Document => self.document = Some(entries.bytes(field)?),

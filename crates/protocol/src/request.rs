@@ -3,9 +3,11 @@
 //! Bulk values come last in their map, which spares the engine a pass over them.
 
 use crate::field::Field;
-use crate::method::{CANCEL, Method};
+use crate::method::CANCEL;
+use crate::methods::{HealthParams, InfoParams, Method, QueryParams};
 use crate::option::{OptionInfo, OptionScope, OptionValue};
 use crate::options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
+use crate::record::{RecordValue, write_map};
 use crate::values::Scalar;
 use crate::write;
 
@@ -98,26 +100,26 @@ pub fn inspect<'v>(id: u32, app: Option<&str>, envelopes: impl ExactSizeIterator
     write_values(envelopes.map(Scalar::from), out);
 }
 
-/// `public_keys`.
-pub fn public_keys(id: u32, app: &str, out: &mut Vec<u8>) {
-    begin(id, Method::PublicKeys, &[(Field::App, Some(OptionValue::Text(app)))], 0, out);
+/// A query: a method without values of users.
+pub fn query<P: QueryParams>(id: u32, params: &P, out: &mut Vec<u8>) {
+    begin_params(id, P::METHOD.as_str(), out);
+    params.write(out);
 }
 
-/// `authenticate`; `client` names the user of the key.
-pub fn authenticate(id: u32, api_key: &str, client: Option<&str>, out: &mut Vec<u8>) {
-    begin(id, Method::Authenticate, &[(Field::Client, client.map(OptionValue::Text))], 1, out);
-    write::string(Field::ApiKey.as_str(), out);
-    write::string(api_key, out);
+/// The request of a method with the fields that have a value, for callers that have parameters by name.
+pub fn given(id: u32, method: &str, fields: &[(Field, Option<RecordValue<'_>>)], out: &mut Vec<u8>) {
+    begin_params(id, method, out);
+    write_map(fields, out);
 }
 
 /// `health`.
 pub fn health(id: u32, out: &mut Vec<u8>) {
-    begin(id, Method::Health, &[], 0, out);
+    query(id, &HealthParams {}, out);
 }
 
 /// `info`.
 pub fn info(id: u32, out: &mut Vec<u8>) {
-    begin(id, Method::Info, &[], 0, out);
+    query(id, &InfoParams {}, out);
 }
 
 /// The notification `cancel` for the request `id`.
@@ -129,13 +131,18 @@ pub fn cancel(id: u32, out: &mut Vec<u8>) {
     write::unsigned(u64::from(id), out);
 }
 
-/// Writes the request up to and with the options that have a value; `more` further fields have to follow.
-fn begin(id: u32, method: Method, options: &[(Field, Option<OptionValue<'_>>)], more: usize, out: &mut Vec<u8>) {
+/// Writes the request up to its map of parameters.
+pub(crate) fn begin_params(id: u32, method: &str, out: &mut Vec<u8>) {
     write::array_header(4, out);
     write::unsigned(0, out);
     write::unsigned(u64::from(id), out);
-    write::string(method.as_str(), out);
+    write::string(method, out);
     write::array_header(1, out);
+}
+
+/// Writes the request up to and with the options that have a value; `more` further fields have to follow.
+fn begin(id: u32, method: Method, options: &[(Field, Option<OptionValue<'_>>)], more: usize, out: &mut Vec<u8>) {
+    begin_params(id, method.as_str(), out);
     let given = options.iter().filter_map(|(field, value)| value.map(|value| (field, value)));
     write::map_header(given.clone().count() + more, out);
     for (field, value) in given {

@@ -142,7 +142,7 @@ impl Record {
     /// Sets the holder of the API key.
     pub(crate) fn belongs_to(&mut self, key: &ApiKeyFacts) {
         self.app = Some(key.app.as_str().into());
-        (self.claim.key_id, self.claim.app) = (Some(key.id.clone()), Some(key.app.clone()));
+        (self.claim.key_id, self.claim.app) = (Some(key.key_id.clone()), Some(key.app.clone()));
     }
 
     /// Reports that the caller may do what it asks for.

@@ -10,6 +10,7 @@ mod list;
 mod lists;
 mod long;
 pub(crate) mod parts;
+mod queries;
 mod span;
 mod values;
 
@@ -257,27 +258,13 @@ impl EngineRequest {
                 Box::new(ListWork::rewrap(engine, caller, id, (call, params), &self.failures, out)?)
             }
             ParsedCall::Inspect(params) => Box::new(ListWork::inspect(engine, caller, id, (call, params), out)?),
-            at_once => {
-                self.answer_at_once(at_once, out)?;
+            ParsedCall::Query(query) => {
+                queries::answer(engine, &self.caller, (id, query), &self.limits, out)?;
                 let is_too_large = out.len() > self.answer_size_max;
                 return if is_too_large { Err(answer_too_large(self.answer_size_max)) } else { Ok(BegunRequest::Done) };
             }
+            ParsedCall::Fault(fault) => return Err(fault.clone()),
         };
         Ok(BegunRequest::Next(RequestStage::limited(work, self.answer_size_max)))
-    }
-
-    fn answer_at_once(&self, parsed: &ParsedCall<'_>, out: &mut Vec<u8>) -> Result<(), ErrorObject> {
-        let (engine, caller, id) = (&self.engine, &*self.caller, self.id);
-        match parsed {
-            ParsedCall::PublicKeys(params) => lists::public_keys(engine, caller, id, params, out),
-            ParsedCall::Authenticate(params) => lists::authenticate(engine, caller, id, params, out),
-            ParsedCall::Info => {
-                engine.admit(caller).map_err(convert::error)?;
-                lists::info(id, &self.limits, out);
-                Ok(())
-            }
-            ParsedCall::Fault(fault) => Err(fault.clone()),
-            _ => unreachable!("what takes several steps has begun"),
-        }
     }
 }

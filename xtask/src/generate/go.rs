@@ -2,31 +2,33 @@
 
 use std::fmt::Write;
 
-use leafseal_protocol::{Method, OptionKind, Surface};
+use leafseal_protocol::{OptionKind, Surface};
 
 use super::GeneratedFile;
+use super::go_queries::methods;
 use super::names::{MARK, camel_case_of_go, client_codes};
 use super::options::{OptionGroup, about_with_words, is_of_documents, wrapped};
+use super::queries::checked;
 use crate::source::SourceFile;
 
-const NAMES: &str = "clients/go/names_generated.go";
+const CODES: &str = "clients/go/codes_generated.go";
+const METHODS: &str = "clients/go/methods_generated.go";
 const OPTIONS: &str = "clients/go/options_generated.go";
 const WIDTH: usize = 138;
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
-    Ok(vec![GeneratedFile { path: NAMES, text: names() }, GeneratedFile { path: OPTIONS, text: options() }])
+    Ok(vec![
+        GeneratedFile { path: CODES.into(), text: codes() },
+        GeneratedFile { path: METHODS.into(), text: methods(checked()?) },
+        GeneratedFile { path: OPTIONS.into(), text: options() },
+    ])
 }
 
-fn names() -> String {
+fn codes() -> String {
     let mut text = format!("// {MARK}\n\npackage leafseal\n\n");
     text.push_str("// Codes of errors. A newer engine may send others.\nconst (\n");
     for code in client_codes() {
         let _ = writeln!(text, "\t// {}\n\tCode{} = \"{code}\"", code.about(), camel_case_of_go(code.as_str()));
-    }
-    text.push_str(")\n\n// Methods of the engine.\nconst (\n");
-    let width = Method::ALL.iter().map(|method| camel_case_of_go(method.as_str()).len()).max().unwrap_or(0);
-    for method in Method::ALL {
-        let _ = writeln!(text, "\tmethod{:width$} = \"{}\"", camel_case_of_go(method.as_str()), method.as_str());
     }
     text.push_str(")\n");
     text

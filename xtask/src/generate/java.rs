@@ -5,8 +5,10 @@ use std::fmt::Write;
 use leafseal_protocol::{Method, OptionInfo, OptionKind, Surface, WordList};
 
 use super::GeneratedFile;
+use super::java_queries::{self, doc};
 use super::names::{MARK, client_codes, lower_camel_case};
-use super::options::{OptionGroup, WORD_LISTS, is_of_documents, wrapped};
+use super::options::{OptionGroup, WORD_LISTS, is_of_documents};
+use super::queries::{checked, result_types};
 use crate::source::SourceFile;
 
 macro_rules! path {
@@ -15,7 +17,6 @@ macro_rules! path {
     };
 }
 
-const WIDTH: usize = 138;
 /// The files of [`WORD_LISTS`].
 const WORDS: [&str; 4] = [path!("Curve"), path!("Keying"), path!("OnFailure"), path!("OtherCase")];
 
@@ -53,13 +54,20 @@ const CALL: Class = Class {
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let mut outputs = vec![
-        GeneratedFile { path: path!("ErrorCode"), text: codes() },
-        GeneratedFile { path: path!("Method"), text: methods() },
-        GeneratedFile { path: path!("EncryptOptions"), text: options(&ENCRYPT) },
-        GeneratedFile { path: path!("DecryptOptions"), text: options(&DECRYPT) },
-        GeneratedFile { path: path!("CallOptions"), text: options(&CALL) },
+        GeneratedFile { path: path!("ErrorCode").into(), text: codes() },
+        GeneratedFile { path: path!("Method").into(), text: methods() },
+        GeneratedFile { path: path!("QueryCalls").into(), text: java_queries::calls(checked()?) },
+        GeneratedFile { path: path!("EncryptOptions").into(), text: options(&ENCRYPT) },
+        GeneratedFile { path: path!("DecryptOptions").into(), text: options(&DECRYPT) },
+        GeneratedFile { path: path!("CallOptions").into(), text: options(&CALL) },
     ];
-    outputs.extend(WORDS.into_iter().zip(WORD_LISTS).map(|(path, list)| GeneratedFile { path, text: words(list) }));
+    outputs.extend(result_types().map(|record| {
+        let path = path!("#").replace('#', record.name);
+        GeneratedFile { path: path.into(), text: java_queries::type_of(record) }
+    }));
+    outputs.extend(
+        WORDS.into_iter().zip(WORD_LISTS).map(|(path, list)| GeneratedFile { path: path.into(), text: words(list) }),
+    );
     Ok(outputs)
 }
 
@@ -149,16 +157,4 @@ fn type_of(option: &OptionInfo) -> &'static str {
         OptionKind::Text => "String",
         OptionKind::Number => "Integer",
     }
-}
-
-/// A comment of documentation, with code between the marks of Java.
-fn doc(about: &str, indent: &str) -> String {
-    let pieces = about.split('`').enumerate();
-    let about: String =
-        pieces.map(|(at, piece)| if at % 2 == 1 { format!("{{@code {piece}}}") } else { piece.to_owned() }).collect();
-    let line = format!("{indent}/** {about} */\n");
-    if line.len() <= WIDTH {
-        return line;
-    }
-    format!("{indent}/**\n{}{indent} */\n", wrapped(&about, &format!("{indent} * "), WIDTH))
 }

@@ -4,17 +4,21 @@
 //! A generator is a pure function from the repository's files to outputs: add it to [`GENERATORS`]. Each language has its own file.
 
 mod go;
+mod go_queries;
 mod java;
+mod java_queries;
 mod marks;
 mod names;
 mod options;
 mod pages;
 mod python;
+mod queries;
+mod query_vectors;
 mod reference;
 mod rules;
 mod typescript;
 
-use std::{error::Error, fs, path::Path};
+use std::{borrow::Cow, error::Error, fs, path::Path};
 
 use crate::source::SourceFile;
 
@@ -25,18 +29,19 @@ pub(crate) const COMMAND: &str = "cargo xtask generate";
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct GeneratedFile {
     /// Below the repository's root, with `/` between the parts.
-    pub(crate) path: &'static str,
+    pub(crate) path: Cow<'static, str>,
     pub(crate) text: String,
 }
 
 /// Returns the outputs, or why a source cannot be used.
 type Generator = fn(&[SourceFile]) -> Result<Vec<GeneratedFile>, String>;
 
-const GENERATORS: [Generator; 7] = [
+const GENERATORS: [Generator; 8] = [
     go::outputs,
     java::outputs,
     pages::outputs,
     python::outputs,
+    query_vectors::outputs,
     reference::outputs,
     rules::outputs,
     typescript::outputs,
@@ -59,11 +64,11 @@ pub(crate) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, Stri
 pub(crate) fn run(root: &Path, sources: &[SourceFile], only_check: bool) -> Result<(), Box<dyn Error>> {
     let stale = stale(sources)?;
     if only_check && !stale.is_empty() {
-        let paths: Vec<&str> = stale.iter().map(|output| output.path).collect();
+        let paths: Vec<&str> = stale.iter().map(|output| &*output.path).collect();
         return Err(format!("stale: {}; run `{COMMAND}`", paths.join(", ")).into());
     }
     for output in &stale {
-        let path = root.join(output.path);
+        let path = root.join(&*output.path);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }

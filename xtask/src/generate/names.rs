@@ -20,7 +20,7 @@ pub(super) fn client_codes() -> impl Iterator<Item = ErrorCode> {
 /// `snake_case` as `CamelCase`, with the abbreviations that Go writes in capitals.
 pub(super) fn camel_case_of_go(name: &str) -> String {
     let word = |word: &str| match word {
-        "tls" | "id" | "api" => word.to_ascii_uppercase(),
+        "tls" | "id" | "api" | "pem" => word.to_ascii_uppercase(),
         _ => capitalised(word),
     };
     name.split('_').map(word).collect()

@@ -58,9 +58,7 @@ pub(super) fn options_of(method: Method) -> impl Iterator<Item = &'static Option
         Method::EncryptFile => (EncryptFileOptions::OPTIONS, false),
         Method::DecryptFile => (DecryptFileOptions::OPTIONS, false),
         Method::Rewrap => (RewrapOptions::OPTIONS, false),
-        Method::Inspect | Method::PublicKeys | Method::Authenticate | Method::Health | Method::Info => {
-            (&[] as &[OptionInfo], false)
-        }
+        _ => (&[] as &[OptionInfo], false),
     };
     options.iter().filter(move |option| is_document || !is_of_documents(option))
 }

@@ -85,9 +85,9 @@ pub(super) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, Stri
         let page = sources.iter().find(|source| source.path == section.path);
         let page = page.map_or("", |page| &page.text);
         let page = insert(page, section.path, (BEGIN, END), &(section.table)())?;
-        (section.options)(&page).map(|text| GeneratedFile { path: section.path, text })
+        (section.options)(&page).map(|text| GeneratedFile { path: section.path.into(), text })
     });
-    sections.chain([Ok(GeneratedFile { path: PAGE, text: page() })]).collect()
+    sections.chain([Ok(GeneratedFile { path: PAGE.into(), text: page() })]).collect()
 }
 
 fn page() -> String {

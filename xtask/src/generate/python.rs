@@ -44,7 +44,10 @@ const PLAIN: [ErrorCode; 6] = [
 ];
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
-    Ok(vec![GeneratedFile { path: EXCEPTIONS, text: exceptions() }, GeneratedFile { path: OPTIONS, text: options() }])
+    Ok(vec![
+        GeneratedFile { path: EXCEPTIONS.into(), text: exceptions() },
+        GeneratedFile { path: OPTIONS.into(), text: options() },
+    ])
 }
 
 fn codes() -> impl Iterator<Item = ErrorCode> {

@@ -7,9 +7,9 @@ use leafseal_protocol::{
     RewrapOptions, Surface,
 };
 
-use super::GeneratedFile;
 use super::marks::insert;
 use super::options::is_of_documents;
+use super::{GeneratedFile, queries};
 use crate::source::SourceFile;
 
 const OPEN_API: &str = "docs/openapi.json";
@@ -33,7 +33,7 @@ const CALLS: [(&str, &[OptionInfo]); 2] =
 
 pub(super) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let source = sources.iter().find(|source| source.path == OPEN_API).ok_or(format!("{OPEN_API} is missing"))?;
-    Ok(vec![GeneratedFile { path: OPEN_API, text: open_api(&source.text)? }])
+    Ok(vec![GeneratedFile { path: OPEN_API.into(), text: open_api(&source.text)? }])
 }
 
 /// `docs/protocol.md` with the table of shared options, and the options of each method.
@@ -53,7 +53,7 @@ pub(super) fn protocol(page: &str) -> Result<String, String> {
     for (method, options, is_document) in METHODS {
         page = with_fields_of(&page, method, options, is_document)?;
     }
-    Ok(page)
+    queries::protocol(&page)
 }
 
 /// The page with the first line of the method's table, which names the options that are described above: those without a line there.

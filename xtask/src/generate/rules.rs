@@ -18,10 +18,10 @@ pub(super) fn outputs(sources: &[SourceFile]) -> Result<Vec<GeneratedFile>, Stri
     let source = sources.iter().find(|source| source.path == SOURCE).ok_or(format!("{SOURCE} is missing"))?;
     let rules: Rules = serde_json::from_str(&source.text).map_err(|error| format!("{SOURCE}: {error}"))?;
     Ok(vec![
-        GeneratedFile { path: RUST, text: rust(&rules) },
-        GeneratedFile { path: GO, text: go(&rules) },
-        GeneratedFile { path: JAVA, text: java(&rules) },
-        GeneratedFile { path: TYPESCRIPT, text: typescript(&source.text) },
+        GeneratedFile { path: RUST.into(), text: rust(&rules) },
+        GeneratedFile { path: GO.into(), text: go(&rules) },
+        GeneratedFile { path: JAVA.into(), text: java(&rules) },
+        GeneratedFile { path: TYPESCRIPT.into(), text: typescript(&source.text) },
     ])
 }
 

@@ -3,11 +3,14 @@
 use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface};
-use leafseal_protocol::{Method, OptionInfo, OptionKind, Surface};
+use leafseal_protocol::{
+    FieldInfo, FieldKind, Method, OptionInfo, OptionKind, QueryInfo, RecordInfo, ResultShape, Surface,
+};
 
 use super::GeneratedFile;
 use super::names::{MARK, client_codes, lower_camel_case};
 use super::options::{OptionGroup, is_of_all_documents, options_of, wrapped};
+use super::queries::{arguments, checked, is_of_app, result_types};
 use crate::source::SourceFile;
 
 const CODES: &str = "bindings/node/client/src/codes_generated.ts";
@@ -16,6 +19,7 @@ const CODES_OF_BROWSERS: &str = "bindings/node/client/src/browser/codes_generate
 const METHODS: &str = "bindings/node/client/src/methods_generated.ts";
 const OPTIONS_OF_METHODS: &str = "bindings/node/client/src/options_generated.ts";
 const OPTIONS: &str = "bindings/node/wire/options.d.ts";
+const QUERIES: &str = "bindings/node/wire/queries.d.ts";
 const WIDTH: usize = 138;
 
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
@@ -30,11 +34,12 @@ pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     codes.push_str("};\n");
     let browser = union("The kinds of errors. Codes are stable.", "ErrorCode", ErrorCode::of(Interface::Browser));
     Ok(vec![
-        GeneratedFile { path: CODES, text: codes },
-        GeneratedFile { path: CODES_OF_BROWSERS, text: browser },
-        GeneratedFile { path: METHODS, text: methods() },
-        GeneratedFile { path: OPTIONS, text: options() },
-        GeneratedFile { path: OPTIONS_OF_METHODS, text: options_of_methods() },
+        GeneratedFile { path: CODES.into(), text: codes },
+        GeneratedFile { path: CODES_OF_BROWSERS.into(), text: browser },
+        GeneratedFile { path: METHODS.into(), text: methods(checked()?) },
+        GeneratedFile { path: QUERIES.into(), text: queries(checked()?) },
+        GeneratedFile { path: OPTIONS.into(), text: options() },
+        GeneratedFile { path: OPTIONS_OF_METHODS.into(), text: options_of_methods() },
     ])
 }
 
@@ -46,12 +51,124 @@ fn union(about: &str, name: &str, codes: impl Iterator<Item = ErrorCode>) -> Str
     text + ";\n"
 }
 
-fn methods() -> String {
-    let mut text = format!("// {MARK}\n\n/** A method of the engine. */\nexport type Method =");
+fn methods(queries: &[QueryInfo]) -> String {
+    let mut text =
+        format!("// {MARK}\n\nimport type {{ {}, Queries }} from '@leafseal/wire';\n\n", names_of_results(false));
+    text.push_str("import type { AppOptions, CallOptions } from './client.js';\n\n");
+    let _ = writeln!(text, "export type {{ {} }} from '@leafseal/wire';\n", names_of_results(true));
+    text.push_str("/** A method of the engine. */\nexport type Method =");
     for method in Method::ALL {
         let _ = write!(text, "\n  | '{}'", method.as_str());
     }
-    text + ";\n"
+    text.push_str(QUERIES_CLASS);
+    for query in queries {
+        text += &call(query);
+    }
+    text + "}\n"
+}
+
+const QUERIES_CLASS: &str = ";
+
+/** The calls of a client that carry no values of users. */
+export abstract class QueryCalls {
+  protected abstract appOf(options: AppOptions): string;
+
+  protected abstract query<M extends keyof Queries>(
+    method: M, params: Queries[M]['params'], options: AppOptions,
+  ): Promise<Queries[M]['result']>;
+";
+
+fn names_of_results(has_inspection: bool) -> String {
+    let mut names: Vec<&str> = result_types().map(|record| record.name).collect();
+    names.retain(|name| has_inspection || *name != "Inspection");
+    names.sort_unstable();
+    names.join(", ")
+}
+
+/// A function of the client.
+fn call(query: &QueryInfo) -> String {
+    let (method, name) = (query.method, lower_camel_case(query.method));
+    let mut params: Vec<String> =
+        arguments(query).map(|info| format!("{}: string, ", lower_camel_case(info.field.as_str()))).collect();
+    let options = if is_of_app(query) { "AppOptions" } else { "CallOptions" };
+    let signature = format!("{}options: {options} = {{}}", params.concat());
+    params = arguments(query).map(|info| lower_camel_case(info.field.as_str())).collect();
+    if is_of_app(query) {
+        params.insert(0, "app: this.appOf(options)".to_owned());
+    }
+    let params = if params.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", params.join(", ")) };
+    let made = format!("this.query('{method}', {params}, options)");
+    let (kind, made) = match query.result {
+        ResultShape::Record(record) => (record.name.to_owned(), made),
+        ResultShape::Field(record) => {
+            let info = &record.fields[0];
+            (kind_of(info), format!("(await {made}).{}", lower_camel_case(info.field.as_str())))
+        }
+        ResultShape::Facts => ("Map<string, string>".to_owned(), format!("new Map(Object.entries(await {made}))")),
+    };
+    let about = doc(&query.summary(), "  ");
+    format!("\n{about}  async {name}({signature}): Promise<{kind}> {{\n    return {made};\n  }}\n")
+}
+
+/// The types of `wire`.
+fn queries(queries: &[QueryInfo]) -> String {
+    let mut text = format!("// {MARK}\n");
+    for record in result_types() {
+        let _ = write!(
+            text,
+            "\n{}export interface {} {{\n{}}}\n",
+            doc(&record.about(), ""),
+            record.name,
+            fields_of(record, "  ")
+        );
+    }
+    text.push_str(
+        "\n/** The parameters and the result of each method without values of users. */\nexport interface Queries {\n",
+    );
+    for query in queries {
+        let result = match query.result {
+            ResultShape::Record(record) => record.name.to_owned(),
+            ResultShape::Field(record) => format!("{{\n{}    }}", fields_of(record, "      ")),
+            ResultShape::Facts => "Record<string, string>".to_owned(),
+        };
+        let params = match query.params.fields {
+            [] => "Record<string, never>".to_owned(),
+            _ => format!("{{\n{}    }}", fields_of(query.params, "      ")),
+        };
+        let about = doc(&query.summary(), "  ");
+        let _ = writeln!(text, "{about}  {}: {{\n    params: {params};\n    result: {result};\n  }};", query.method);
+    }
+    text + "}\n"
+}
+
+fn fields_of(record: &RecordInfo, indent: &str) -> String {
+    let mut text = String::new();
+    for info in record.fields {
+        let mark = if info.is_optional { "?" } else { "" };
+        text += &doc(&info.about(), indent);
+        let _ = writeln!(text, "{indent}{}{mark}: {};", lower_camel_case(info.field.as_str()), kind_of(info));
+    }
+    text
+}
+
+fn kind_of(info: &FieldInfo) -> String {
+    match info.kind {
+        FieldKind::Text => "string".to_owned(),
+        FieldKind::Word(list) => list.joined("'", " | ", " | "),
+        FieldKind::Flag => "boolean".to_owned(),
+        FieldKind::Number => "number".to_owned(),
+        FieldKind::Bytes => "Buffer".to_owned(),
+        FieldKind::Texts => "string[]".to_owned(),
+    }
+}
+
+/// A comment for documentation, on one line if it fits.
+fn doc(about: &str, indent: &str) -> String {
+    let line = format!("{indent}/** {about} */\n");
+    if line.len() <= WIDTH {
+        return line;
+    }
+    format!("{indent}/**\n{}{indent} */\n", wrapped(about, &format!("{indent} * "), WIDTH))
 }
 
 fn options() -> String {
@@ -71,13 +188,16 @@ fn options() -> String {
 fn options_of_methods() -> String {
     let mut text = format!(
         "// {MARK}\n\nimport type {{ Method }} from './methods_generated.js';\n\n/** The options of each method that are data of the \
-         protocol, except the app. */\nexport const OPTIONS: Readonly<Record<Method, readonly string[]>> = {{\n"
+         protocol, except the app. */\nexport const OPTIONS: Readonly<Partial<Record<Method, readonly string[]>>> = {{\n"
     );
     for method in Method::ALL {
         let names: Vec<String> = options_of(*method)
             .filter(|option| option.surfaces.contains(&Surface::Clients))
             .map(|option| format!("'{}'", lower_camel_case(option.field.as_str())))
             .collect();
+        if names.is_empty() {
+            continue;
+        }
         let _ = writeln!(text, "  {}: [{}],", method.as_str(), names.join(", "));
     }
     text + "};\n"
@@ -92,9 +212,7 @@ fn interface(name: &str, about: &str, options: &[&OptionInfo]) -> String {
             OptionKind::Text => "string".to_owned(),
             OptionKind::Number => "number".to_owned(),
         };
-        let about = option.summary();
-        let line = format!("  /** {about} */\n");
-        text += &if line.len() <= WIDTH { line } else { format!("  /**\n{}   */\n", wrapped(&about, "   * ", WIDTH)) };
+        text += &doc(&option.summary(), "  ");
         let _ = writeln!(text, "  {}?: {kind};", lower_camel_case(option.field.as_str()));
     }
     text + "}\n"

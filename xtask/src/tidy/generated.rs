@@ -19,7 +19,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
                 what: "stale".to_owned(),
                 instead: instead.clone(),
             };
-            outputs.iter().map(|output| finding(output.path)).collect()
+            outputs.iter().map(|output| finding(&output.path)).collect()
         }
     }
 }

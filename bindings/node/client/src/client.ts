@@ -1,14 +1,14 @@
 // The client: its calls, their options and results.
 
 import {
-  type Answer, type DecryptionOptions, type EncryptionOptions, type RewrappingOptions, type SelectionOptions, type Value,
-  encodeAuthenticate, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument, encodeEncryptFile, encodeHealth, encodeInfo,
-  encodeInspect, encodePublicKeys, encodeRewrap,
+  type Answer, type DecryptionOptions, type EncryptionOptions, type Inspection, type Queries, type RewrappingOptions,
+  type SelectionOptions, type Value, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument, encodeEncryptFile, encodeInspect,
+  encodeQuery, encodeRewrap,
 } from '@leafseal/wire';
 
 import { Calls } from './calls.js';
 import { LeafsealError } from './errors.js';
-import type { Method } from './methods_generated.js';
+import { type Method, QueryCalls } from './methods_generated.js';
 import { protocolOptions } from './options.js';
 import { type ClientOptions, type Settings, checked } from './settings.js';
 import { LONE_SURROGATE, encodeValues, isWellFormed, readValues } from './values.js';
@@ -72,13 +72,6 @@ export interface DocumentOptions extends Readonly<SelectionOptions> {
 /** A JSON value. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json | undefined };
 
-/** The metadata of an envelope. */
-export type Inspection = ReturnType<Answer['inspections']>[number];
-/** The newest public keys of an app. */
-export type PublicKeys = ReturnType<Answer['publicKeys']>;
-/** The permissions of an API key. */
-export type ApiKey = ReturnType<Answer['apiKey']>;
-
 type WireOptions = Parameters<typeof encodeValues>[2] & Parameters<typeof encodeEncryptDocument>[1]
   & Parameters<typeof encodeDecryptDocument>[1];
 
@@ -92,12 +85,13 @@ export type Encrypted<T extends readonly Value[]> = {
  *
  * Lists and bytes must stay unchanged until the promise of their call has settled. They are not read again afterwards, however it settles.
  */
-export class Client {
+export class Client extends QueryCalls {
   private readonly settings: Settings;
   private readonly calls: Calls;
 
   /** Connects on the first call. @throws {LeafsealError} `invalid_settings`. */
   constructor(options: ClientOptions) {
+    super();
     this.settings = checked(options);
     this.calls = new Calls(this.settings);
   }
@@ -189,26 +183,6 @@ export class Client {
     return typeof envelopes === 'string' ? one(inspections) : inspections;
   }
 
-  /** Returns the app's newest public keys. */
-  async publicKeys(options: AppOptions = {}): Promise<PublicKeys> {
-    return this.call('public_keys', options, undefined, (id, wire) => encodePublicKeys(id, wire.app), (answer) => answer.publicKeys());
-  }
-
-  /** Verifies an API key and returns what it allows. */
-  async authenticate(apiKey: string, options: CallOptions = {}): Promise<ApiKey> {
-    return this.plain('authenticate', options, (id) => encodeAuthenticate(id, apiKey), (answer) => answer.apiKey());
-  }
-
-  /** Returns `ok`, `draining`, or another word that means not ready. */
-  async health(options: CallOptions = {}): Promise<string> {
-    return this.plain('health', options, encodeHealth, (answer) => answer.status);
-  }
-
-  /** Returns properties of the engine by name. */
-  async info(options: CallOptions = {}): Promise<Map<string, string>> {
-    return this.plain('info', options, encodeInfo, (answer) => new Map(answer.info() as [string, string][]));
-  }
-
   /** Calls that have not ended. */
   get callsInFlight(): number {
     return this.calls.count;
@@ -257,8 +231,7 @@ export class Client {
     encode: (id: number, wire: WireOptions) => Buffer,
     read: (answer: Answer) => T,
   ): Promise<T> {
-    const app = options.app ?? this.settings.app;
-    if (typeof app !== 'string') throw new LeafsealError('invalid_params', 'app: set it in the options of the call or of the client');
+    const app = this.appOf(options);
     const { timeoutMs, signal } = options;
     const wire: WireOptions = { ...protocolOptions(method, options), app, frameSizeMax: this.settings.requestSizeMax, deadlineMs: 0 };
     return this.calls.start({
@@ -270,10 +243,21 @@ export class Client {
     });
   }
 
-  private async plain<T>(method: Method, options: CallOptions, encode: (id: number) => Buffer, read: (answer: Answer) => T): Promise<T> {
+  protected appOf(options: AppOptions): string {
+    const app = options.app ?? this.settings.app;
+    if (typeof app !== 'string') throw new LeafsealError('invalid_params', 'app: set it in the options of the call or of the client');
+    return app;
+  }
+
+  protected async query<M extends keyof Queries>(
+    method: M, params: Queries[M]['params'], options: AppOptions,
+  ): Promise<Queries[M]['result']> {
     protocolOptions(method, options);
     const { timeoutMs, signal } = options;
-    return this.calls.start({ method, app: undefined, values: undefined, timeoutMs: checkedTimeout(timeoutMs), signal, encode, read });
+    return this.calls.start({
+      method, app: 'app' in params ? params.app : undefined, values: undefined, timeoutMs: checkedTimeout(timeoutMs), signal,
+      encode: (id) => encodeQuery(id, method, params), read: (answer) => answer.resultOf(method),
+    });
   }
 }
 

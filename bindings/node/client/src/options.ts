@@ -10,12 +10,13 @@ const OF_CLIENTS = ['app', 'timeoutMs', 'signal'];
 const OF_REPORTS = 'onReport';
 const OF_DOCUMENTS = 'select';
 
-const ALL = [...new Set([...Object.values(OPTIONS).flat(), ...OF_CLIENTS, OF_REPORTS, OF_DOCUMENTS])];
+const OF_VALUES = [...new Set([...Object.values(OPTIONS).flat(), OF_REPORTS, OF_DOCUMENTS])];
+const ALL = [...OF_VALUES, ...OF_CLIENTS];
 
-/** The options that each method does not have. */
+/** The options that each method does not have; of those that are not listed, all of the protocol. */
 const FOREIGN = new Map((Object.keys(OPTIONS) as Method[]).map((method) => {
   const isOfDocuments = method.endsWith('_document');
-  const own = new Set([...OPTIONS[method], ...OF_CLIENTS]);
+  const own = new Set([...OPTIONS[method] ?? [], ...OF_CLIENTS]);
   if (isOfDocuments) own.add(OF_DOCUMENTS);
   if (isOfDocuments || ['encrypt', 'decrypt', 'rewrap'].includes(method)) own.add(OF_REPORTS);
   return [method, ALL.filter((name) => !own.has(name))];
@@ -35,11 +36,11 @@ export function protocolOptions(method: Method, options: object): Record<string,
       throw new LeafsealError('invalid_params', `${JSON.stringify(name)}: there is no such option`);
     }
   }
-  for (const name of FOREIGN.get(method) ?? []) {
+  for (const name of FOREIGN.get(method) ?? OF_VALUES) {
     if (isSet(bag[name])) throw new LeafsealError('invalid_params', `${name}: not an option of ${method}`);
   }
   const own: Record<string, unknown> = {};
-  for (const name of OPTIONS[method]) own[name] = bag[name];
+  for (const name of OPTIONS[method] ?? []) own[name] = bag[name];
   return own;
 }
 

@@ -3,7 +3,7 @@
 import type { Method } from './methods_generated.js';
 
 /** The options of each method that are data of the protocol, except the app. */
-export const OPTIONS: Readonly<Record<Method, readonly string[]>> = {
+export const OPTIONS: Readonly<Partial<Record<Method, readonly string[]>>> = {
   encrypt: ['curve', 'keying', 'role', 'skipSealed'],
   decrypt: ['role', 'onFailure', 'keyId'],
   encrypt_document: ['curve', 'keying', 'role', 'otherCase', 'skipSealed', 'strict'],
@@ -11,9 +11,4 @@ export const OPTIONS: Readonly<Record<Method, readonly string[]>> = {
   encrypt_file: ['curve'],
   decrypt_file: ['keyId'],
   rewrap: ['curve', 'onFailure'],
-  inspect: [],
-  public_keys: [],
-  authenticate: [],
-  health: [],
-  info: [],
 };

@@ -78,7 +78,7 @@ export async function keysPeer(engine, reply, options = {}) {
     let rest = Buffer.alloc(0);
     const take = () => {
       const isHealth = rest[3] === text('health')[0];
-      const { length } = isHealth ? wire.encodeHealth(0) : wire.encodePublicKeys(0, APP);
+      const { length } = isHealth ? wire.encodeHealth(0) : wire.encodeQuery(0, 'public_keys', { app: APP });
       if (rest.length < length) return false;
       const id = rest[2];
       rest = rest.subarray(length);

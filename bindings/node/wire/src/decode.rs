@@ -5,17 +5,18 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use leafseal_protocol::{
-    Authenticated, CONNECTION_ERROR, ContentError, DocumentResult, FileResult, FrameBuffer, FrameError, FrameLimits,
-    GOING_AWAY, GoingAway, Health, InfoResult, InspectResult, Inspected, Message, PublicKeys, READ_SIZE, RawValue,
-    RemoteError, Reported, RewrapResult, Scalar, ValuesResult, connection_error,
+    CONNECTION_ERROR, DocumentResult, Field, FileResult, FrameBuffer, FrameError, FrameLimits, GOING_AWAY, GoingAway,
+    Health, InfoResult, InspectResult, Inspection, Message, QueryInfo, READ_SIZE, RawValue, RecordValue, RemoteError,
+    Reported, ResultShape, RewrapResult, Scalar, ValuesResult, WireRecord, connection_error,
 };
-use napi::bindgen_prelude::{Buffer, BufferSlice, ObjectFinalize, Uint32Array};
+use napi::bindgen_prelude::{Buffer, BufferSlice, Object, ObjectFinalize, Uint32Array};
 use napi::{Env, ValueType};
 use napi_derive::napi;
 
 use crate::fault::{Code, Result, fault, invalid_params, of_content, of_frame, of_message, of_node};
-use crate::js::{Js, Maker};
+use crate::js::{Js, Maker, string};
 use crate::memory::buffer;
+use crate::names::{camel_case, query};
 use crate::values::give;
 
 /// Splits the bytes of a connection into answers. One for each connection.
@@ -273,30 +274,35 @@ impl WireAnswer {
 
     /// The elements of an answer to `inspect`.
     #[napi(catch_unwind)]
-    pub fn inspections(&self) -> Result<Vec<InspectedEnvelope>> {
+    pub fn inspections<'env>(&self, env: &'env Env) -> Result<Vec<Object<'env>>> {
         let inspected = InspectResult::decode(self.result()?).map_err(|error| of_content(&error))?;
-        inspected.iter().map(|one| one.map(Into::into).map_err(|error| of_content(&error))).collect()
+        let object = |one: std::result::Result<Inspection, _>| {
+            let one = one.map_err(|error| of_content(&error))?;
+            object(env, one.values().into_iter())
+        };
+        inspected.iter().map(object).collect()
     }
 
-    /// The content of an answer to `public_keys`.
+    /// The content of an answer to a query: its fields by name.
     #[napi(catch_unwind)]
-    pub fn public_keys(&self) -> Result<PublicKeysOfApp> {
-        PublicKeys::decode(self.result()?).map(Into::into).map_err(|error| of_content(&error))
+    pub fn result_of<'env>(&self, env: &'env Env, method: Js) -> Result<Object<'env>> {
+        let result = self.result()?;
+        let (ResultShape::Record(fields) | ResultShape::Field(fields)) = query(&string(method, "method")?)?.result
+        else {
+            let mut facts = Object::new(env).map_err(|error| of_node(&error))?;
+            for (name, fact) in InfoResult::decode(result).map_err(|error| of_content(&error))?.facts {
+                facts.set(&name, fact).map_err(|error| of_node(&error))?;
+            }
+            return Ok(facts);
+        };
+        let values = QueryInfo::values(fields, result).map_err(|error| of_content(&error))?;
+        object(env, fields.fields.iter().map(|info| info.field).zip(values))
     }
 
-    /// The content of an answer to `authenticate`.
-    #[napi(catch_unwind)]
-    pub fn api_key(&self) -> Result<WireApiKey> {
-        let key = Authenticated::decode(self.result()?);
-        key.and_then(|key| WireApiKey::of(&key)).map_err(|error| of_content(&error))
-    }
-
-    /// The content of an answer to `info`: pairs of name and text.
-    #[napi(catch_unwind)]
-    pub fn info(&self) -> Result<Vec<Vec<String>>> {
-        let info = InfoResult::decode(self.result()?).map_err(|error| of_content(&error))?;
-        let pair = |pair: (&str, &str)| vec![pair.0.to_owned(), pair.1.to_owned()];
-        info.iter().map(|fact| fact.map(pair).map_err(|error| of_content(&error))).collect()
+    /// The status in the answer to `health`.
+    #[napi(getter, catch_unwind)]
+    pub fn status(&self) -> Result<String> {
+        Health::decode(self.result()?).map(|health| health.status).map_err(|error| of_content(&error))
     }
 
     /// Frees the message now rather than at garbage collection.
@@ -305,13 +311,6 @@ impl WireAnswer {
         let before = self.memory();
         self.frame = Vec::new();
         env.adjust_external_memory(-before).map(drop).map_err(|error| of_node(&error))
-    }
-
-    /// The status in the answer to `health`.
-    #[napi(getter, catch_unwind)]
-    pub fn status(&self) -> Result<String> {
-        let health = Health::decode(self.result()?).map_err(|error| of_content(&error))?;
-        Ok(health.status.to_owned())
     }
 }
 
@@ -423,98 +422,26 @@ impl ReportOfEngine {
     }
 }
 
-/// The metadata of an envelope.
-#[napi(object)]
-pub struct InspectedEnvelope {
-    /// The four characters of the format's version.
-    pub version: String,
-    /// `r1` or `k1`.
-    pub curve: String,
-    /// `string`, `number` or `boolean`.
-    pub r#type: String,
-    /// Whether it is marked as made in debug mode.
-    pub debug: bool,
-    /// The ephemeral public key.
-    pub ephemeral: Buffer,
-    /// The data role.
-    pub role: Option<String>,
-    /// Number of the software that made it.
-    pub origin: Option<f64>,
-    /// Time of encryption, in Unix seconds.
-    pub encrypted_at: Option<f64>,
-    /// The app's key version that opens it.
-    pub key_version: Option<f64>,
-}
-
-impl From<Inspected<'_>> for InspectedEnvelope {
-    fn from(envelope: Inspected<'_>) -> Self {
-        InspectedEnvelope {
-            version: envelope.version.to_owned(),
-            curve: envelope.curve.as_str().to_owned(),
-            r#type: envelope.kind.as_str().to_owned(),
-            debug: envelope.debug,
-            ephemeral: envelope.ephemeral.into(),
-            role: envelope.role.map(str::to_owned),
-            origin: envelope.origin.map(|number| number as f64),
-            encrypted_at: envelope.encrypted_at.map(|seconds| seconds as f64),
-            key_version: envelope.key_version.map(|version| version as f64),
-        }
+/// An object with those fields that have a value.
+fn object<'env, 'v>(
+    env: &'env Env,
+    values: impl Iterator<Item = (Field, Option<RecordValue<'v>>)>,
+) -> Result<Object<'env>> {
+    let mut object = Object::new(env).map_err(|error| of_node(&error))?;
+    for (field, value) in values {
+        let name = camel_case(field.as_str());
+        let set = match value {
+            None => continue,
+            Some(RecordValue::Text(text)) => object.set(&name, text),
+            Some(RecordValue::Flag(flag)) => object.set(&name, flag),
+            // Counts, versions and times, which a JavaScript number represents exactly.
+            Some(RecordValue::Number(number)) => object.set(&name, number as f64),
+            Some(RecordValue::Bytes(bytes)) => object.set(&name, Buffer::from(bytes)),
+            Some(RecordValue::Texts(texts)) => object.set(&name, texts),
+        };
+        set.map_err(|error| of_node(&error))?;
     }
-}
-
-/// The public keys of an app.
-#[napi(object)]
-pub struct PublicKeysOfApp {
-    /// The app.
-    pub app: String,
-    /// The key version, from 1.
-    pub version: f64,
-    /// P-256, SEC1-compressed.
-    pub r1: Buffer,
-    /// secp256k1, SEC1-compressed.
-    pub k1: Buffer,
-    /// The P-256 key in PEM.
-    pub r1_pem: Option<String>,
-    /// The secp256k1 key in PEM.
-    pub k1_pem: Option<String>,
-}
-
-impl From<PublicKeys<'_>> for PublicKeysOfApp {
-    fn from(keys: PublicKeys<'_>) -> Self {
-        PublicKeysOfApp {
-            app: keys.app.to_owned(),
-            version: keys.version as f64,
-            r1: keys.r1.into(),
-            k1: keys.k1.into(),
-            r1_pem: keys.r1_pem.map(str::to_owned),
-            k1_pem: keys.k1_pem.map(str::to_owned),
-        }
-    }
-}
-
-/// An API key that is in force.
-#[napi(object)]
-pub struct WireApiKey {
-    /// Its id, not secret.
-    pub key_id: String,
-    /// The app that it is for.
-    pub app: String,
-    /// The operations that it allows.
-    pub operations: Vec<String>,
-    /// The data roles that it may decrypt; absent for every role.
-    pub roles: Option<Vec<String>>,
-}
-
-impl WireApiKey {
-    fn of(key: &Authenticated<'_>) -> std::result::Result<WireApiKey, ContentError> {
-        let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
-        Ok(WireApiKey {
-            key_id: key.key_id.to_owned(),
-            app: key.app.to_owned(),
-            operations: owned(key.operations()?),
-            roles: key.roles()?.map(owned),
-        })
-    }
+    Ok(object)
 }
 
 /// Converts a JavaScript number that is an integer from `least` to `most`.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use leafseal_protocol::{
     DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, FrameLimits, OptionInfo, OptionKind,
-    OptionValue, OwnedOptions, RewrapOptions, Scalar, Surface, ValuesResult, request,
+    OptionValue, OwnedOptions, RecordValue, RewrapOptions, Scalar, Surface, ValuesResult, request,
 };
 use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, ValueType};
@@ -13,8 +13,9 @@ use napi_derive::napi;
 
 use crate::decode::{WireAnswer, whole_number};
 use crate::fault::{Code, JsFault, Result, fault, invalid_params, of_content};
-use crate::js::Js;
+use crate::js::{Js, string};
 use crate::memory::buffer;
+use crate::names::{camel_case, query};
 use crate::values::{TakenValues, Texts};
 
 /// Maximum bytes of a request's fixed parts with the longest options, reserved in advance.
@@ -198,27 +199,27 @@ pub fn encode_inspect<'env>(env: &'env Env, id: Js, app: Js, envelopes: Js) -> R
     limited(env, out, size_max)
 }
 
-/// Encodes `public_keys`.
+/// Encodes a query with the fields that are set in `params`. Others are refused.
 #[napi(catch_unwind)]
-pub fn encode_public_keys<'env>(env: &'env Env, id: Js, app: Js) -> Result<BufferSlice<'env>> {
+pub fn encode_query<'env>(env: &'env Env, id: Js, method: Js, params: Js) -> Result<BufferSlice<'env>> {
+    let (id, query) = (message_id(id)?, query(&string(method, "method")?)?);
+    if params.kind()? != ValueType::Object {
+        return Err(invalid_params("params: expected an object"));
+    }
+    let mut texts = Vec::new();
+    for info in query.params.fields {
+        let name = camel_case(info.field.as_str());
+        let c_name = CString::new(name.as_str()).expect("the name of a field");
+        let text = params.property(&c_name)?.map(|text| string(text, &name)).transpose()?;
+        if text.is_none() && !info.is_optional {
+            return Err(invalid_params(format!("{name}: expected a string")));
+        }
+        texts.push((info.field, text));
+    }
+    let fields: Vec<(Field, Option<RecordValue<'_>>)> =
+        texts.iter().map(|(field, text)| (*field, text.as_deref().map(RecordValue::Text))).collect();
     let mut out = Vec::new();
-    request::public_keys(message_id(id)?, &string(app, "app")?, &mut out);
-    buffer(env, out)
-}
-
-/// Encodes `authenticate`.
-#[napi(catch_unwind)]
-pub fn encode_authenticate<'env>(env: &'env Env, id: Js, api_key: Js) -> Result<BufferSlice<'env>> {
-    let mut out = Vec::new();
-    request::authenticate(message_id(id)?, &string(api_key, "apiKey")?, None, &mut out);
-    buffer(env, out)
-}
-
-/// Encodes `info`.
-#[napi(catch_unwind)]
-pub fn encode_info<'env>(env: &'env Env, id: Js) -> Result<BufferSlice<'env>> {
-    let mut out = Vec::new();
-    request::info(message_id(id)?, &mut out);
+    request::given(id, query.method, &fields, &mut out);
     buffer(env, out)
 }
 
@@ -250,22 +251,12 @@ static KNOWN: LazyLock<Vec<KnownOption>> = LazyLock::new(|| {
     for option in EncryptOptions::OPTIONS.iter().chain(DecryptOptions::OPTIONS) {
         let is_offered = option.surfaces.contains(&Surface::Clients) || option.field == Field::DeadlineMs;
         if is_offered && known.iter().all(|other| other.option.field != option.field) {
-            known.push(KnownOption { option: *option, name: camel_case(option.field.as_str()) });
+            let name = CString::new(camel_case(option.field.as_str())).expect("the name of an option");
+            known.push(KnownOption { option: *option, name });
         }
     }
     known
 });
-
-/// `snake_case` as `camelCase`.
-fn camel_case(name: &str) -> CString {
-    let mut words = name.split('_');
-    let mut camel = words.next().unwrap_or_default().to_owned();
-    for word in words {
-        let (first, rest) = word.split_at(1);
-        camel.extend([&first.to_ascii_uppercase(), rest]);
-    }
-    CString::new(camel).expect("the name of an option")
-}
 
 impl KnownOption {
     fn read(&self, value: Js, given: &mut OwnedOptions) -> Result<()> {
@@ -388,14 +379,4 @@ where
 
 fn message_id(id: Js) -> Result<u32> {
     whole_number(id, "id", 0.0, f64::from(u32::MAX)).map(|id| id as u32)
-}
-
-fn string(value: Js, name: &str) -> Result<String> {
-    let expected = || invalid_params(format!("{name}: expected a string"));
-    if value.kind()? != ValueType::String {
-        return Err(expected());
-    }
-    let mut bytes = Vec::new();
-    value.append_text(&mut bytes, || name.to_owned())?;
-    String::from_utf8(bytes).map_err(|_| expected())
 }

@@ -177,6 +177,17 @@ impl Js {
     }
 }
 
+/// The text of a string; `name` names it in the error.
+pub(crate) fn string(value: Js, name: &str) -> Result<String> {
+    let expected = || invalid_params(format!("{name}: expected a string"));
+    if value.kind()? != ValueType::String {
+        return Err(expected());
+    }
+    let mut bytes = Vec::new();
+    value.append_text(&mut bytes, || name.to_owned())?;
+    String::from_utf8(bytes).map_err(|_| expected())
+}
+
 /// Calls `each` for the indexes of an array, and releases the created handles after every 1,024 elements.
 fn in_groups(env: sys::napi_env, length: u32, mut each: impl FnMut(u32) -> Result<()>) -> Result<()> {
     const GROUP: u32 = 1024;

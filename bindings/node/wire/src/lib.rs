@@ -9,6 +9,7 @@ pub mod encode;
 mod fault;
 mod js;
 mod memory;
+mod names;
 mod values;
 
 use napi_derive::napi;

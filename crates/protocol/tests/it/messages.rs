@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use leafseal_protocol::{
-    AuthenticateParams, ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult,
-    EncryptDocumentParams, EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FrameError, FrameLimits,
+    ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult, EncryptDocumentParams,
+    EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, FieldInfo, FieldKind, FrameError, FrameLimits,
     GOING_AWAY, GoingAway, Health, HealthParams, InfoParams, InspectParams, Interface, Message, MessageFault, Method,
-    OptionKind, OptionValue, PublicKeysParams, RawParams, RawValue, Retry, RewrapParams, UnscannedError, ValuesResult,
-    answer, connection_error, decode_cancel, request,
+    OptionKind, OptionValue, Query, RawParams, RawValue, Retry, RewrapParams, UnscannedError, ValuesResult, answer,
+    connection_error, decode_cancel, request,
 };
 use rmpv::Value;
 
@@ -47,10 +47,7 @@ fn decode(method: Method, params: RawParams<'_>) -> Result<(), ContentError> {
         Method::DecryptFile => DecryptFileParams::decode(params).map(drop),
         Method::Rewrap => RewrapParams::decode(params).map(drop),
         Method::Inspect => InspectParams::decode(params).map(drop),
-        Method::PublicKeys => PublicKeysParams::decode(params).map(drop),
-        Method::Authenticate => AuthenticateParams::decode(params).map(drop),
-        Method::Health => HealthParams::decode(params).map(drop),
-        Method::Info => InfoParams::decode(params).map(drop),
+        query => Query::decode(query, params).map(|query| assert!(query.is_some(), "a query")),
     }
 }
 
@@ -60,6 +57,18 @@ fn decode_map(method: Method, entries: &[(&str, Value)]) -> Result<(), String> {
 }
 
 type Fields = Vec<(&'static str, Value)>;
+
+/// A value in the range of a field.
+fn sample(info: &FieldInfo) -> Value {
+    match info.kind {
+        FieldKind::Text => Value::from("00ff"),
+        FieldKind::Word(list) => Value::from(list.words[0].0),
+        FieldKind::Flag => Value::from(true),
+        FieldKind::Number => Value::from(7),
+        FieldKind::Bytes => Value::Binary(vec![1, 2]),
+        FieldKind::Texts => array(&[Value::from("card")]),
+    }
+}
 
 /// Every field that a method takes, with a good value; required ones first.
 fn fields_of(method: Method) -> (Fields, Fields) {
@@ -81,11 +90,13 @@ fn fields_of(method: Method) -> (Fields, Fields) {
         Method::DecryptFile => (vec![app, data], vec![deadline]),
         Method::Rewrap => (vec![app, values], vec![curve, deadline]),
         Method::Inspect => (vec![values], vec![app]),
-        Method::PublicKeys => (vec![app], vec![]),
-        Method::Authenticate => {
-            (vec![("api_key", Value::from("lsk_00ff"))], vec![("client", Value::from("192.0.2.1"))])
+        query => {
+            let query = Query::ALL.iter().find(|info| info.method == query.as_str()).expect("a query");
+            let (required, optional) = query.params.fields.iter().partition::<Vec<_>, _>(|info| !info.is_optional);
+            let named =
+                |fields: Vec<&FieldInfo>| fields.into_iter().map(|info| (info.field.as_str(), sample(info))).collect();
+            (named(required), named(optional))
         }
-        Method::Health | Method::Info => (vec![], vec![]),
     }
 }
 
@@ -211,7 +222,7 @@ fn params_are_exactly_one_map_by_name() {
     let error = EncryptParams::decode(request_params(&frame)).map(drop).expect_err("no name");
     assert_eq!(error.to_string(), "field names must be strings, not an integer");
     let frame = request_frame("health", array(&[]));
-    assert_eq!(HealthParams::decode(request_params(&frame)), Ok(HealthParams), "no fields, no map needed");
+    assert_eq!(HealthParams::decode(request_params(&frame)), Ok(HealthParams {}), "no fields, no map needed");
     let frame = request_frame("info", array(&[map(&[]), map(&[])]));
     assert!(InfoParams::decode(request_params(&frame)).is_err());
 }

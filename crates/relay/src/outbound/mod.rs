@@ -283,7 +283,7 @@ impl Tunnel {
         record.granted();
         // Third parties do not learn the client's address.
         let source = Source { how: Forwarded::Keep, peer, is_tls: true };
-        let key_id = caller.roles.as_ref().map(|_| caller.id.as_str());
+        let key_id = caller.roles.as_ref().map(|_| caller.key_id.as_str());
         let plan = ForwardingPlan {
             worker,
             origin: &self.origin,

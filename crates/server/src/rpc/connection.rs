@@ -482,7 +482,7 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
             ShutdownPhase::Draining | ShutdownPhase::Closing => Health::DRAINING,
         };
         match HealthParams::decode(params) {
-            Ok(HealthParams) => self.answer(arrival, RequestOutcome::Ok, |out| answer::health(id, health, out)),
+            Ok(HealthParams {}) => self.answer(arrival, RequestOutcome::Ok, |out| answer::health(id, health, out)),
             Err(error) => {
                 let error = ErrorObject::from(error);
                 self.answer(arrival, error.code.into(), |out| answer::error(id, &error, out));

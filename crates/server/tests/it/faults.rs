@@ -16,7 +16,7 @@ use boring::x509::X509;
 use leafseal_client::{
     Client, ClientError, ClientSettings, EncryptOptions, ErrorCode, ErrorKind, RequestProgress, Retry, Scalar,
 };
-use leafseal_protocol::{ErrorObject, FrameLimits, Health, Message, Scanner, answer, write};
+use leafseal_protocol::{ErrorObject, FrameLimits, Health, InfoResult, Message, Scanner, answer, write};
 
 /// Forwards every connection to `target`, each direction on its own thread running `forward`.
 fn proxy(target: SocketAddr, forward: impl Fn(TcpStream, TcpStream, usize) + Send + Sync + 'static) -> SocketAddr {
@@ -349,6 +349,10 @@ async fn a_duplicate_answer_reaches_one_call_once() {
     fake.join().await;
 }
 
+fn info(id: u32) -> InfoResult {
+    InfoResult { facts: vec![("id".to_owned(), id.to_string())] }
+}
+
 #[tokio::test]
 async fn answers_in_reverse_order_find_their_calls() {
     const CALLS: usize = 50;
@@ -356,7 +360,7 @@ async fn answers_in_reverse_order_find_their_calls() {
         let mut ids: Vec<u32> = (0..CALLS).filter_map(|_| peer.read_id()).collect();
         ids.reverse();
         for id in ids {
-            peer.send(|out| answer::info(id, &[("id", &id.to_string())], out));
+            peer.send(|out| answer::result(id, &info(id), out));
         }
         while peer.read_frame().is_some() {}
     });
@@ -372,9 +376,9 @@ async fn answers_in_reverse_order_find_their_calls() {
                     leafseal_protocol::request::info(id, out);
                 });
                 let answer = answer.await.unwrap();
-                let facts = leafseal_protocol::InfoResult::decode(answer.result()).unwrap();
-                let (_, reported) = facts.iter().next().unwrap().unwrap();
-                assert_eq!(reported, own_id.load(Ordering::SeqCst).to_string());
+                let facts = InfoResult::decode(answer.result()).unwrap();
+                let (_, reported) = &facts.facts[0];
+                assert_eq!(*reported, own_id.load(Ordering::SeqCst).to_string());
                 asked.fetch_add(1, Ordering::SeqCst);
             })
         })

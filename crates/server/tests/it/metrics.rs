@@ -12,7 +12,7 @@ use leafseal_engine::{EngineCounters, Settings};
 use leafseal_net::tls::CertificateExpiry;
 use leafseal_protocol::{
     DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, FileResult, FrameLimits,
-    Message, RawValue, RewrapOptions, Scalar, ValuesResult, request,
+    Message, PublicKeysParams, RawValue, RewrapOptions, Scalar, ValuesResult, request,
 };
 use leafseal_server::{RequestOutcome, Server, ServerSettings};
 use leafseal_service::EngineService;
@@ -198,7 +198,7 @@ impl TestEngine {
 fn send_everything_that_works(client: &mut RecordingClient, test_server: &TestEngine) {
     client.ask(expect("health", "ok", 0), |out| request::health(1, out));
     client.ask(expect("info", "ok", 0), |out| request::info(1, out));
-    client.ask(expect("public_keys", "ok", 0), |out| request::public_keys(1, "acme", out));
+    client.ask(expect("public_keys", "ok", 0), |out| request::query(1, &PublicKeysParams { app: "acme" }, out));
     let few = client.encrypt(&[Scalar::from("text"), Scalar::Nil, Scalar::UInt(5), Scalar::Bool(true)], 3);
     let few = values(&few);
     client.decrypt("acme", "ok", &few, 3);

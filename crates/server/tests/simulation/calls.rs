@@ -127,8 +127,7 @@ impl Call {
         let sealed = &material.sealed[self.app][self.number];
         let is_right = match &self.work {
             Work::Health => Health::decode(result).is_ok_and(|health| {
-                health.status == Health::OK.status
-                    || (world.is_shutting_down() && health.status == Health::DRAINING.status)
+                health.status == Health::OK || (world.is_shutting_down() && health.status == Health::DRAINING)
             }),
             Work::Encrypt { texts, .. } => {
                 let envelopes = values(result);

@@ -2,9 +2,8 @@
 #![allow(clippy::mem_forget, reason = "`self_cell` forgets a guard of its own, never what the cell holds")]
 
 use leafseal_protocol::{
-    AuthenticateParams, DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams,
-    EncryptFileParams, EncryptParams, ErrorCode, ErrorObject, HealthParams, InfoParams, InspectParams, Message, Method,
-    PublicKeysParams, RawParams, RawValues, RewrapParams,
+    DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
+    ErrorCode, ErrorObject, InspectParams, Message, Method, Query, RawParams, RawValues, RewrapParams,
 };
 
 use super::parts::OwnsDocument;
@@ -19,9 +18,7 @@ pub(super) enum ParsedCall<'a> {
     DecryptFile(DecryptFileParams<'a>),
     Rewrap(RewrapParams<'a>),
     Inspect(InspectParams<'a>),
-    PublicKeys(PublicKeysParams<'a>),
-    Authenticate(AuthenticateParams<'a>),
-    Info,
+    Query(Query<'a>),
     Fault(ErrorObject),
 }
 
@@ -132,7 +129,7 @@ impl ParsedCall<'_> {
             Self::EncryptFile(params) => params.options.deadline_ms,
             Self::DecryptFile(params) => params.options.deadline_ms,
             Self::Rewrap(params) => params.options.deadline_ms,
-            Self::Inspect(_) | Self::PublicKeys(_) | Self::Authenticate(_) | Self::Info | Self::Fault(_) => None,
+            Self::Inspect(_) | Self::Query(_) | Self::Fault(_) => None,
         }
     }
 }
@@ -154,15 +151,9 @@ fn read_params(method: Method, params: RawParams<'_>) -> Result<ParsedCall<'_>, 
         Method::DecryptFile => ParsedCall::DecryptFile(DecryptFileParams::decode(params)?),
         Method::Rewrap => ParsedCall::Rewrap(RewrapParams::decode(params)?),
         Method::Inspect => ParsedCall::Inspect(InspectParams::decode(params)?),
-        Method::PublicKeys => ParsedCall::PublicKeys(PublicKeysParams::decode(params)?),
-        Method::Authenticate => ParsedCall::Authenticate(AuthenticateParams::decode(params)?),
-        Method::Info => {
-            InfoParams::decode(params)?;
-            ParsedCall::Info
-        }
-        Method::Health => {
-            HealthParams::decode(params)?;
-            return Err(ErrorObject::new(ErrorCode::Internal, "health is answered before it gets here"));
-        }
+        query => match Query::decode(query, params)? {
+            Some(query) => ParsedCall::Query(query),
+            None => return Err(ErrorObject::new(ErrorCode::Internal, "no such query")),
+        },
     })
 }

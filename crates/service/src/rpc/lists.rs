@@ -1,13 +1,10 @@
-//! `rewrap` and `inspect`, for lists of envelopes, and the methods without work: `public_keys`, `authenticate`, `info`.
+//! `rewrap` and `inspect`, for lists of envelopes.
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrappedText, Rewrapper, admin};
+use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrappedText, Rewrapper};
 use leafseal_protocol::answer::OpenRewrap;
-use leafseal_protocol::{
-    AuthenticateParams, ErrorObject, FrameLimits, InspectParams, Inspected, PROTOCOL_VERSION, PublicKeys,
-    PublicKeysParams, RawValues, RewrapParams, Scalar, answer, write,
-};
+use leafseal_protocol::{ErrorObject, InspectParams, Inspection, RawValues, RewrapParams, Scalar, answer, write};
 
 use super::FailureObserver;
 use super::call::OwnedCall;
@@ -185,68 +182,17 @@ fn write_metadata(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut
     let inspected = inspector.inspect(text);
     let inspected = inspected.map_err(|error| convert::error(error).at_index(span.index()))?;
     let Some(inspected) = inspected else { return Ok(false) };
-    let reported = Inspected {
-        version: inspected.version.text(),
+    let reported = Inspection {
+        version: inspected.version.text().to_owned(),
         curve: convert::wire_curve(inspected.version.curve()),
         kind: convert::text_kind(inspected.value_type),
         debug: inspected.marking == leafseal_engine::Marking::Debug,
-        ephemeral: &inspected.ephemeral,
-        role: inspected.role.as_deref(),
+        ephemeral: inspected.ephemeral.to_vec(),
+        role: inspected.role,
         origin: inspected.origin.map(u64::from),
         encrypted_at: inspected.encrypted_at.map(u64::from),
         key_version: inspected.key_version.map(u64::from),
     };
     answer::inspected(&reported, out);
     Ok(true)
-}
-
-pub(super) fn public_keys(
-    engine: &Engine,
-    caller: &Caller,
-    id: u32,
-    params: &PublicKeysParams<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorObject> {
-    let keys = engine.public_keys(caller, params.app).map_err(convert::error)?;
-    let (r1_pem, k1_pem) = (admin::public_key_pem(&keys.r1), admin::public_key_pem(&keys.k1));
-    let reported = PublicKeys {
-        app: params.app,
-        version: u64::from(keys.version),
-        r1: &keys.r1.compressed(),
-        k1: &keys.k1.compressed(),
-        r1_pem: Some(&r1_pem),
-        k1_pem: Some(&k1_pem),
-    };
-    answer::public_keys(id, &reported, out);
-    Ok(())
-}
-
-pub(super) fn authenticate(
-    engine: &Engine,
-    caller: &Caller,
-    id: u32,
-    params: &AuthenticateParams<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorObject> {
-    let shown = engine.authenticate(caller, params.api_key, params.client).map_err(convert::error)?;
-    let operations: Vec<&str> = shown.operations().iter().map(|operation| operation.as_str()).collect();
-    let roles: Option<Vec<&str>> = match shown.roles() {
-        admin::Roles::Any => None,
-        admin::Roles::Only(roles) => Some(roles.iter().map(|role| role.as_str()).collect()),
-    };
-    answer::authenticated(id, shown.id().as_str(), shown.app().as_str(), &operations, roles.as_deref(), out);
-    Ok(())
-}
-
-/// The properties that `docs/protocol.md` specifies, and those of the engine.
-pub(super) fn info(id: u32, limits: &FrameLimits, out: &mut Vec<u8>) {
-    let mut facts = vec![
-        ("protocol", PROTOCOL_VERSION.to_string()),
-        ("frame_size_max", limits.frame_size_max.to_string()),
-        ("elements_max", limits.elements_max.to_string()),
-        ("depth_max", limits.depth_max.to_string()),
-    ];
-    facts.extend(leafseal_engine::facts());
-    let reported: Vec<(&str, &str)> = facts.iter().map(|(name, fact)| (*name, fact.as_str())).collect();
-    answer::info(id, &reported, out);
 }

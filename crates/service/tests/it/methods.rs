@@ -8,9 +8,10 @@ use leafseal_engine::admin::{AppName, ClientName, NewApiKey, Operation, RoleName
 use leafseal_engine::pool::{Cancellation, StopReason};
 use leafseal_engine::{ApiKeySecret, EntryPoint, RequestOrigin, Settings, system_random};
 use leafseal_protocol::{
-    Authenticated, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions, EncryptOptions, ErrorObject,
-    FileResult, FrameLimits as WireLimits, InfoResult, InspectResult, Keying, Message, OtherCase, PublicKeys,
-    RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
+    ApiKeyFacts, AuthenticateParams, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions,
+    EncryptOptions, ErrorObject, FileResult, FrameLimits as WireLimits, InfoResult, InspectResult, Keying, Message,
+    OtherCase, PublicKeySet, PublicKeysParams, RewrapOptions, RewrapResult, Scalar, SecretText, ValuesResult, answer,
+    request,
 };
 use leafseal_service::{
     EngineService, PartStep, PeerIdentity, PlannedRequest, RequestPart, RequestStage, RequestStep, RequestWork,
@@ -266,13 +267,17 @@ fn documents_files_and_lists() {
     let reported: Vec<_> =
         InspectResult::decode(result(&reported)).expect("a list").iter().map(|e| e.expect("facts")).collect();
     assert_eq!(
-        (reported[0].version, reported[0].role, reported[0].origin, reported[0].key_version),
+        (reported[0].version.as_str(), reported[0].role.as_deref(), reported[0].origin, reported[0].key_version),
         ("QkTC", Some("card"), Some(70), Some(1))
     );
     let (reported, _) = run(&fixture, frame(|out| request::inspect(9, None, texts.iter().copied(), out)));
     let reported: Vec<_> =
         InspectResult::decode(result(&reported)).expect("a list").iter().map(|e| e.expect("facts")).collect();
-    assert_eq!((reported[1].role, reported[1].key_version), (None, None), "without an app nothing is opened");
+    assert_eq!(
+        (reported[1].role.as_deref(), reported[1].key_version),
+        (None, None),
+        "without an app nothing is opened"
+    );
 
     fixture.engine.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
     fixture.service.maintain();
@@ -281,13 +286,13 @@ fn documents_files_and_lists() {
     let new = RewrapResult::decode(result(&new)).expect("a list");
     assert_eq!((new.count, new.values.count()), (2, 2));
 
-    let (keys, _) = run(&fixture, frame(|out| request::public_keys(9, "acme", out)));
-    let keys = PublicKeys::decode(result(&keys)).expect("keys");
-    assert_eq!((keys.app, keys.version, keys.r1.len(), keys.k1.len()), ("acme", 2, 33, 33));
+    let (keys, _) = run(&fixture, frame(|out| request::query(9, &PublicKeysParams { app: "acme" }, out)));
+    let keys = PublicKeySet::decode(result(&keys)).expect("keys");
+    assert_eq!((keys.app.as_str(), keys.version, keys.r1.len(), keys.k1.len()), ("acme", 2, 33, 33));
     assert!(keys.r1_pem.is_some_and(|pem| pem.starts_with("-----BEGIN PUBLIC KEY-----")));
     let (facts, _) = run(&fixture, frame(|out| request::info(9, out)));
     let facts = InfoResult::decode(result(&facts)).expect("facts");
-    let facts: Vec<(&str, &str)> = facts.iter().map(|fact| fact.expect("a fact")).collect();
+    let facts: Vec<(&str, &str)> = facts.facts.iter().map(|(name, fact)| (name.as_str(), fact.as_str())).collect();
     assert!(facts.contains(&("protocol", "1")) && facts.contains(&("frame_size_max", "1073741824")), "{facts:?}");
     let named = |name| facts.iter().any(|(fact, _)| *fact == name);
     assert!(["version", "elements_max", "depth_max", "aes-256-gcm"].into_iter().all(named), "{facts:?}");
@@ -311,16 +316,19 @@ fn the_owner_of_an_api_key_is_returned_to_those_who_may_use_its_app() {
     let ((own, own_id), (with_roles, _)) = (shown("acme", &[]), shown("acme", &["card", "pin"]));
     let (others, _) = shown("other", &[]);
     fixture.service.maintain();
-    let ask = |key: &str| run(&fixture, frame(|out| request::authenticate(9, key, None, out))).0;
+    let ask = |key: &str| {
+        let params = AuthenticateParams { api_key: SecretText(key), client: None };
+        run(&fixture, frame(|out| request::query(9, &params, out))).0
+    };
 
     let answer = ask(&own);
-    let reported = Authenticated::decode(result(&answer)).expect("a key");
-    assert_eq!((reported.key_id, reported.app), (own_id.as_str(), "acme"));
-    assert_eq!(reported.operations().expect("words"), ["encrypt", "client-side-tokens"]);
-    assert_eq!(reported.roles().expect("every role"), None);
+    let reported = ApiKeyFacts::decode(result(&answer)).expect("a key");
+    assert_eq!((reported.key_id.as_str(), reported.app.as_str()), (own_id.as_str(), "acme"));
+    assert_eq!(reported.operations, ["encrypt", "client-side-tokens"]);
+    assert_eq!(reported.roles, None);
     let answer = ask(&with_roles);
-    let reported = Authenticated::decode(result(&answer)).expect("a key");
-    assert_eq!(reported.roles().expect("words"), Some(vec!["card", "pin"]));
+    let reported = ApiKeyFacts::decode(result(&answer)).expect("a key");
+    assert_eq!(reported.roles, Some(vec!["card".to_owned(), "pin".to_owned()]));
 
     let wrong_secret = format!("{}{}", &own[..own.len() - 1], if own.ends_with('0') { '1' } else { '0' });
     let refused = |key: &str| {
@@ -392,7 +400,7 @@ fn faults_name_their_place_and_later_requests_are_served() {
     let encrypt_to = |app| frame(|out| request::encrypt(9, &to(app), none.iter().copied(), out));
     assert_eq!(code_of(encrypt_to("other")), "forbidden");
     assert_eq!(code_of(encrypt_to("none")), "forbidden");
-    assert_eq!(code_of(frame(|out| request::public_keys(9, "other", out))), "forbidden");
+    assert_eq!(code_of(frame(|out| request::query(9, &PublicKeysParams { app: "other" }, out))), "forbidden");
     let bad_document = frame(|out| request::encrypt_document(9, &to("acme"), None, b"{\"a\":}", out));
     assert_eq!(fault(&run(&fixture, bad_document).0), ("invalid_document".to_owned(), None, Some(5)));
     let bad_selector = frame(|out| request::encrypt_document(9, &to("acme"), Some(&["$.a", "$["]), b"{}", out));
@@ -464,7 +472,7 @@ fn a_request_counts_to_an_app_that_is_the_callers_to_use_and_else_to_the_caller(
     assert_eq!(service.tenant(caller, Some("acme")), client, "nothing has asked for it yet");
     encrypt(&fixture, &EncryptOptions::new("acme"), &[Scalar::from("x")]);
     for app in ["other", "made-up", "", "no name \n"] {
-        run(&fixture, frame(|out| request::public_keys(9, app, out)));
+        run(&fixture, frame(|out| request::query(9, &PublicKeysParams { app }, out)));
         assert_eq!(service.tenant(caller, Some(app)), client, "{app}");
     }
     assert_eq!(service.tenant(caller, Some("acme")), Tenant::App("acme"));

@@ -2,12 +2,13 @@ package io.leafseal.client;
 
 import io.leafseal.client.FrameReader.Frame;
 import java.io.IOException;
-import java.time.Instant;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
+import java.util.function.Function;
 
 /** The messages of an engine, and the results of each method. */
 final class Answers {
@@ -134,49 +135,27 @@ final class Answers {
         return new Report(counts[0], matched, counts[1], counts[2], counts[3], indexes, paths);
     }
 
-    static Inspection inspection(In start) throws IOException {
-        Map<String, Object> found = members(start);
-        return new Inspection(
-                text(found, "version"), text(found, "curve"), text(found, "type"), Boolean.TRUE.equals(found.get("debug")),
-                bytes(found, "ephemeral"), optional(found, "role", String.class), number(found, "origin"),
-                optional(found, "encrypted_at", Long.class).map(Instant::ofEpochSecond), number(found, "key_version"));
-    }
-
-    static PublicKeys publicKeys(Response response) {
-        Map<String, Object> found = members(response);
-        return new PublicKeys(
-                text(found, "app"), number(found, "version").orElseThrow(In::unreadable), bytes(found, "r1"), bytes(found, "k1"),
-                optional(found, "r1_pem", String.class), optional(found, "k1_pem", String.class));
-    }
-
-    static ApiKey apiKey(Response response) {
-        Map<String, Object> found = members(response);
-        return new ApiKey(text(found, "key_id"), text(found, "app"), texts(found, "operations").orElseThrow(In::unreadable), texts(found, "roles"));
-    }
-
-    static String status(Response response) {
-        return text(members(response), "status");
-    }
-
-    static Map<String, String> info(Response response) {
-        Map<String, String> info = new HashMap<>();
-        members(response).forEach((name, value) -> {
+    /** Texts by name; members of other kinds are of a newer engine. */
+    static Map<String, String> facts(Response response) {
+        Map<String, String> facts = new HashMap<>();
+        In.read(response.frame(), response.at(), in -> members(in, Set.of())).forEach((name, value) -> {
             if (value instanceof String text) {
-                info.put(name, text);
+                facts.put(name, text);
             }
         });
-        return Map.copyOf(info);
+        return Map.copyOf(facts);
     }
 
-    private static Map<String, Object> members(Response response) {
-        return In.read(response.frame(), response.at(), Answers::members);
+    /** Reads a response whose result is one record. */
+    static <T> Function<Response, T> record(In.Reading<T> reading) {
+        return response -> In.read(response.frame(), response.at(), reading);
     }
 
-    /** The members whose kinds this client knows; all others are of a newer engine. */
-    private static Map<String, Object> members(In start) throws IOException {
+    /** The members whose kinds this client knows, of these lists among them; all others are of a newer engine. */
+    static Map<String, Object> members(In start, Set<String> lists) throws IOException {
         Map<String, Object> found = new HashMap<>();
         start.map((name, in) -> {
-            if (name.equals("operations") || name.equals("roles")) {
+            if (lists.contains(name)) {
                 found.put(name, in.nil() ? null : in.list(In::scalar));
                 return;
             }
@@ -189,19 +168,11 @@ final class Answers {
         return found;
     }
 
-    private static String text(Map<String, Object> found, String name) {
-        return optional(found, name, String.class).orElseThrow(In::unreadable);
-    }
-
-    private static byte[] bytes(Map<String, Object> found, String name) {
-        return optional(found, name, byte[].class).orElseThrow(In::unreadable);
-    }
-
-    private static OptionalLong number(Map<String, Object> found, String name) {
+    static OptionalLong number(Map<String, Object> found, String name) {
         return optional(found, name, Long.class).map(OptionalLong::of).orElseGet(OptionalLong::empty);
     }
 
-    private static Optional<List<String>> texts(Map<String, Object> found, String name) {
+    static Optional<List<String>> texts(Map<String, Object> found, String name) {
         return optional(found, name, List.class).map(list -> {
             List<?> elements = list;
             return elements.stream().map(element -> {
@@ -213,7 +184,7 @@ final class Answers {
         });
     }
 
-    private static <T> Optional<T> optional(Map<String, Object> found, String name, Class<T> type) {
+    static <T> Optional<T> optional(Map<String, Object> found, String name, Class<T> type) {
         Object value = found.get(name);
         if (value != null && !type.isInstance(value)) {
             throw In.unreadable();

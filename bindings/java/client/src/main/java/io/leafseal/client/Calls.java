@@ -33,6 +33,9 @@ import java.util.function.Function;
  * the thread runs after it has released the lock.
  */
 final class Calls {
+    /** A call that is ready to be made. */
+    record Prepared<T>(Request request, Duration timeout, Function<Response, T> read) {}
+
     final ReentrantLock lock = new ReentrantLock();
     final Settings settings;
     final Network network;

@@ -1,6 +1,7 @@
 package io.leafseal.client;
 
 import io.leafseal.client.Answers.Response;
+import io.leafseal.client.Calls.Prepared;
 import io.leafseal.client.Request.Encoder;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -8,9 +9,9 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * A client of one engine, or of several that serve the same apps. Create one for each process and share it: it is thread-safe, and keeps
@@ -23,7 +24,7 @@ import java.util.function.Function;
  * <p>Values are strings, booleans, {@code Byte} to {@code Long}, {@code BigInteger} from -2^63 to 2^64 - 1, finite {@code Float} and
  * {@code Double}, and null. Decrypted integers are {@code Long}, or {@code BigInteger} from 2^63; other numbers are {@code Double}.
  */
-public final class LeafsealClient implements AutoCloseable {
+public final class LeafsealClient extends QueryCalls implements AutoCloseable {
     private final Settings settings;
     private final Calls calls;
 
@@ -37,22 +38,21 @@ public final class LeafsealClient implements AutoCloseable {
         return new LeafsealClientBuilder();
     }
 
-    /** A call that is ready to be made. */
-    private record Prepared<T>(Request request, Duration timeout, Function<Response, T> read) {}
-
-    private <T> T run(Prepared<T> call) {
-        return calls.run(call.request, call.timeout, call.read);
+    @Override
+    <T> T run(Prepared<T> call) {
+        return calls.run(call.request(), call.timeout(), call.read());
     }
 
     /** Errors in arguments complete the future, too. */
-    private <T> CompletableFuture<T> submit(java.util.function.Supplier<Prepared<T>> preparing) {
+    @Override
+    <T> CompletableFuture<T> submit(Supplier<Prepared<T>> preparing) {
         Prepared<T> call;
         try {
             call = preparing.get();
         } catch (LeafsealException error) {
             return CompletableFuture.failedFuture(error);
         }
-        return calls.submit(call.request, call.timeout, call.read);
+        return calls.submit(call.request(), call.timeout(), call.read());
     }
 
     /** Encrypts a value; null stays null. */
@@ -191,32 +191,6 @@ public final class LeafsealClient implements AutoCloseable {
         return submit(() -> inspection(envelopes, options));
     }
 
-    /** Returns the app's newest public keys. */
-    public PublicKeys publicKeys(CallOptions options) {
-        return run(plain(Method.PUBLIC_KEYS, options, Answers::publicKeys, encoder -> encoder.text("app", app(options))));
-    }
-
-    /** Verifies an API key and returns what it allows. */
-    public ApiKey authenticate(String apiKey, CallOptions options) {
-        require(apiKey, "apiKey");
-        return run(plain(Method.AUTHENTICATE, options, Answers::apiKey, encoder -> encoder.text("api_key", apiKey)));
-    }
-
-    /** Returns {@code ok}, {@code draining}, or another word that means not ready. */
-    public String health(CallOptions options) {
-        return run(plain(Method.HEALTH, options, Answers::status, Function.identity()));
-    }
-
-    /** As {@link #health}. */
-    public CompletableFuture<String> healthAsync(CallOptions options) {
-        return submit(() -> plain(Method.HEALTH, options, Answers::status, Function.identity()));
-    }
-
-    /** Returns properties of the engine by name. */
-    public Map<String, String> info(CallOptions options) {
-        return run(plain(Method.INFO, options, Answers::info, Function.identity()));
-    }
-
     /** Calls that have not ended. */
     public int callsInFlight() {
         return calls.count();
@@ -282,16 +256,17 @@ public final class LeafsealClient implements AutoCloseable {
     private Prepared<List<Inspection>> inspection(Collection<String> envelopes, CallOptions options) {
         List<String> snapshot = snapshot(envelopes, "envelopes");
         int count = snapshot.size();
-        return plain(Method.INSPECT, options, response -> Answers.values(response, count, Answers::inspection).values(),
+        return plain(Method.INSPECT, options, response -> Answers.values(response, count, QueryCalls::readInspection).values(),
                 encoder -> encoder.text("app", options.app).texts("values", snapshot));
     }
 
-    private <T> Prepared<T> plain(String method, CallOptions options, Function<Response, T> read, Function<Encoder, Encoder> fields) {
+    @Override
+    <T> Prepared<T> plain(String method, CallOptions options, Function<Response, T> read, Function<Encoder, Encoder> fields) {
         return new Prepared<>(fields.apply(encoder(method, false)).done(), timeout(options), read);
     }
 
     private static <T> Prepared<T> first(Prepared<List<T>> call) {
-        return new Prepared<>(call.request, call.timeout, response -> call.read.apply(response).get(0));
+        return new Prepared<>(call.request(), call.timeout(), response -> call.read().apply(response).get(0));
     }
 
     private Encoder encoder(String method, boolean hasDeadline) {
@@ -326,7 +301,8 @@ public final class LeafsealClient implements AutoCloseable {
         return encoder;
     }
 
-    private String app(Options<?> options) {
+    @Override
+    String app(Options<?> options) {
         String app = options.app != null ? options.app : settings.app();
         if (app == null) {
             throw LeafsealException.invalidArgument("app: set it in the options of the call or of the client");

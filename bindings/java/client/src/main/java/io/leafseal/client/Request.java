@@ -151,6 +151,14 @@ final class Request {
             return this;
         }
 
+        /** A field that must be given. `argument` is its name for the caller. */
+        Encoder required(String name, String value, String argument) {
+            if (value == null) {
+                throw LeafsealException.invalidArgument(argument + ": null");
+            }
+            return text(name, value);
+        }
+
         /** A field that is omitted if it is false. */
         Encoder flag(String name, boolean value) {
             if (value) {

@@ -61,19 +61,3 @@ const (
 	// The client is closed.
 	CodeClosed = "closed"
 )
-
-// Methods of the engine.
-const (
-	methodEncrypt         = "encrypt"
-	methodDecrypt         = "decrypt"
-	methodEncryptDocument = "encrypt_document"
-	methodDecryptDocument = "decrypt_document"
-	methodEncryptFile     = "encrypt_file"
-	methodDecryptFile     = "decrypt_file"
-	methodRewrap          = "rewrap"
-	methodInspect         = "inspect"
-	methodPublicKeys      = "public_keys"
-	methodAuthenticate    = "authenticate"
-	methodHealth          = "health"
-	methodInfo            = "info"
-)

@@ -1,0 +1,156 @@
+//! The methods, and the parameters and results of queries: the one declaration of each.
+//!
+//! A query is a method that carries no values of users. Its entry has its meaning in short, for clients; after an empty line its meaning
+//! in full, for `docs/protocol.md`; its name, its parameters and its result. `-> Record.field` means that clients return that field, the
+//! only one. `cargo xtask generate` writes the types and calls of the clients in other languages and the section of the page.
+
+use crate::error::ContentError;
+use crate::field::Field;
+use crate::message::{RawParams, RawValue};
+use crate::query::{InfoResult, QueryInfo, QueryResult, methods};
+use crate::record::{
+    FieldInfo, FieldType, RecordInfo, RecordValue, SecretText, WireRecord, decoder, field_of, records,
+};
+use crate::wire::WireReader;
+use crate::words::{Curve, TextKind};
+
+methods! {
+    values {
+        /// Native values to envelopes.
+        Encrypt "encrypt";
+        /// Envelopes to native values.
+        Decrypt "decrypt";
+        /// Encrypts the chosen fields of a JSON text.
+        EncryptDocument "encrypt_document";
+        /// Decrypts the chosen envelopes of a JSON text.
+        DecryptDocument "decrypt_document";
+        /// Bytes to an encrypted file.
+        EncryptFile "encrypt_file";
+        /// An encrypted file to its bytes.
+        DecryptFile "decrypt_file";
+        /// Envelopes to envelopes under the newest key version.
+        Rewrap "rewrap";
+        /// The metadata of envelopes.
+        Inspect "inspect";
+    }
+    queries {
+        /// Returns the app's newest public keys.
+        ///
+        /// Returns the public keys that the engine encrypts with, for encryption without it: those of the app's newest version, or of
+        /// the one before for some seconds after a rotation (`engine.key_version_delay`).
+        PublicKeys "public_keys" (PublicKeysParams<'a>) -> PublicKeySet;
+        /// Verifies an API key and returns what it allows.
+        ///
+        /// Verifies an API key and returns what it allows. A relay uses this for the keys of its own clients. The caller must be allowed
+        /// to use the key's app. A key that is unknown, revoked or for another app causes `forbidden`.
+        Authenticate "authenticate" (AuthenticateParams<'a>) -> ApiKeyFacts;
+        /// Returns `ok`, `draining`, or another word that means not ready.
+        ///
+        /// Answered as soon as it is read, independently of the queue. It is not read while the engine
+        /// [has stopped reading](#when-the-engine-stops-reading-or-closes) from the connection; use a separate connection for `health`
+        /// where that matters.
+        Health "health" (HealthParams) -> Health.status;
+        /// Returns properties of the engine by name.
+        ///
+        /// The result is a map of strings; `protocol` (the version of this protocol, `1`), `version` (of the engine), `frame_size_max`,
+        /// `elements_max` and `depth_max` (decimal) are always present; there may be others.
+        Info "info" (InfoParams) -> InfoResult;
+    }
+}
+
+records! {
+    /// Parameters of `public_keys`.
+    params PublicKeysParams<'a> {
+        /// The app whose keys are returned.
+        App app: &'a str;
+    }
+
+    /// The newest public keys of an app.
+    result PublicKeySet = "PublicKeys" {
+        /// The app.
+        App app: String;
+        /// The key version, from 1.
+        Version version: u64;
+        /// The P-256 key, SEC1-compressed, 33 bytes.
+        R1 r1: Vec<u8>;
+        /// The secp256k1 key, SEC1-compressed, 33 bytes.
+        K1 k1: Vec<u8>;
+        /// The P-256 key as SubjectPublicKeyInfo in PEM (RFC 7468).
+        R1Pem r1_pem: Option<String>;
+        /// The secp256k1 key as SubjectPublicKeyInfo in PEM (RFC 7468).
+        K1Pem k1_pem: Option<String>;
+    }
+
+    /// Parameters of `authenticate`.
+    params AuthenticateParams<'a> {
+        /// The key as its user sent it.
+        ApiKey api_key: SecretText<'a>;
+        /// The user's name, such as its address. Look-ups in the keystore for different users take turns, so that one that sends
+        /// invented keys does not keep the others waiting. Default: one user for all.
+        Client client: Option<&'a str>;
+    }
+
+    /// An API key that is in force, and what it allows.
+    result ApiKeyFacts = "ApiKey" {
+        /// The id of the key in lists, logs and requests on its behalf; not secret.
+        KeyId key_id: String;
+        /// The only app that the key is for.
+        App app: String;
+        /// The permitted operations: `encrypt`, `decrypt`, `inspect`, `client-side-tokens`; ignore others.
+        Operations operations: Vec<String>;
+        /// The data roles that it may decrypt; absent for every role.
+        Roles roles: Option<Vec<String>>;
+    }
+
+    /// Parameters of `health`: none.
+    params HealthParams {}
+
+    /// The readiness of an engine.
+    result Health {
+        /// `ok`; `draining` while the engine finishes requests and accepts no new ones. Treat any other word as not ready.
+        Status status: String;
+    }
+
+    /// Parameters of `info`: none.
+    params InfoParams {}
+
+    /// The metadata of an envelope, without its value.
+    result Inspection {
+        /// The version in the envelope's text, such as `Tk9D`.
+        Version version: String;
+        /// The curve.
+        Curve curve: Curve;
+        /// The type of the encrypted value.
+        Type kind: TextKind;
+        /// Whether it is marked as made in debug mode.
+        Debug debug: bool;
+        /// The ephemeral public key, SEC1-compressed, 33 bytes.
+        Ephemeral ephemeral: Vec<u8>;
+        /// The data role; only if the call names an app.
+        Role role: Option<String>;
+        /// The number of the software that made it; only if the call names an app.
+        Origin origin: Option<u64>;
+        /// When it was made, in Unix seconds; only if the call names an app.
+        EncryptedAt encrypted_at: Option<u64>;
+        /// The app's key version that opens it; only if the call names an app.
+        KeyVersion key_version: Option<u64>;
+    }
+}
+
+impl Health {
+    /// The engine serves.
+    pub const OK: &'static str = "ok";
+    /// The engine finishes what it has and takes nothing new.
+    pub const DRAINING: &'static str = "draining";
+}
+
+/// The parameters of a query: a method that carries no values of users, and whose parameters and result are declared.
+pub trait QueryParams {
+    /// The method.
+    const METHOD: Method;
+    /// Its result.
+    type Result: QueryResult;
+
+    /// Appends the map of parameters.
+    fn write(&self, out: &mut Vec<u8>);
+}
