@@ -51,10 +51,7 @@ pub use leafseal_errors::{ErrorCode, Interface, Retry};
 pub use limits::FrameLimits;
 pub use message::{Message, RawParams, RawValue, UnscannedError};
 pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, connection_error, decode_cancel};
-pub use methods::{
-    ApiKeyFacts, AuthenticateParams, Health, HealthParams, InfoParams, Inspection, Method, PublicKeySet,
-    PublicKeysParams, Query, QueryParams,
-};
+pub use methods::*;
 pub use number::{NumberBuffer, NumberFault};
 pub use option::{OptionInfo, OptionKind, OptionScope, OptionValue, OwnedOptions, Surface};
 pub use options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
