@@ -90,8 +90,7 @@ type RewrapOptions struct {
 	Timeout time.Duration
 	// The curve of the new envelopes. Default: each keeps its own. One of r1, k1.
 	Curve string
-	// The action for an envelope that does not open. The engine refuses `null`, which would destroy a stored value. Default: the call fails.
-	// One of fail, leave, null.
+	// The action for an envelope that does not open. Default: the call fails. One of fail, leave.
 	OnFailure string
 	// OnReport receives the engine's report before the call returns.
 	OnReport func(Report)

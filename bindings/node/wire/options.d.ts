@@ -37,9 +37,6 @@ export interface SelectionOptions {
 export interface RewrappingOptions {
   /** The curve of the new envelopes. Default: each keeps its own. */
   curve?: 'r1' | 'k1';
-  /**
-   * The action for an envelope that does not open. The engine refuses `null`, which would destroy a stored value. Default: the call
-   * fails.
-   */
-  onFailure?: 'fail' | 'leave' | 'null';
+  /** The action for an envelope that does not open. Default: the call fails. */
+  onFailure?: 'fail' | 'leave';
 }

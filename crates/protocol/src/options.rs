@@ -10,7 +10,7 @@ use crate::field::{Field, FieldSet};
 use crate::option::{OptionInfo, OptionScope, OptionType, OptionValue, OwnedOptions, Surface, options};
 use crate::payload::{Payload, required};
 use crate::raw_params::RawParams;
-use crate::words::{Curve, Keying, OnFailure, OtherCase};
+use crate::words::{Curve, Keying, OnFailure, OtherCase, RewrapFailure};
 
 options! {
     /// Options of `encrypt` and `encrypt_document`.
@@ -103,9 +103,8 @@ options! {
     RewrapOptions {
         /// The curve of the new envelopes. Default: each keeps its own.
         Curve curve: Option<Curve>, Any [Clients Cli];
-        /// The action for an envelope that does not open. The engine refuses `null`, which would destroy a stored value. Default: the
-        /// call fails.
-        OnFailure on_failure: Option<OnFailure>, Any [Clients Cli];
+        /// The action for an envelope that does not open. Default: the call fails.
+        OnFailure on_failure: Option<RewrapFailure>, Any [Clients Cli];
         /// How long the caller waits, in milliseconds; at least 1.
         DeadlineMs deadline_ms: Option<u32>, Any [];
     }

@@ -116,6 +116,16 @@ words! {
 }
 
 words! {
+    /// The action of `rewrap` for an envelope that does not open. None replaces it: that would destroy a stored value.
+    RewrapFailure {
+        /// The call fails.
+        Fail = "fail",
+        /// The envelope stays unchanged.
+        Leave = "leave",
+    }
+}
+
+words! {
     /// The type that an envelope gives its text.
     TextKind {
         /// Text.

@@ -18,7 +18,8 @@ macro_rules! path {
 }
 
 /// The files of [`WORD_LISTS`].
-const WORDS: [&str; 4] = [path!("Curve"), path!("Keying"), path!("OnFailure"), path!("OtherCase")];
+const WORDS: [&str; 5] =
+    [path!("Curve"), path!("Keying"), path!("OnFailure"), path!("RewrapFailure"), path!("OtherCase")];
 
 /// The class of a group's options.
 struct Class {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use leafseal_errors::{ErrorCode, Interface};
-use leafseal_protocol::{OptionInfo, OptionKind, Surface};
+use leafseal_protocol::{OptionInfo, OptionKind, Surface, WordList};
 
 use super::GeneratedFile;
 use super::names::{MARK, camel_case};
@@ -100,7 +100,12 @@ class CallOptions(TypedDict, total=False):
 
 fn options() -> String {
     let mut text = format!("# {MARK}\n\"\"\"The options of calls.\"\"\"\n\nfrom typing import Literal, TypedDict\n\n");
-    for list in WORD_LISTS {
+    let is_used = |list: &&'static WordList| {
+        let mut options =
+            OptionGroup::Encrypt.options(Surface::Python).chain(OptionGroup::Decrypt.options(Surface::Python));
+        options.any(|option| option.kind == OptionKind::Word(list))
+    };
+    for list in WORD_LISTS.into_iter().filter(is_used) {
         let _ = writeln!(text, "{} = Literal[{}]", list.name, list.joined("\"", ", ", ", "));
     }
     text.push('\n');

@@ -180,7 +180,7 @@ pub fn encode_decrypt_file<'env>(env: &'env Env, id: Js, options: Js, data: &[u8
 pub fn encode_rewrap<'env>(env: &'env Env, id: Js, options: Js, envelopes: Js) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
     let envelopes = Texts::of(envelopes, "values", options.size_max)?;
-    let rewrap = RewrapOptions::of(&options.app, &options.given);
+    let rewrap = options.for_rewrap()?;
     options.bulk(env, envelopes.size(), |out| request::rewrap(id, &rewrap, envelopes.all().into_iter(), out))
 }
 
@@ -319,6 +319,23 @@ impl Options {
 
     fn for_decrypt(&self) -> DecryptOptions<'_> {
         DecryptOptions::of(&self.app, &self.given)
+    }
+
+    /// The words of an option differ from those of `decrypt`: one that `rewrap` does not have is refused.
+    fn for_rewrap(&self) -> Result<RewrapOptions<'_>> {
+        let mut rewrap = RewrapOptions::new(&self.app);
+        for (field, value) in self.given.iter() {
+            let Some(option) = RewrapOptions::OPTIONS.iter().find(|option| option.field == field) else { continue };
+            if !rewrap.set(field, value) {
+                let words = if let OptionKind::Word(list) = option.kind {
+                    list.joined("", ", ", " or ")
+                } else {
+                    String::new()
+                };
+                return Err(invalid_params(format!("{}: expected {words}", camel_case(field.as_str()))));
+            }
+        }
+        Ok(rewrap)
     }
 
     /// Encodes a message with `content_size` bytes of content with `write`. The limit is checked before the content is copied.

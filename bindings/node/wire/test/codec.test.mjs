@@ -320,6 +320,7 @@ test('texts in one piece are the same request as an array of them', () => {
   assert.deepEqual(wire.encodeTexts(7, 'encrypt', options, content, ends), wire.encodeEncrypt(7, options, values));
   assert.deepEqual(wire.encodeTexts(7, 'decrypt', options, content, ends), wire.encodeDecrypt(7, options, values));
   assert.deepEqual(wire.encodeTexts(7, 'encrypt', options, Buffer.alloc(0), new Uint32Array(0)), wire.encodeEncrypt(7, options, []));
+  assert.throws(() => wire.encodeRewrap(7, { app: 'acme', onFailure: 'null' }, []), has('invalid_params', /^onFailure: expected fail or leave$/));
   const wrong = [[3, 2, content.length], [content.length + 1], [1], [], [4, content.length], [0xffffffff, content.length]];
   for (const list of wrong) {
     assert.throws(() => wire.encodeTexts(7, 'encrypt', options, content, Uint32Array.from(list)), has('invalid_params', /ends/), String(list));

@@ -88,7 +88,7 @@ fn fields_of(method: Method) -> (Fields, Fields) {
         Method::DecryptDocument => (vec![app, document], vec![role, deadline, select]),
         Method::EncryptFile => (vec![app, data], vec![curve, deadline]),
         Method::DecryptFile => (vec![app, data], vec![deadline]),
-        Method::Rewrap => (vec![app, values], vec![curve, deadline]),
+        Method::Rewrap => (vec![app, values], vec![curve, deadline, ("on_failure", Value::from("leave"))]),
         Method::Inspect => (vec![values], vec![app]),
         query => {
             let query = Query::ALL.iter().find(|info| info.method == query.as_str()).expect("a query");
@@ -159,6 +159,7 @@ fn fields_of_the_wrong_type_or_range_are_named() {
         (Method::Encrypt, "keying", Value::from(""), "field `keying`: expected `field`, `request` or `session`"),
         (Method::Encrypt, "role", Value::from(""), "field `role`: expected 1 to 20 characters of a-z, 0-9 and -"),
         (Method::Encrypt, "role", Value::from("Card"), "field `role`: expected 1 to 20 characters of a-z, 0-9 and -"),
+        (Method::Rewrap, "on_failure", Value::from("null"), "field `on_failure`: expected `fail` or `leave`"),
         (
             Method::Decrypt,
             "role",

@@ -89,7 +89,11 @@ pub fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engin
 
 /// Converts options to the engine's type.
 pub fn rewrap_options<'a>(options: &wire::RewrapOptions<'a>) -> leafseal_engine::RewrapOptions<'a> {
-    let (curve, on_failure) = (options.curve.map(curve), on_failure(options.on_failure));
+    let on_failure = match options.on_failure {
+        None | Some(wire::RewrapFailure::Fail) => OnFailure::Fail,
+        Some(wire::RewrapFailure::Leave) => OnFailure::Leave,
+    };
+    let curve = options.curve.map(curve);
     leafseal_engine::RewrapOptions { app: options.app, curve, on_failure }
 }
 

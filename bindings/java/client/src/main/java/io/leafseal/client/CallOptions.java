@@ -8,7 +8,7 @@ public final class CallOptions extends ReportOptions<CallOptions> {
     private static final CallOptions DEFAULTS = new CallOptions();
 
     private Curve curve;
-    private OnFailure onFailure;
+    private RewrapFailure onFailure;
 
     private CallOptions() {}
 
@@ -24,11 +24,8 @@ public final class CallOptions extends ReportOptions<CallOptions> {
         return copy;
     }
 
-    /**
-     * The action for an envelope that does not open. The engine refuses {@code null}, which would destroy a stored value. Default: the
-     * call fails.
-     */
-    public CallOptions onFailure(OnFailure value) {
+    /** The action for an envelope that does not open. Default: the call fails. */
+    public CallOptions onFailure(RewrapFailure value) {
         CallOptions copy = copy();
         copy.onFailure = value;
         return copy;
@@ -38,6 +35,6 @@ public final class CallOptions extends ReportOptions<CallOptions> {
     List<Sent> sent() {
         return List.of(
                 new Sent("curve", "curve", Curve.word(curve), false, false),
-                new Sent("onFailure", "on_failure", OnFailure.word(onFailure), false, false));
+                new Sent("onFailure", "on_failure", RewrapFailure.word(onFailure), false, false));
     }
 }

@@ -195,8 +195,7 @@ class CallsTest {
             List<String> mixed = List.of(old.get(0), "ev:Tk9D:planted:$");
             List<Report> reports = new ArrayList<>();
             rejects("invalid_envelope", () -> rotating.rewrap(mixed, CALL));
-            rejects("invalid_params", () -> rotating.rewrap(mixed, CALL.onFailure(OnFailure.NULL)));
-            Rewrapped left = rotating.rewrap(mixed, CALL.onFailure(OnFailure.LEAVE).onReport(reports::add));
+            Rewrapped left = rotating.rewrap(mixed, CALL.onFailure(RewrapFailure.LEAVE).onReport(reports::add));
             assertEquals(List.of(1L, mixed.get(1)), List.of(left.count(), left.envelopes().get(1)));
             assertEquals(List.of(1L), reports.get(0).failedIndexes());
             PublicKeys keys = rotating.publicKeys(CALL);
