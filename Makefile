@@ -31,7 +31,7 @@ help: ## list the targets
 run: ## build, then show the main job on real input and keep serving (ONCE=1: end after the demonstration)
 	@scripts/setup.sh build
 	$(call say,build: target/demo/leafseal)
-	@HOST_CMAKE_TOOLCHAIN_FILE='$(CURDIR)/scripts/boringssl.cmake' cargo build --profile demo --package leafseal-cli --no-default-features
+	@cargo build --profile demo --package leafseal-cli --no-default-features
 	$(call say,demo: examples/demo.sh)
 	@LEAFSEAL='$(TARGET)/demo/leafseal' ONCE='$(ONCE)' examples/demo.sh
 
