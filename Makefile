@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy cluster kubernetes loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
+.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy cluster kubernetes store loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -138,6 +138,11 @@ cluster: setup ## several engines on one PostgreSQL, behind Envoy: restarts, kil
 kubernetes: setup ## the manifests against a real API server, which is built once, for about 12 minutes
 	@scripts/setup.sh kubernetes
 	@tests/deploy/kubernetes.sh
+
+store: setup ## edits, kills and a migration of a large keystore (EDITS=100000 KILLS=200 APPS=100000)
+	$(call say,store: edits$(comma) kills and a migration)
+	@LEAFSEAL_STORE_EDITS=$(or $(EDITS),100000) LEAFSEAL_KILLS=$(or $(KILLS),200) LEAFSEAL_STORE_APPS=$(or $(APPS),100000) \
+		cargo test --package leafseal-keystore --profile checked --test it -- --nocapture edits crash scale
 
 loom: setup ## every interleaving of the pool's threads
 	$(call say,loom: leafseal-pool)

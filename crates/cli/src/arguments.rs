@@ -688,10 +688,27 @@ pub(crate) enum ApiAllowed {
 /// `leafseal store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Check that the keystore is intact and that every key can be opened
+    /// Check that the keystore is intact, that nothing else has changed it, and that every key can be opened
     #[command(after_help = "Example:\n  leafseal store check")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; faults")))]
     Check {
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+    /// Bring a keystore that an older Leafseal made to the newest schema, in which every row is authenticated
+    #[command(after_help = "\
+Run it once every engine, relay and command that uses the keystore is of this version: older ones refuse the keystore afterwards. Engines \
+go on meanwhile. It is one transaction: a kill leaves the keystore as it was.
+
+Examples:
+  leafseal store migrate --dry-run
+  leafseal store migrate")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: schemas before and after, entries, whether it was migrated")))]
+    Migrate {
+        /// Open every key and report what would be done, without changing anything
+        #[arg(long)]
+        dry_run: bool,
         /// The form.
         #[command(flatten)]
         form: AnswerFormat,
@@ -747,7 +764,7 @@ Example:
 pub(crate) enum ConfigCommand {
     /// Report everything that would stop `serve` or `relay`: keys, files, certificates, the keystore and its root key
     #[command(after_help = "\
-The check opens no listener, so it can run beside the programs. It migrates a keystore of an older version, as serve does.
+The check opens no listener, so it can run beside the programs. It brings a keystore of schema 1 to schema 2, as serve does.
 
 Example:
   leafseal config check --config leafseal.toml --relay relay.toml")]

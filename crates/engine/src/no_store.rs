@@ -5,7 +5,7 @@ use std::path::Path;
 
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// See the module.
@@ -97,6 +97,14 @@ impl Keystore for NoStore {
     }
 
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
+        no_store()
+    }
+
+    fn plan_migration(&self) -> Result<Migration, StoreError> {
+        no_store()
+    }
+
+    fn migrate(&self) -> Result<Migration, StoreError> {
         no_store()
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use leafseal_crypto::Curve;
 
+use crate::edit::StoreEdit;
 use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
 use crate::secret_path::SecretPath;
@@ -175,6 +176,9 @@ pub enum StoreError {
         /// The fault.
         fault: KeyFault,
     },
+    /// Something else has written to the store's database.
+    #[error("{0}, and is not used: run `leafseal store check`, and restore the keystore from a backup")]
+    Edited(StoreEdit),
     /// A row of the store breaks a rule that every writer keeps.
     #[error("the keystore is inconsistent: {0}")]
     Inconsistent(&'static str),

@@ -7,14 +7,15 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use leafseal_crypto::{CryptoRng, Curve};
+use leafseal_crypto::{CryptoRng, Curve, PublicKey};
 
 use crate::copying::StoreAddress;
-use crate::model::{AppKeyPair, AppKeys, AppSummary, CheckReport, KeyState, TrimmedVersion};
+use crate::model::{AppKeyPair, AppKeys, AppSummary, CheckReport, KeyState, TrimmedVersion, VersionSummary};
 use crate::postgres::PostgresKeystore;
 use crate::root_key::RootKey;
-use crate::sql::apps::{self, StoredPair};
-use crate::sql::value::Sql;
+use crate::sql::apps::{self, StoredPair, StoredVersion};
+use crate::sql::session::StoreSession;
+use crate::sql::tree::TreeKeys;
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore};
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, Keystore, StoreLimits};
@@ -56,8 +57,8 @@ pub fn extract_apps(
     SqliteKeystore::prepare_new(to, &limits)?;
     let Environment { root_key, mut rng, .. } = of_extract()?;
     let id = original.of_extract(root_key.id());
-    SqliteKeystore::create_with(to, root_key.id(), id, &limits, |sql| {
-        apps.iter().try_for_each(|app| app.write(sql, id, &*root_key, rng.as_mut()))
+    SqliteKeystore::create_with(to, &TreeKeys::new(&*root_key, id), &limits, |session| {
+        apps.iter().try_for_each(|app| app.write(session, id, &*root_key, rng.as_mut()))
     })?;
     let report = SqliteKeystore::open(to, OpenMode::Existing, of_extract()?, limits)?.check()?;
     Ok(Extracted { left_out_count: apps.iter().map(ExtractedApp::left_out_count).sum(), report })
@@ -107,27 +108,29 @@ impl ExtractedApp {
 
     fn write(
         &self,
-        sql: &mut dyn Sql,
+        session: &mut StoreSession<'_>,
         store: StoreId,
         root_key: &dyn RootKey,
         rng: &mut dyn CryptoRng,
     ) -> Result<(), StoreError> {
-        let app = &self.summary.name;
-        apps::write_app(sql, app, self.summary.created_at)?;
+        let (app, schema) = (&self.summary.name, session.schema);
+        apps::write_app(session, app, self.summary.created_at)?;
         for &TrimmedVersion { version, created_at } in &self.summary.trimmed {
-            apps::write_version(sql, &KeyLocation { store, app, version }, created_at, KeyState::Disabled)?;
+            apps::write_version(session, app, &StoredVersion::without_keys(version, created_at))?;
         }
         // The oldest first, as they were made.
         for version in self.summary.versions.iter().rev() {
-            let place = KeyLocation { store, app, version: version.version };
-            apps::write_version(sql, &place, version.created_at, version.state)?;
-            for public in [&version.r1, &version.k1] {
+            let place = KeyLocation { store, schema, app, version: version.version };
+            let mut wrap = |public: PublicKey| {
                 let wrapped = match self.pair(version.version, public.curve()) {
                     Some(pair) => wrapping::wrap(root_key, &place, pair, rng)?,
-                    None => wrapping::wrap_nothing(root_key, &place, public, rng)?,
+                    None => wrapping::wrap_nothing(root_key, &place, &public, rng)?,
                 };
-                apps::write_pair(sql, &place, &StoredPair { public, wrapped })?;
-            }
+                Ok(StoredPair { public, wrapped })
+            };
+            let pairs = [version.r1, version.k1].into_iter().map(&mut wrap).collect::<Result<_, StoreError>>()?;
+            let &VersionSummary { version, created_at, state, .. } = version;
+            apps::write_version(session, app, &StoredVersion { version, created_at, state, pairs })?;
         }
         Ok(())
     }

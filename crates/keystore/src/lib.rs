@@ -8,12 +8,13 @@
 //! Guarantees: changes are atomic, also across kill −9 or a power failure. A private key is returned only after it decrypted under
 //! the root key and was found to match its public key. Errors and `Debug` output contain no key, PEM or root key text, and buffers
 //! that held one are wiped. Non-goals: nothing here decides whether a request may use a key (that is the engine's policy over
-//! [`ClientGrant`]) and nothing caches; anyone who can write to the store's file can change grants and states, but never read or
-//! swap a key.
+//! [`ClientGrant`]) and nothing caches. Who can write to the store's file can never read or swap a key, and since schema 3 not change a
+//! grant or a state unnoticed: every row is authenticated (`docs/decisions/0041-authenticated-store.md`).
 
 mod attributes;
 mod copying;
 mod drafts;
+mod edit;
 mod error;
 mod extracting;
 mod files;
@@ -26,6 +27,7 @@ mod place;
 mod postgres;
 mod replacing;
 mod root_key;
+mod schema_version;
 mod secret_path;
 mod sql;
 mod sqlite;
@@ -38,12 +40,13 @@ pub use leafseal_errors::Operation;
 pub use attributes::{Attributes, AttributesError};
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
+pub use edit::{EditKind, EditedPart, StoreEdit};
 pub use error::{KeyFault, LimitedEntries, Location, StoreError};
 pub use extracting::{Extracted, extract_apps};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use model::{
     ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,
-    NewApiKey, NewClient, NewKeys, Roles, StoreFault, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, Roles, StoreFault, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem};
@@ -52,7 +55,8 @@ pub use place::{StorePlace, StoreUrl};
 pub use postgres::{InvalidUrl, Postgres, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
 pub use replacing::{Readers, replace_file};
 pub use root_key::{RootKey, RootKeyError, RootKeyId};
+pub use schema_version::SCHEMA_VERSION;
 pub use secret_path::SecretPath;
-pub use sql::{OpenMode, SCHEMA_VERSION, SqlKeystore};
+pub use sql::{OpenMode, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};
 pub use store::{Environment, Generation, Keystore, StoreLimits, WallClock, system_clock};

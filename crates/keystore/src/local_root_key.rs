@@ -131,6 +131,10 @@ impl RootKey for LocalRootKey {
         self.id
     }
 
+    fn derive(&self, label: &[u8]) -> Secret<32> {
+        expand(&self.bytes, label)
+    }
+
     /// `01 ‖ nonce (12) ‖ ciphertext ‖ tag (16)`. A random nonce is safe here: it may serve 2^32 messages (SP 800-38D, 8.3), and a
     /// store holds two a key version.
     fn seal(&self, aad: &[u8], plaintext: &[u8], rng: &mut dyn CryptoRng) -> Result<Vec<u8>, RootKeyError> {

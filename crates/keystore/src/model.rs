@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
 use leafseal_errors::Operation;
 
+use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
 
@@ -312,11 +313,29 @@ pub struct CheckReport {
     pub faults: Vec<StoreFault>,
 }
 
+/// What a migration did, or would do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Migration {
+    /// The schema before.
+    pub from: u32,
+    /// The schema after; the same if there is nothing to do.
+    pub to: u32,
+    /// Apps, key versions, clients, API keys and secrets that are sealed and written again.
+    pub entry_count: usize,
+}
+
 /// One thing that is wrong with a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreFault {
-    /// Reported by the database itself.
+    /// Reported by the database itself, about itself.
     Database(String),
+    /// A row refers to one that is missing.
+    Reference {
+        /// The table of the row.
+        table: String,
+        /// The table of the missing one.
+        parent: String,
+    },
     /// A private key is not usable.
     Key {
         /// The app.
@@ -332,25 +351,24 @@ pub enum StoreFault {
     Versions(AppName),
     /// Something does not read as what it must be.
     Unreadable(String),
-}
-
-impl StoreFault {
-    /// A reference to a row that is not there.
-    pub(crate) fn missing_row(table: &str, parent: &str) -> Self {
-        Self::Database(format!("a row of {table} refers to a row of {parent} that is missing"))
-    }
+    /// Something else has written to the store's database.
+    Edited(StoreEdit),
 }
 
 impl std::fmt::Display for StoreFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Database(message) => write!(f, "the database reports: {message}"),
+            Self::Reference { table, parent } => {
+                write!(f, "a row of {table} refers to a row of {parent} that is missing")
+            }
             Self::Key { app, version, curve, fault } => {
                 let (app, version, curve, fault) = (app.clone(), *version, *curve, *fault);
                 StoreError::DamagedKey { app, version, curve, fault }.fmt(f)
             }
             Self::Versions(app) => write!(f, "the versions of app {app} do not count up from 1, or none is active"),
             Self::Unreadable(message) => f.write_str(message),
+            Self::Edited(edit) => edit.fmt(f),
         }
     }
 }

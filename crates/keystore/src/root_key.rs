@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use leafseal_crypto::CryptoRng;
+use leafseal_crypto::{CryptoRng, Secret};
 use zeroize::Zeroizing;
 
 /// Bytes of a [`RootKeyId`].
@@ -48,6 +48,9 @@ pub enum RootKeyError {
 pub trait RootKey: Send + Sync {
     /// The same for the same key, different for different ones, and public.
     fn id(&self) -> RootKeyId;
+
+    /// A key for the purpose that `label` names, different for each.
+    fn derive(&self, label: &[u8]) -> Secret<32>;
 
     /// Encrypts and authenticates `plaintext` and binds it to `aad`. Implementations that generate their own nonces may ignore
     /// `rng`.

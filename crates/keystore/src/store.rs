@@ -8,8 +8,8 @@ use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::root_key::RootKey;
 use crate::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, NewApiKey,
-    NewClient, NewKeys, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
+    ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Migration,
+    NewApiKey, NewClient, NewKeys, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 settings! {
@@ -241,6 +241,18 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`], [`Error::Inconsistent`] when it does not open.
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError>;
+
+    /// What [`Keystore::migrate`] would do. Every private key is opened, and nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::DamagedKey`], [`Error::Inconsistent`], [`Error::Busy`], [`Error::RootKey`].
+    fn plan_migration(&self) -> Result<Migration, StoreError>;
+
+    /// Brings the store to the newest schema, in one transaction. Programs that do not know it refuse the store from then on.
+    ///
+    /// # Errors
+    /// As [`Keystore::plan_migration`], and [`Error::Full`].
+    fn migrate(&self) -> Result<Migration, StoreError>;
 
     /// Checks everything: the database's integrity, that every private key decrypts and matches its public key, that versions count
     /// up from 1 and every app has an active one. Faults of the store are in the report.

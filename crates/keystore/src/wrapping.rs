@@ -10,12 +10,19 @@ use crate::AppName;
 use crate::error::KeyFault;
 use crate::model::AppKeyPair;
 use crate::root_key::{RootKey, RootKeyError, RootKeyId};
+use crate::schema_version::TREE_SCHEMA_VERSION;
 
 /// Bytes of a store's id.
 pub(crate) const STORE_ID_SIZE: usize = 16;
 
-/// First bytes of the associated data.
-const AAD_LABEL: &[u8] = b"leafseal-private-key-1";
+/// First bytes of the associated data, before the authenticated tree and since. Without the difference, whoever can write to the database
+/// could pass a store off as one that has no tree.
+const AAD_LABELS: [&[u8]; 2] = [b"leafseal-private-key-1", b"leafseal-private-key-2"];
+
+/// The one of two labels that a schema has.
+fn label(labels: [&'static [u8]; 2], schema: u32) -> &'static [u8] {
+    labels[usize::from(schema >= TREE_SCHEMA_VERSION)]
+}
 
 /// The id of a store, made with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +51,8 @@ impl StoreId {
 #[derive(Clone, Copy)]
 pub(crate) struct KeyLocation<'a> {
     pub(crate) store: StoreId,
+    /// The schema of the store.
+    pub(crate) schema: u32,
     pub(crate) app: &'a AppName,
     pub(crate) version: u32,
 }
@@ -52,7 +61,7 @@ pub(crate) struct KeyLocation<'a> {
 /// length, so no two places share their bytes.
 fn associated_data(place: &KeyLocation<'_>, public: &PublicKey) -> Vec<u8> {
     [
-        AAD_LABEL,
+        label(AAD_LABELS, place.schema),
         &place.store.0,
         &place.version.to_be_bytes(),
         public.curve().short_name().as_bytes(),
@@ -63,11 +72,11 @@ fn associated_data(place: &KeyLocation<'_>, public: &PublicKey) -> Vec<u8> {
 }
 
 /// First bytes of the associated data of a secret of the store's own.
-const SECRET_AAD_LABEL: &[u8] = b"leafseal-store-secret-1";
+const SECRET_AAD_LABELS: [&[u8]; 2] = [b"leafseal-store-secret-1", b"leafseal-store-secret-2"];
 
 /// Label ‖ store id (16) ‖ purpose: a secret opens in its own store and for its own purpose only.
-pub(crate) fn secret_associated_data(store: StoreId, purpose: &str) -> Vec<u8> {
-    [SECRET_AAD_LABEL, &store.0, purpose.as_bytes()].concat()
+pub(crate) fn secret_associated_data(store: StoreId, schema: u32, purpose: &str) -> Vec<u8> {
+    [label(SECRET_AAD_LABELS, schema), &store.0, purpose.as_bytes()].concat()
 }
 
 /// Seals the private half of `pair` for its place.
@@ -90,6 +99,18 @@ pub(crate) fn wrap_nothing(
     rng: &mut dyn CryptoRng,
 ) -> Result<Vec<u8>, RootKeyError> {
     root_key.seal(&associated_data(place, public), &[], rng)
+}
+
+/// Seals for the place `to` what is sealed for `from`, whether it is a key or what stands for none.
+pub(crate) fn rewrap(
+    root_key: &dyn RootKey,
+    (from, to): (&KeyLocation<'_>, &KeyLocation<'_>),
+    public: &PublicKey,
+    wrapped: &[u8],
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<u8>, RootKeyError> {
+    let opened = root_key.open(&associated_data(from, public), wrapped)?;
+    root_key.seal(&associated_data(to, public), &opened, rng)
 }
 
 /// Why a wrapped key cannot be unwrapped to a pair.
@@ -161,7 +182,7 @@ mod tests {
 
     fn place(app: &AppName) -> KeyLocation<'_> {
         let (store, version) = (StoreId([9; STORE_ID_SIZE]), 3);
-        KeyLocation { store, app, version }
+        KeyLocation { store, schema: 2, app, version }
     }
 
     fn fault(result: Result<AppKeyPair, UnwrapError>) -> Option<KeyFault> {
@@ -207,6 +228,7 @@ mod tests {
         let elsewhere = [
             KeyLocation { app: &other, ..here },
             KeyLocation { version: 4, ..here },
+            KeyLocation { schema: 3, ..here },
             KeyLocation { store: StoreId([8; STORE_ID_SIZE]), ..here },
         ];
         for place in &elsewhere {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -189,6 +189,14 @@ impl Keystore for GatedStore {
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
         self.gate.pass("token secret");
         self.store.token_secret()
+    }
+
+    fn plan_migration(&self) -> Result<Migration, StoreError> {
+        self.store.plan_migration()
+    }
+
+    fn migrate(&self) -> Result<Migration, StoreError> {
+        self.store.migrate()
     }
 
     fn check(&self) -> Result<CheckReport, StoreError> {

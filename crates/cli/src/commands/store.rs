@@ -1,12 +1,13 @@
-//! `store`: checks everything in the keystore and reports its faults; copies it between a file and a database; extracts some apps.
+//! `store`: checks everything in the keystore and reports its faults; migrates it; copies it between a file and a database; extracts
+//! some apps.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    AppName, CheckReport, Copied, Extracted, LocalRootKey, RootKey, StoreAddress, StoreError, StorePlace, copy_store,
-    extract_apps,
+    AppName, CheckReport, Copied, Extracted, LocalRootKey, Migration, RootKey, StoreAddress, StoreError, StorePlace,
+    copy_store, extract_apps,
 };
 use leafseal_engine::system_random;
 use serde_json::json;
@@ -20,6 +21,7 @@ use crate::output::{print, print_json};
 pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcome {
     match command {
         StoreCommand::Check { form } => check(context, *form),
+        StoreCommand::Migrate { dry_run, form } => migrate(context, *dry_run, *form),
         StoreCommand::Copy { from: Some(from), form, .. } => {
             copy(context, &StoreAddress::File(from), &context.place().address(), *form)
         }
@@ -52,6 +54,28 @@ fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
         print(&format!("{}: {verdict}\n", counts(&report)))?;
     }
     refuse_faults(&faults, "restore the keystore from a backup")
+}
+
+fn migrate(context: &RunContext, is_dry_run: bool, form: AnswerFormat) -> CommandOutcome {
+    let store = context.store()?;
+    let Migration { from, to, entry_count } = if is_dry_run { store.plan_migration()? } else { store.migrate()? };
+    let is_done = from != to && !is_dry_run;
+    if is_done {
+        let faults: Vec<String> = store.check()?.faults.iter().map(ToString::to_string).collect();
+        refuse_faults(&faults, "restore the keystore from a backup")?;
+    }
+    if form.json {
+        return print_json(&json!({ "from": from, "to": to, "entries": entry_count, "migrated": is_done }));
+    }
+    print(&match (from == to, is_dry_run) {
+        (true, _) => format!("the keystore has schema {to}, the newest: nothing to do\n"),
+        (false, true) => format!(
+            "would migrate from schema {from} to {to}: {entry_count} entries; every key was opened, nothing was changed\n"
+        ),
+        (false, false) => format!(
+            "migrated from schema {from} to {to}: {entry_count} entries; every row was authenticated, every key was opened\n"
+        ),
+    })
 }
 
 fn copy(context: &RunContext, from: &StoreAddress<'_>, to: &StoreAddress<'_>, form: AnswerFormat) -> CommandOutcome {

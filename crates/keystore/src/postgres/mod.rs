@@ -28,6 +28,8 @@ use turns::FairLock;
 use crate::StoreError;
 use crate::model::StoreFault;
 use crate::sql::copy::StoreContent;
+use crate::sql::schema::TableDefinitions;
+use crate::sql::tree::TreeKeys;
 use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, Generation, Keystore, StoreLimits};
@@ -66,10 +68,12 @@ impl PostgresKeystore {
     ) -> Result<Self, StoreError> {
         let root_key = environment.root_key.id();
         let mut database = Postgres::connect(settings, &limits)?;
-        let created = mode == OpenMode::CreateIfMissing
-            && database.create_if_blank(|sql| {
-                common::create(sql, &schema::TABLES, root_key, StoreId::random(environment.rng.as_mut()))
-            })?;
+        let mut created = false;
+        if let Some(version) = mode.new_schema() {
+            let keys = TreeKeys::new(&*environment.root_key, StoreId::random(environment.rng.as_mut()));
+            created =
+                database.create_if_blank(|sql| common::create(sql, (&schema::TABLES, version), &keys, |_| Ok(())))?;
+        }
         let found = database.read(|sql| {
             match identify(sql)? {
                 SchemaContent::Blank => return Err(StoreError::NoStore(database.link.location())),
@@ -79,10 +83,10 @@ impl PostgresKeystore {
             common::verify(sql, root_key)
         })?;
         database.id = Some(found.id);
-        if found.is_older() {
-            database.change(|sql| common::migrate(sql, &schema::TABLES))?;
+        if found.is_too_old() {
+            database.change(|sql| common::bring_to_oldest_used(sql, &schema::TABLES))?;
         }
-        let store = Self::new(database, found.id, environment, limits);
+        let store = Self::new(database, (found.id, found.schema()), environment, limits).refuse_downgraded()?;
         if created {
             // Engines need it, and may log in with a role that only reads.
             store.token_secret()?;
@@ -221,6 +225,7 @@ fn milliseconds(time: Duration) -> u128 {
 
 impl SqlBackend for Postgres {
     const NAME: &'static str = "PostgresKeystore";
+    const TABLES: TableDefinitions = schema::TABLES;
 
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turns.take();
@@ -288,7 +293,8 @@ impl SqlBackend for Postgres {
                 columns = columns.split(", ").map(|column| format!("t.{column}")).collect::<Vec<_>>().join(", "),
             );
             if sql.count(&missing, &[])? > 0 {
-                faults.push(StoreFault::missing_row(table, parent));
+                let (table, parent) = (table.to_owned(), parent.to_owned());
+                faults.push(StoreFault::Reference { table, parent });
             }
         }
         Ok(faults)

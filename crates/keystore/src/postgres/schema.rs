@@ -90,8 +90,38 @@ const SECOND: &str = r#"
     );
 "#;
 
+/// The additions of version 3 to version 2: the authenticated tree. Whoever may use the other tables may use these.
+const THIRD: &str = r#"
+    CREATE TABLE tree_root (
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+        digest BYTEA NOT NULL CHECK (length(digest) = 32),
+        mac BYTEA NOT NULL CHECK (length(mac) = 32)
+    );
+    CREATE TABLE tree_node (
+        level BIGINT NOT NULL,
+        position BIGINT NOT NULL,
+        children BYTEA NOT NULL,
+        PRIMARY KEY (level, position)
+    );
+    CREATE TABLE tree_leaf (
+        bucket BIGINT NOT NULL,
+        kind BIGINT NOT NULL,
+        name TEXT COLLATE "C" NOT NULL,
+        part BIGINT NOT NULL,
+        active BOOLEAN NOT NULL,
+        mac BYTEA NOT NULL CHECK (length(mac) = 32),
+        PRIMARY KEY (bucket, kind, name, part)
+    );
+    DO $$ DECLARE held record; BEGIN
+        FOR held IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
+            WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
+        LOOP EXECUTE format('GRANT %s ON tree_root, tree_node, tree_leaf TO %s', held.privilege_type,
+            CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
+    END $$;
+"#;
+
 /// All of them.
-pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND };
+pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
 
 /// Table, its columns that refer to another, that other, and its columns.
 pub(super) const REFERENCES: [[&str; 4]; 7] = [

@@ -7,38 +7,45 @@ use leafseal_errors::Operation;
 
 use super::apps::{self, app_name};
 use super::roles;
+use super::session::StoreSession;
+use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{Sql, SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
 use crate::model::{ApiKey, NewApiKey, Roles, TOKEN_SECRET_SIZE};
 use crate::root_key::{RootKey, RootKeyError};
 use crate::store::StoreLimits;
 use crate::wrapping::{StoreId, secret_associated_data};
-use crate::{ApiKeyId, RoleName, StoreError};
+use crate::{ApiKeyId, StoreError};
 
 /// The name of the secret that signs client-side tokens.
 const TOKENS: &str = "tokens";
 
-const KEYS: &str =
-    "SELECT id, app, created_at, revoked_at, secret_sha256, any_role, may_encrypt, may_decrypt, may_inspect, may_issue_tokens
-    FROM api_key";
-
-pub(super) fn find(sql: &mut dyn Sql, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
-    let Some(row) = sql.first(&format!("{KEYS} WHERE id = ?1"), params![id.as_str()])? else {
-        return Ok(None);
-    };
-    key(&row, roles::OF_API_KEYS.of(sql, id.as_str())?).map(Some)
+fn entry_key(id: &ApiKeyId) -> EntryKey {
+    EntryKey::new(EntryKind::ApiKey, id.as_str(), 0)
 }
 
-/// All keys by app, the oldest first, in two queries.
-pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<ApiKey>, StoreError> {
-    let rows = sql.rows(&format!("{KEYS} ORDER BY app, created_at, id"), &[])?;
-    let mut roles = roles::OF_API_KEYS.all(sql)?;
-    rows.iter().map(|row| key(row, roles.remove(row.text(0)?).unwrap_or_default())).collect()
+pub(super) fn find(session: &mut StoreSession<'_>, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
+    session.entry(&entry_key(id))?.as_ref().map(key).transpose()
 }
 
-fn key(row: &SqlRow, roles: BTreeSet<RoleName>) -> Result<ApiKey, StoreError> {
+/// All keys by app, the oldest first.
+pub(super) fn all(session: &mut StoreSession<'_>) -> Result<Vec<ApiKey>, StoreError> {
+    let mut keys: Vec<ApiKey> = session.all(EntryKind::ApiKey)?.values().map(key).collect::<Result<_, _>>()?;
+    keys.sort_by(|one, other| (&one.app, one.created_at, &one.id).cmp(&(&other.app, other.created_at, &other.id)));
+    Ok(keys)
+}
+
+/// Reads every key as the database has it, and returns their number.
+pub(super) fn read_stored(session: &mut StoreSession<'_>) -> Result<usize, StoreError> {
+    let keys = session.stored(EntryKind::ApiKey)?;
+    keys.values().try_for_each(|rows| key(rows).map(drop))?;
+    Ok(keys.len())
+}
+
+fn key(rows: &EntryRows) -> Result<ApiKey, StoreError> {
+    let row = rows.head()?;
     let mut operations = BTreeSet::new();
-    for (index, operation) in (6..).zip(Operation::ALL.iter().copied()) {
+    for (index, operation) in (5..).zip(Operation::ALL.iter().copied()) {
         if row.flag(index)? {
             operations.insert(operation);
         }
@@ -49,40 +56,37 @@ fn key(row: &SqlRow, roles: BTreeSet<RoleName>) -> Result<ApiKey, StoreError> {
         created_at: row.unix_s(2)?,
         revoked_at: row.optional_unix_s(3)?,
         secret_sha256: row.array(4)?,
-        roles: if row.flag(5)? { Roles::Any } else { Roles::Only(roles) },
+        roles: if row.flag(9)? { Roles::Any } else { Roles::Only(roles::read(rows.rows(1))?) },
         operations,
     })
 }
 
 /// Inserts a key.
 pub(super) fn insert(
-    sql: &mut dyn Sql,
+    session: &mut StoreSession<'_>,
     id: ApiKeyId,
     new: &NewApiKey,
     now: u64,
     limits: &StoreLimits,
 ) -> Result<ApiKey, StoreError> {
-    apps::find(sql, &new.app)?.ok_or_else(|| StoreError::UnknownApp(new.app.clone()))?;
-    check_limits(sql, new, limits)?;
+    apps::find(session, &new.app)?.ok_or_else(|| StoreError::UnknownApp(new.app.clone()))?;
+    check_limits(session.sql, new, limits)?;
     let may = |operation| new.operations.contains(&operation);
-    sql.execute(
-        "INSERT INTO api_key (id, app, created_at, revoked_at, secret_sha256, may_encrypt, may_decrypt, may_inspect,
-             may_issue_tokens, any_role) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        params![
-            id.as_str(),
-            new.app.as_str(),
-            now,
-            SqlValue::Null(Type::Integer),
-            new.secret_sha256,
-            may(Operation::Encrypt),
-            may(Operation::Decrypt),
-            may(Operation::Inspect),
-            may(Operation::IssueTokens),
-            new.roles == Roles::Any,
-        ],
-    )?;
-    roles::OF_API_KEYS.insert(sql, id.as_str(), &new.roles)?;
-    find(sql, &id)?.ok_or(StoreError::Inconsistent("an API key that was just written is missing"))
+    let head = params![
+        id.as_str(),
+        new.app.as_str(),
+        now,
+        SqlValue::Null(Type::Integer),
+        new.secret_sha256,
+        may(Operation::Encrypt),
+        may(Operation::Decrypt),
+        may(Operation::Inspect),
+        may(Operation::IssueTokens),
+        new.roles == Roles::Any,
+    ];
+    let rows = EntryRows(vec![vec![SqlRow(head.to_vec())], roles::rows(id.as_str(), &new.roles)]);
+    session.put(&entry_key(&id), false, &rows)?;
+    key(&rows)
 }
 
 fn check_limits(sql: &mut dyn Sql, new: &NewApiKey, limits: &StoreLimits) -> Result<(), StoreError> {
@@ -93,22 +97,31 @@ fn check_limits(sql: &mut dyn Sql, new: &NewApiKey, limits: &StoreLimits) -> Res
 }
 
 /// Revokes a key for good; the time of the first revocation stays.
-pub(super) fn revoke(sql: &mut dyn Sql, id: &ApiKeyId, now: u64) -> Result<(), StoreError> {
-    let update = "UPDATE api_key SET revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1";
-    let changed = sql.execute(update, params![id.as_str(), now])?;
-    if changed == 1 { Ok(()) } else { Err(StoreError::UnknownApiKey(id.clone())) }
+pub(super) fn revoke(session: &mut StoreSession<'_>, id: &ApiKeyId, now: u64) -> Result<(), StoreError> {
+    let key = entry_key(id);
+    let mut rows = session.entry(&key)?.ok_or_else(|| StoreError::UnknownApiKey(id.clone()))?;
+    let head = rows.head_mut()?;
+    if head.optional_unix_s(3)?.is_none() {
+        head.0[3] = now.into();
+    }
+    session.put(&key, false, &rows)
+}
+
+fn secret_key() -> EntryKey {
+    EntryKey::new(EntryKind::Secret, TOKENS, 0)
 }
 
 /// The secret that tokens are signed with, where the store has one.
 pub(super) fn token_secret(
-    sql: &mut dyn Sql,
+    session: &mut StoreSession<'_>,
     root_key: &dyn RootKey,
     store: StoreId,
 ) -> Result<Option<Secret<TOKEN_SECRET_SIZE>>, StoreError> {
-    let select = "SELECT wrapped FROM secret WHERE purpose = ?1";
-    let Some(row) = sql.first(select, params![TOKENS])? else { return Ok(None) };
+    let schema = session.schema;
+    let Some(rows) = session.entry(&secret_key())? else { return Ok(None) };
     const DAMAGED: StoreError = StoreError::Inconsistent("the secret of tokens does not open under the root key");
-    let opened = root_key.open(&secret_associated_data(store, TOKENS), row.blob(0)?).map_err(|error| match error {
+    let aad = secret_associated_data(store, schema, TOKENS);
+    let opened = root_key.open(&aad, rows.head()?.blob(1)?).map_err(|error| match error {
         RootKeyError::DecryptFailed => DAMAGED,
         other => other.into(),
     })?;
@@ -117,18 +130,19 @@ pub(super) fn token_secret(
 
 /// The same, made where there is none.
 pub(super) fn token_secret_or_new(
-    sql: &mut dyn Sql,
+    session: &mut StoreSession<'_>,
     root_key: &dyn RootKey,
     store: StoreId,
     rng: &mut dyn CryptoRng,
 ) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
     // Another process may have been quicker.
-    if let Some(secret) = token_secret(sql, root_key, store)? {
+    if let Some(secret) = token_secret(session, root_key, store)? {
         return Ok(secret);
     }
     let mut secret = Secret::zeroed();
     rng.fill_bytes(secret.expose_mut());
-    let wrapped = root_key.seal(&secret_associated_data(store, TOKENS), secret.expose(), rng)?;
-    sql.execute("INSERT INTO secret (purpose, wrapped) VALUES (?1, ?2)", params![TOKENS, wrapped])?;
+    let wrapped = root_key.seal(&secret_associated_data(store, session.schema, TOKENS), secret.expose(), rng)?;
+    let row = SqlRow(params![TOKENS, wrapped].to_vec());
+    session.put(&secret_key(), false, &EntryRows(vec![vec![row]]))?;
     Ok(secret)
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 
-use super::value::{Sql, SqlRow, SqlValue, Type, params};
+use super::session::{StoreSession, VersionSelection};
+use super::table::{EntryKey, EntryKind, EntryRows};
+use super::value::{Sql, SqlRow, SqlValue, params};
 use super::{EnabledState, SqlBackend, SqlKeystore};
 use crate::error::{KeyFault, LimitedEntries};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
@@ -23,26 +25,10 @@ pub(super) struct VersionRow {
     pub(super) version: u32,
     created_at: u64,
     pub(super) state: KeyState,
+    /// Of the store when it was read.
+    schema: u32,
     r1: Option<PairRow>,
     k1: Option<PairRow>,
-}
-
-/// Which versions of an app to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VersionSelection {
-    All,
-    Active,
-    One(u32),
-}
-
-impl VersionSelection {
-    /// The one version that is wanted, if it is one.
-    fn number(self) -> Option<u32> {
-        match self {
-            VersionSelection::One(version) => Some(version),
-            VersionSelection::All | VersionSelection::Active => None,
-        }
-    }
 }
 
 /// A row of `key_pair`.
@@ -79,73 +65,73 @@ pub(super) fn app_name(stored: &str) -> Result<AppName, StoreError> {
     AppName::parse(stored).map_err(|_| StoreError::Inconsistent("an app has a name that is none"))
 }
 
-const APPS: &str = "SELECT name, created_at, disabled FROM app";
+fn app_key(app: &AppName) -> EntryKey {
+    EntryKey::new(EntryKind::App, app.as_str(), 0)
+}
 
-fn app_row(row: &SqlRow) -> Result<AppRow, StoreError> {
+fn version_key(app: &AppName, version: u32) -> EntryKey {
+    EntryKey::new(EntryKind::KeyVersion, app.as_str(), version)
+}
+
+fn app_row(rows: &EntryRows) -> Result<AppRow, StoreError> {
+    let row = rows.head()?;
     Ok(AppRow { name: app_name(row.text(0)?)?, created_at: row.unix_s(1)?, disabled: row.flag(2)? })
 }
 
-pub(super) fn find(sql: &mut dyn Sql, app: &AppName) -> Result<Option<AppRow>, StoreError> {
-    sql.first(&format!("{APPS} WHERE name = ?1"), params![app.as_str()])?.as_ref().map(app_row).transpose()
+pub(super) fn find(session: &mut StoreSession<'_>, app: &AppName) -> Result<Option<AppRow>, StoreError> {
+    session.entry(&app_key(app))?.as_ref().map(app_row).transpose()
 }
 
-/// All apps by name.
-pub(super) fn all(sql: &mut dyn Sql) -> Result<Vec<AppRow>, StoreError> {
-    sql.rows(&format!("{APPS} ORDER BY name"), &[])?.iter().map(app_row).collect()
+/// All apps by name, as the database has them.
+pub(super) fn stored(session: &mut StoreSession<'_>) -> Result<Vec<AppRow>, StoreError> {
+    session.stored(EntryKind::App)?.values().map(app_row).collect()
 }
 
 /// A missing key pair shows as nothing instead of hiding its version.
-const VERSIONS: &str = "
-    SELECT v.app, v.version, v.created_at, v.disabled, r1.public_key, r1.wrapped_private_key, k1.public_key,
-           k1.wrapped_private_key
-    FROM key_version AS v
-    LEFT JOIN key_pair AS r1 ON r1.app = v.app AND r1.version = v.version AND r1.curve = 'r1'
-    LEFT JOIN key_pair AS k1 ON k1.app = v.app AND k1.version = v.version AND k1.curve = 'k1'";
-
-fn version_row(row: &SqlRow) -> Result<VersionRow, StoreError> {
-    let pair = |index| -> Result<Option<PairRow>, StoreError> {
-        let (public, wrapped) = (row.optional_blob(index)?, row.optional_blob(index + 1)?);
-        let owned =
-            |(public, wrapped): (&[u8], &[u8])| PairRow { public: public.to_owned(), wrapped: wrapped.to_owned() };
-        Ok(public.zip(wrapped).map(owned))
+fn version_row(rows: &EntryRows, schema: u32) -> Result<VersionRow, StoreError> {
+    let pair = |curve: Curve| -> Result<Option<PairRow>, StoreError> {
+        let is_of_curve = |row: &&SqlRow| row.text(2).is_ok_and(|name| name == curve.short_name());
+        let Some(row) = rows.rows(1).iter().find(is_of_curve) else { return Ok(None) };
+        Ok(Some(PairRow { public: row.blob(3)?.to_owned(), wrapped: row.blob(4)?.to_owned() }))
     };
+    let row = rows.head()?;
     Ok(VersionRow {
         version: row.number(1)?,
         created_at: row.unix_s(2)?,
         state: state(row.flag(3)?),
-        r1: pair(4)?,
-        k1: pair(6)?,
+        schema,
+        r1: pair(Curve::P256)?,
+        k1: pair(Curve::Secp256k1)?,
     })
 }
 
 /// The versions of an app, newest first.
 ///
-/// Those that are not wanted are left out by the query, so that one which does not even read harms no other.
+/// Those that are not wanted are not read, so that one which does not even read harms no other.
 pub(super) fn versions(
-    sql: &mut dyn Sql,
+    session: &mut StoreSession<'_>,
     app: &AppName,
     selection: VersionSelection,
 ) -> Result<Vec<VersionRow>, StoreError> {
-    let select = format!(
-        "{VERSIONS} WHERE v.app = ?1 AND (?2 OR NOT v.disabled) AND (?3 IS NULL OR v.version = ?3)
-         ORDER BY v.version DESC"
-    );
-    let one = SqlValue::optional(selection.number(), Type::Integer);
-    sql.rows(&select, params![app.as_str(), selection != VersionSelection::Active, one])?
-        .iter()
-        .map(version_row)
-        .collect()
+    let numbers = session.versions(app.as_str(), selection)?;
+    numbers.into_iter().rev().filter_map(|number| find_version(session, app, number).transpose()).collect()
 }
 
-/// All apps by name with their versions, in two queries.
-pub(super) fn summaries(sql: &mut dyn Sql) -> Result<Vec<AppSummary>, StoreError> {
-    let apps = all(sql)?;
+fn find_version(session: &mut StoreSession<'_>, app: &AppName, number: u32) -> Result<Option<VersionRow>, StoreError> {
+    let schema = session.schema;
+    session.entry(&version_key(app, number))?.map(|rows| version_row(&rows, schema)).transpose()
+}
+
+/// All apps by name with their versions.
+pub(super) fn summaries(session: &mut StoreSession<'_>) -> Result<Vec<AppSummary>, StoreError> {
+    let (apps, schema) = (session.all(EntryKind::App)?, session.schema);
     let mut versions: BTreeMap<String, Vec<VersionRow>> = BTreeMap::new();
-    for row in sql.rows(&format!("{VERSIONS} ORDER BY v.app, v.version DESC"), &[])? {
-        versions.entry(row.text(0)?.to_owned()).or_default().push(version_row(&row)?);
+    for (key, rows) in session.all(EntryKind::KeyVersion)?.into_iter().rev() {
+        versions.entry(key.name).or_default().push(version_row(&rows, schema)?);
     }
-    apps.into_iter()
-        .map(|app| {
+    apps.values()
+        .map(|rows| {
+            let app = app_row(rows)?;
             let versions = versions.remove(app.name.as_str()).unwrap_or_default();
             summary_of(app, &versions)
         })
@@ -153,22 +139,22 @@ pub(super) fn summaries(sql: &mut dyn Sql) -> Result<Vec<AppSummary>, StoreError
 }
 
 /// One version of an app, in any state.
-pub(super) fn version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<VersionRow, StoreError> {
-    if let Some(row) = versions(sql, app, VersionSelection::One(version))?.pop() {
-        return Ok(row);
+pub(super) fn version(session: &mut StoreSession<'_>, app: &AppName, version: u32) -> Result<VersionRow, StoreError> {
+    match find_version(session, app, version)? {
+        Some(row) => Ok(row),
+        None => Err(missing_version(session, app, version)?),
     }
-    Err(missing_version(sql, app, version)?)
 }
 
 /// Why a version is not there.
-fn missing_version(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<StoreError, StoreError> {
-    find(sql, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
+fn missing_version(session: &mut StoreSession<'_>, app: &AppName, version: u32) -> Result<StoreError, StoreError> {
+    find(session, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
     let app = app.clone();
     Ok(StoreError::UnknownVersion { app, version })
 }
 
-pub(super) fn summary(sql: &mut dyn Sql, row: AppRow) -> Result<AppSummary, StoreError> {
-    let versions = versions(sql, &row.name, VersionSelection::All)?;
+pub(super) fn summary(session: &mut StoreSession<'_>, row: AppRow) -> Result<AppSummary, StoreError> {
+    let versions = versions(session, &row.name, VersionSelection::All)?;
     summary_of(row, &versions)
 }
 
@@ -196,52 +182,47 @@ fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, St
     })
 }
 
-fn damaged(app: &AppName, version: u32, curve: Curve, fault: KeyFault) -> StoreError {
+pub(super) fn damaged(app: &AppName, version: u32, curve: Curve, fault: KeyFault) -> StoreError {
     let app = app.clone();
     StoreError::DamagedKey { app, version, curve, fault }
 }
 
 /// Enables or disables a whole app.
-pub(super) fn set_state(sql: &mut dyn Sql, app: &AppName, standing: EnabledState) -> Result<(), StoreError> {
-    let disabled = standing == EnabledState::Disabled;
-    let changed = sql.execute("UPDATE app SET disabled = ?2 WHERE name = ?1", params![app.as_str(), disabled])?;
-    if changed == 1 { Ok(()) } else { Err(StoreError::UnknownApp(app.clone())) }
+pub(super) fn set_state(
+    session: &mut StoreSession<'_>,
+    app: &AppName,
+    standing: EnabledState,
+) -> Result<(), StoreError> {
+    let key = app_key(app);
+    let mut rows = session.entry(&key)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
+    rows.head_mut()?.0[2] = SqlValue::Flag(standing == EnabledState::Disabled);
+    session.put(&key, false, &rows)
 }
 
 /// Enables or disables one version.
 pub(super) fn set_version_state(
-    sql: &mut dyn Sql,
+    session: &mut StoreSession<'_>,
     app: &AppName,
     version: u32,
     state: KeyState,
 ) -> Result<(), StoreError> {
-    let changed = sql.execute(
-        "UPDATE key_version SET disabled = ?3 WHERE app = ?1 AND version = ?2",
-        params![app.as_str(), version, state == KeyState::Disabled],
-    )?;
-    if changed == 1 { Ok(()) } else { Err(missing_version(sql, app, version)?) }
+    let key = version_key(app, version);
+    let Some(mut rows) = session.entry(&key)? else {
+        return Err(missing_version(session, app, version)?);
+    };
+    rows.head_mut()?.0[3] = SqlValue::Flag(state == KeyState::Disabled);
+    session.put(&key, state == KeyState::Active, &rows)
 }
 
 /// Deletes the keys of a disabled version. Its row stays, so that its number is not given again.
-pub(super) fn trim(sql: &mut dyn Sql, app: &AppName, number: u32) -> Result<(), StoreError> {
-    let row = version(sql, app, number)?;
+pub(super) fn trim(session: &mut StoreSession<'_>, app: &AppName, number: u32) -> Result<(), StoreError> {
+    let row = version(session, app, number)?;
     let (app_name, is_trimmed) = (app.clone(), row.is_trimmed());
     match row.state {
         KeyState::Active => Err(StoreError::ActiveVersion { app: app_name, version: number }),
         KeyState::Disabled if is_trimmed => Err(StoreError::TrimmedVersion { app: app_name, version: number }),
-        KeyState::Disabled => {
-            let delete = "DELETE FROM key_pair WHERE app = ?1 AND version = ?2";
-            sql.execute(delete, params![app.as_str(), number]).map(drop)
-        }
+        KeyState::Disabled => write_version(session, app, &StoredVersion::without_keys(number, row.created_at)),
     }
-}
-
-/// Whether `version` is active and no other version of the app is.
-pub(super) fn is_last_active(sql: &mut dyn Sql, app: &AppName, version: u32) -> Result<bool, StoreError> {
-    let select = "SELECT version FROM key_version WHERE app = ?1 AND NOT disabled LIMIT 2";
-    let active: Vec<u32> =
-        sql.rows(select, params![app.as_str()])?.iter().map(|row| row.number(0)).collect::<Result<_, _>>()?;
-    Ok(active == [version])
 }
 
 /// Which app and version hold a public key.
@@ -252,60 +233,75 @@ fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(AppName, u32)
 }
 
 /// A pair to write.
-pub(crate) struct StoredPair<'a> {
-    pub(crate) public: &'a PublicKey,
+pub(crate) struct StoredPair {
+    pub(crate) public: PublicKey,
     /// The private half, encrypted under the root key.
     pub(crate) wrapped: Vec<u8>,
 }
 
-/// Inserts an app without versions; `created_at` in Unix seconds.
-pub(crate) fn write_app(sql: &mut dyn Sql, app: &AppName, created_at: u64) -> Result<(), StoreError> {
-    let insert = "INSERT INTO app (name, created_at, disabled) VALUES (?1, ?2, ?3)";
-    sql.execute(insert, params![app.as_str(), created_at, false]).map(drop)
+/// A version to write.
+pub(crate) struct StoredVersion {
+    pub(crate) version: u32,
+    /// Unix seconds.
+    pub(crate) created_at: u64,
+    pub(crate) state: KeyState,
+    /// None of a trimmed version.
+    pub(crate) pairs: Vec<StoredPair>,
 }
 
-/// Inserts a version without its pairs.
+impl StoredVersion {
+    /// What is left of a trimmed version.
+    pub(crate) fn without_keys(version: u32, created_at: u64) -> Self {
+        Self { version, created_at, state: KeyState::Disabled, pairs: Vec::new() }
+    }
+}
+
+/// Writes an app without versions; `created_at` in Unix seconds.
+pub(crate) fn write_app(session: &mut StoreSession<'_>, app: &AppName, created_at: u64) -> Result<(), StoreError> {
+    let row = SqlRow(params![app.as_str(), created_at, false].to_vec());
+    session.put(&app_key(app), false, &EntryRows(vec![vec![row]]))
+}
+
+/// Writes a version with its pairs.
 pub(crate) fn write_version(
-    sql: &mut dyn Sql,
-    place: &KeyLocation<'_>,
-    created_at: u64,
-    state: KeyState,
+    session: &mut StoreSession<'_>,
+    app: &AppName,
+    stored: &StoredVersion,
 ) -> Result<(), StoreError> {
-    let insert = "INSERT INTO key_version (app, version, created_at, disabled) VALUES (?1, ?2, ?3, ?4)";
-    let disabled = state == KeyState::Disabled;
-    sql.execute(insert, params![place.app.as_str(), place.version, created_at, disabled]).map(drop)
-}
-
-/// Inserts one pair of a version.
-pub(crate) fn write_pair(sql: &mut dyn Sql, place: &KeyLocation<'_>, pair: &StoredPair<'_>) -> Result<(), StoreError> {
-    let curve = pair.public.curve().short_name();
-    let public = pair.public.uncompressed();
-    sql.execute(
-        "INSERT INTO key_pair (app, version, curve, public_key, wrapped_private_key) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![place.app.as_str(), place.version, curve, public.as_slice(), pair.wrapped.as_slice()],
-    )
-    .map(drop)
+    let StoredVersion { version, created_at, state, pairs } = stored;
+    let head = SqlRow(params![app.as_str(), *version, *created_at, *state == KeyState::Disabled].to_vec());
+    let pair_row = |pair: &StoredPair| {
+        let (curve, public) = (pair.public.curve().short_name(), pair.public.uncompressed());
+        SqlRow(params![app.as_str(), *version, curve, public.as_slice(), pair.wrapped.as_slice()].to_vec())
+    };
+    let rows = EntryRows(vec![vec![head], pairs.iter().map(pair_row).collect()]);
+    session.put(&version_key(app, *version), *state == KeyState::Active, &rows)
 }
 
 impl<B: SqlBackend> SqlKeystore<B> {
-    fn place<'a>(&self, app: &'a AppName, version: u32) -> KeyLocation<'a> {
+    fn place<'a>(&self, app: &'a AppName, version: u32, schema: u32) -> KeyLocation<'a> {
         let store = self.id;
-        KeyLocation { store, app, version }
+        KeyLocation { store, schema, app, version }
     }
 
     /// Inserts an app with its first version.
-    pub(super) fn insert_app(&self, sql: &mut dyn Sql, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError> {
-        if find(sql, app)?.is_some() {
+    pub(super) fn insert_app(
+        &self,
+        session: &mut StoreSession<'_>,
+        app: &AppName,
+        keys: NewKeys,
+    ) -> Result<AppSummary, StoreError> {
+        if find(session, app)?.is_some() {
             return Err(StoreError::AppExists(app.clone()));
         }
         let limit = self.limits.app_count_max;
-        if sql.count("SELECT count(*) FROM app", &[])? >= limit {
+        if session.sql.count("SELECT count(*) FROM app", &[])? >= limit {
             let what = LimitedEntries::Apps;
             return Err(StoreError::TooMany { what, limit });
         }
         let now = self.now();
-        write_app(sql, app, now)?;
-        let first = self.insert_version(sql, self.place(app, 1), now, keys)?;
+        write_app(session, app, now)?;
+        let first = self.insert_version(session, (app, 1), now, keys)?;
         Ok(AppSummary {
             name: app.clone(),
             created_at: first.created_at,
@@ -318,48 +314,45 @@ impl<B: SqlBackend> SqlKeystore<B> {
     /// Inserts the version after the newest.
     pub(super) fn append_version(
         &self,
-        sql: &mut dyn Sql,
+        session: &mut StoreSession<'_>,
         app: &AppName,
         keys: NewKeys,
     ) -> Result<VersionSummary, StoreError> {
-        find(sql, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
+        find(session, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
         let select = "SELECT count(DISTINCT version) FROM key_pair WHERE app = ?1";
         let limit = self.limits.version_count_max;
-        if sql.count(select, params![app.as_str()])? >= limit {
+        if session.sql.count(select, params![app.as_str()])? >= limit {
             let what = LimitedEntries::Versions;
             return Err(StoreError::TooMany { what, limit });
         }
-        // The rows of trimmed versions stay, so that no number is given twice.
-        let select = "SELECT coalesce(max(version), 0) FROM key_version WHERE app = ?1";
-        let newest = sql.count(select, params![app.as_str()])?;
-        self.insert_version(sql, self.place(app, newest + 1), self.now(), keys)
+        // Trimmed versions are among them, so that no number is given twice.
+        let newest = session.versions(app.as_str(), VersionSelection::All)?.into_iter().max().unwrap_or(0);
+        self.insert_version(session, (app, newest + 1), self.now(), keys)
     }
 
     fn insert_version(
         &self,
-        sql: &mut dyn Sql,
-        place: KeyLocation<'_>,
+        session: &mut StoreSession<'_>,
+        (app, version): (&AppName, u32),
         now: u64,
         keys: NewKeys,
     ) -> Result<VersionSummary, StoreError> {
-        write_version(sql, &place, now, KeyState::Active)?;
+        let place = self.place(app, version, session.schema);
         let (r1, k1) = keys.into_parts();
-        Ok(VersionSummary {
-            version: place.version,
-            created_at: now,
-            state: KeyState::Active,
-            r1: self.insert_pair(sql, &place, Curve::P256, r1)?,
-            k1: self.insert_pair(sql, &place, Curve::Secp256k1, k1)?,
-        })
+        let r1 = self.new_pair(session.sql, &place, Curve::P256, r1)?;
+        let k1 = self.new_pair(session.sql, &place, Curve::Secp256k1, k1)?;
+        let (of_r1, of_k1, state) = (r1.public, k1.public, KeyState::Active);
+        write_version(session, app, &StoredVersion { version, created_at: now, state, pairs: vec![r1, k1] })?;
+        Ok(VersionSummary { version, created_at: now, state, r1: of_r1, k1: of_k1 })
     }
 
-    fn insert_pair(
+    fn new_pair(
         &self,
         sql: &mut dyn Sql,
         place: &KeyLocation<'_>,
         curve: Curve,
         key: Option<PrivateKey>,
-    ) -> Result<PublicKey, StoreError> {
+    ) -> Result<StoredPair, StoreError> {
         let mut rng = self.rng();
         let private = key.unwrap_or_else(|| PrivateKey::generate(curve, rng.as_mut()));
         let pair = AppKeyPair::new(private, &self.context);
@@ -367,15 +360,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
             return Err(StoreError::KeyInUse { curve, app, version });
         }
         let wrapped = wrapping::wrap(self.root_key.as_ref(), place, &pair, rng.as_mut())?;
-        write_pair(sql, place, &StoredPair { public: pair.public(), wrapped })?;
-        Ok(*pair.public())
+        Ok(StoredPair { public: *pair.public(), wrapped })
     }
 
     /// Opens one stored pair.
     pub(super) fn open_pair(&self, app: &AppName, row: &VersionRow, curve: Curve) -> Result<AppKeyPair, UnwrapError> {
         let pair = row.pair(curve).ok_or(UnwrapError::Key(KeyFault::Missing))?;
         let public = pair.public(curve).map_err(UnwrapError::Key)?;
-        let place = self.place(app, row.version);
+        let place = self.place(app, row.version, row.schema);
         wrapping::unwrap(self.root_key.as_ref(), &self.context, &place, &public, &pair.wrapped)
     }
 

@@ -1,18 +1,26 @@
 //! The integrity check: the database by its own means, then every key and every count.
 
+use std::sync::atomic::Ordering;
+
 use leafseal_crypto::Curve;
 
+use super::schema;
+use super::session::{StoreSession, VersionSelection, open_tree};
+use super::table::EntryKind;
+use super::tree::StoreTree;
 use super::value::Sql;
-use super::{SCHEMA_VERSION, SqlBackend, SqlKeystore, api_keys, apps, clients};
+use super::{SqlBackend, SqlKeystore, api_keys, apps, clients};
 use crate::StoreError;
 use crate::error::KeyFault;
 use crate::model::{CheckReport, KeyState, StoreFault};
+use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::wrapping::UnwrapError;
 
 impl<B: SqlBackend> SqlKeystore<B> {
+    /// `sql`: a transaction that reads.
     pub(super) fn check_all(&self, sql: &mut dyn Sql) -> Result<CheckReport, StoreError> {
         let mut report = CheckReport {
-            schema_version: SCHEMA_VERSION,
+            schema_version: schema::version(sql)?,
             app_count: 0,
             version_count: 0,
             client_count: 0,
@@ -20,35 +28,73 @@ impl<B: SqlBackend> SqlKeystore<B> {
             faults: self.backend.faults(sql)?,
         };
         // The reports of a damaged database about keys are meaningless.
-        if !report.faults.is_empty() {
+        if report.faults.iter().any(|fault| matches!(fault, StoreFault::Database(_))) {
             return Ok(report);
         }
-        match apps::all(sql) {
+        // What the database has, whether it was edited or not: each key is looked at, too.
+        let mut stored = StoreSession::unverified(sql, &self.keys, report.schema_version);
+        match apps::stored(&mut stored) {
             Ok(rows) => {
                 for row in rows {
-                    self.check_app(sql, &row, &mut report)?;
+                    self.check_app(&mut stored, &row, &mut report)?;
                 }
             }
             Err(error) => report.faults.push(unreadable("the apps", error)?),
         }
-        match clients::all(sql) {
-            Ok(clients) => report.client_count = clients.len(),
+        match clients::read_stored(&mut stored) {
+            Ok(count) => report.client_count = count,
             Err(error) => report.faults.push(unreadable("the clients", error)?),
         }
-        match api_keys::all(sql) {
-            Ok(keys) => report.api_key_count = keys.len(),
+        match api_keys::read_stored(&mut stored) {
+            Ok(count) => report.api_key_count = count,
             Err(error) => report.faults.push(unreadable("the API keys", error)?),
         }
         // Said to be inconsistent where it does not open.
-        if let Err(error) = api_keys::token_secret(sql, &*self.root_key, self.id) {
+        if let Err(error) = api_keys::token_secret(&mut stored, &*self.root_key, self.id) {
             report.faults.push(unreadable("the store's secrets", error)?);
         }
+        self.check_edits(sql, &mut report)?;
         Ok(report)
     }
 
-    fn check_app(&self, sql: &mut dyn Sql, row: &apps::AppRow, report: &mut CheckReport) -> Result<(), StoreError> {
+    /// Compares every row with the authenticated tree.
+    fn check_edits(&self, sql: &mut dyn Sql, report: &mut CheckReport) -> Result<(), StoreError> {
+        let known = self.schema.load(Ordering::Acquire);
+        if report.schema_version.max(known) < TREE_SCHEMA_VERSION {
+            return Ok(());
+        }
+        let tree = match open_tree(sql, &self.keys, known, 0) {
+            Ok((_, tree)) => tree,
+            Err(StoreError::Edited(edit)) => {
+                report.faults.push(StoreFault::Edited(edit));
+                Some(StoreTree::unverified(sql, &self.keys)?)
+            }
+            Err(other) => return Err(other),
+        };
+        let Some(tree) = tree else { return Ok(()) };
+        let survey = tree.survey(sql)?;
+        report.faults.extend(survey.edits.iter().cloned().map(StoreFault::Edited));
+        let mut stored = StoreSession::unverified(sql, &self.keys, report.schema_version);
+        for kind in EntryKind::ALL {
+            let entries = match stored.stored(kind) {
+                Ok(entries) => entries,
+                // Said above already.
+                Err(StoreError::Inconsistent(_)) => continue,
+                Err(other) => return Err(other),
+            };
+            report.faults.extend(tree.edits(kind, &entries, &survey.leaves).into_iter().map(StoreFault::Edited));
+        }
+        Ok(())
+    }
+
+    fn check_app(
+        &self,
+        session: &mut StoreSession<'_>,
+        row: &apps::AppRow,
+        report: &mut CheckReport,
+    ) -> Result<(), StoreError> {
         report.app_count += 1;
-        let versions = match apps::versions(sql, &row.name, apps::VersionSelection::All) {
+        let versions = match apps::versions(session, &row.name, VersionSelection::All) {
             Ok(versions) => versions,
             Err(error) => {
                 report.faults.push(unreadable(&format!("the versions of app {}", row.name), error)?);

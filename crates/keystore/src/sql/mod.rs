@@ -8,23 +8,31 @@ pub(crate) mod apps;
 mod check;
 mod clients;
 pub(crate) mod copy;
+pub(crate) mod migration;
 mod roles;
 pub(crate) mod schema;
+pub(crate) mod session;
+pub(crate) mod table;
+pub(crate) mod tree;
 pub(crate) mod value;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafseal_crypto::{CryptoRng, EcContext, Secret};
 
-pub use schema::SCHEMA_VERSION;
+use schema::TableDefinitions;
+use session::{StoreSession, VersionSelection};
+use tree::TreeKeys;
 use value::Sql;
 
 use crate::model::{
-    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, NewApiKey, NewClient, NewKeys, StoreFault,
-    TOKEN_SECRET_SIZE, VersionSummary,
+    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
+    StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
 };
 use crate::root_key::RootKey;
+use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::store::{Environment, Generation, Keystore, StoreLimits, WallClock};
 use crate::wrapping::StoreId;
 use crate::{ApiKeyId, AppName, ClientName, StoreError};
@@ -36,6 +44,19 @@ pub enum OpenMode {
     Existing,
     /// Make an empty one under the root key that was given; for SQLite its folder too.
     CreateIfMissing,
+    /// The same, of the schema before the authenticated tree, which older programs use, too.
+    CreateOldIfMissing,
+}
+
+impl OpenMode {
+    /// The schema of a store that is made.
+    pub(crate) fn new_schema(self) -> Option<u32> {
+        match self {
+            Self::Existing => None,
+            Self::CreateIfMissing => Some(SCHEMA_VERSION),
+            Self::CreateOldIfMissing => Some(TREE_SCHEMA_VERSION - 1),
+        }
+    }
 }
 
 /// Whether an app or a client may be used at all.
@@ -49,6 +70,8 @@ enum EnabledState {
 pub trait SqlBackend: Send + Sync {
     /// The store's type in `Debug` output.
     const NAME: &'static str;
+    /// The tables in its words.
+    const TABLES: TableDefinitions;
 
     /// Runs `read` on one state of the store; once more if the connection to the store ends meanwhile.
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
@@ -80,6 +103,9 @@ pub struct SqlKeystore<B> {
     context: EcContext,
     limits: StoreLimits,
     pub(crate) id: StoreId,
+    keys: TreeKeys,
+    /// The newest schema that the store was seen to have.
+    schema: AtomicU32,
 }
 
 impl<B: SqlBackend> std::fmt::Debug for SqlKeystore<B> {
@@ -89,11 +115,34 @@ impl<B: SqlBackend> std::fmt::Debug for SqlKeystore<B> {
 }
 
 impl<B: SqlBackend> SqlKeystore<B> {
-    /// The store `id`, whose tables `backend` reaches.
-    pub(crate) fn new(backend: B, id: StoreId, environment: Environment, limits: StoreLimits) -> Self {
+    /// The store `id` of a schema, whose tables `backend` reaches.
+    pub(crate) fn new(backend: B, (id, schema): (StoreId, u32), environment: Environment, limits: StoreLimits) -> Self {
         let Environment { root_key, clock, mut rng } = environment;
         let context = EcContext::new(rng.as_mut());
-        Self { backend, root_key, clock, rng: Mutex::new(rng), context, limits, id }
+        let (keys, schema) = (TreeKeys::new(root_key.as_ref(), id), AtomicU32::new(schema));
+        Self { backend, root_key, clock, rng: Mutex::new(rng), context, limits, id, keys, schema }
+    }
+
+    /// Runs `read` on one state of the store.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl Fn(&mut StoreSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.backend.read(|sql| {
+            let mut session = StoreSession::of_read(sql, &self.keys, self.schema.load(Ordering::Acquire))?;
+            self.schema.fetch_max(session.schema, Ordering::AcqRel);
+            read(&mut session)
+        })
+    }
+
+    /// Runs `apply` as one change.
+    fn change<T>(&self, apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.backend.change(|sql| {
+            let mut session = StoreSession::of_change(sql, &self.keys, self.schema.load(Ordering::Acquire))?;
+            let outcome = apply(&mut session)?;
+            session.finish()?;
+            Ok(outcome)
+        })
     }
 
     /// All rows of the store, as of one moment.
@@ -125,110 +174,118 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     }
 
     fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError> {
-        self.backend.change(|sql| self.insert_app(sql, app, keys))
+        self.change(|session| self.insert_app(session, app, keys))
     }
 
     fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError> {
-        self.backend.change(|sql| self.append_version(sql, app, keys))
+        self.change(|session| self.append_version(session, app, keys))
     }
 
     fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError> {
-        self.backend.read(apps::summaries)
+        self.read(apps::summaries)
     }
 
     fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, StoreError> {
-        self.backend.read(|sql| apps::find(sql, app)?.map(|row| apps::summary(sql, row)).transpose())
+        self.read(|session| apps::find(session, app)?.map(|row| apps::summary(session, row)).transpose())
     }
 
     fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, StoreError> {
-        let found = self.backend.read(|sql| {
-            let Some(row) = apps::find(sql, app)? else {
+        let found = self.read(|session| {
+            let Some(row) = apps::find(session, app)? else {
                 return Ok(None);
             };
             // A disabled version is for nothing: its keys stay wrapped.
-            Ok(Some((row, apps::versions(sql, app, apps::VersionSelection::Active)?)))
+            Ok(Some((row, apps::versions(session, app, VersionSelection::Active)?)))
         })?;
         // The keys are opened outside the transaction: it takes some 100 µs a version, and longer with a root key in hardware.
         found.map(|(row, versions)| self.open_app(row, &versions)).transpose()
     }
 
     fn disable_app(&self, app: &AppName) -> Result<(), StoreError> {
-        self.backend.change(|sql| apps::set_state(sql, app, EnabledState::Disabled))
+        self.change(|session| apps::set_state(session, app, EnabledState::Disabled))
     }
 
     fn enable_app(&self, app: &AppName) -> Result<(), StoreError> {
-        self.backend.change(|sql| apps::set_state(sql, app, EnabledState::Enabled))
+        self.change(|session| apps::set_state(session, app, EnabledState::Enabled))
     }
 
     fn disable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
-        self.backend.change(|sql| {
-            if apps::is_last_active(sql, app, version)? {
+        self.change(|session| {
+            if session.versions(app.as_str(), VersionSelection::Active)? == [version] {
                 let app = app.clone();
                 return Err(StoreError::LastActiveVersion { app, version });
             }
-            apps::set_version_state(sql, app, version, KeyState::Disabled)
+            apps::set_version_state(session, app, version, KeyState::Disabled)
         })
     }
 
     fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), StoreError> {
-        self.backend.change(|sql| versions.iter().try_for_each(|version| apps::trim(sql, app, *version)))
+        self.change(|session| versions.iter().try_for_each(|version| apps::trim(session, app, *version)))
     }
 
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
-        let row = self.backend.read(|sql| apps::version(sql, app, version))?;
+        let row = self.read(|session| apps::version(session, app, version))?;
         if row.is_trimmed() {
             let app = app.clone();
             return Err(StoreError::TrimmedVersion { app, version });
         }
         // Outside the transaction, as for an app: what was wrapped never changes.
         self.open_version(app, &row)?;
-        self.backend.change(|sql| apps::set_version_state(sql, app, version, KeyState::Active))
+        self.change(|session| apps::set_version_state(session, app, version, KeyState::Active))
     }
 
     fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError> {
-        self.backend.change(|sql| clients::put(sql, client, self.now(), &self.limits))
+        self.change(|session| clients::put(session, client, self.now(), &self.limits))
     }
 
     fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
-        self.backend.read(|sql| clients::find(sql, client))
+        self.read(|session| clients::find(session, client))
     }
 
     fn list_clients(&self) -> Result<Vec<ClientGrant>, StoreError> {
-        self.backend.read(clients::all)
+        self.read(clients::all)
     }
 
     fn disable_client(&self, client: &ClientName) -> Result<(), StoreError> {
-        self.backend.change(|sql| clients::set_state(sql, client, EnabledState::Disabled))
+        self.change(|session| clients::set_state(session, client, EnabledState::Disabled))
     }
 
     fn enable_client(&self, client: &ClientName) -> Result<(), StoreError> {
-        self.backend.change(|sql| clients::set_state(sql, client, EnabledState::Enabled))
+        self.change(|session| clients::set_state(session, client, EnabledState::Enabled))
     }
 
     fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, StoreError> {
         let id = ApiKeyId::random(self.rng().as_mut());
-        self.backend.change(|sql| api_keys::insert(sql, id, key, self.now(), &self.limits))
+        self.change(|session| api_keys::insert(session, id, key, self.now(), &self.limits))
     }
 
     fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
-        self.backend.read(|sql| api_keys::find(sql, id))
+        self.read(|session| api_keys::find(session, id))
     }
 
     fn list_api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.backend.read(api_keys::all)
+        self.read(api_keys::all)
     }
 
     fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
-        self.backend.change(|sql| api_keys::revoke(sql, id, self.now()))
+        self.change(|session| api_keys::revoke(session, id, self.now()))
     }
 
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
         let (root_key, id) = (&*self.root_key, self.id);
-        match self.backend.read(|sql| api_keys::token_secret(sql, root_key, id))? {
+        match self.read(|session| api_keys::token_secret(session, root_key, id))? {
             Some(secret) => Ok(secret),
             // The generator is locked after the database, as everywhere.
-            None => self.backend.change(|sql| api_keys::token_secret_or_new(sql, root_key, id, self.rng().as_mut())),
+            None => self.change(|session| api_keys::token_secret_or_new(session, root_key, id, self.rng().as_mut())),
         }
+    }
+
+    fn plan_migration(&self) -> Result<Migration, StoreError> {
+        SqlKeystore::plan_migration(self)
+    }
+
+    fn migrate(&self) -> Result<Migration, StoreError> {
+        self.migrate_now()
     }
 
     fn check(&self) -> Result<CheckReport, StoreError> {

@@ -1,54 +1,23 @@
 //! Roles that a client or an API key is limited to, as rows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::value::{Sql, params};
+use super::value::{SqlRow, params};
 use crate::error::LimitedEntries;
 use crate::model::Roles;
 use crate::store::StoreLimits;
 use crate::{RoleName, StoreError};
 
-/// A table of roles by owner.
-pub(super) struct RoleTable {
-    select: &'static str,
-    select_all: &'static str,
-    insert: &'static str,
+/// The roles that rows of an owner name in their second column.
+pub(super) fn read(rows: &[SqlRow]) -> Result<BTreeSet<RoleName>, StoreError> {
+    rows.iter().map(|row| role(row.text(1)?)).collect()
 }
 
-pub(super) const OF_CLIENTS: RoleTable = RoleTable {
-    select: "SELECT role FROM client_role WHERE client = ?1",
-    select_all: "SELECT role, client FROM client_role",
-    insert: "INSERT INTO client_role (client, role) VALUES (?1, ?2)",
-};
-
-pub(super) const OF_API_KEYS: RoleTable = RoleTable {
-    select: "SELECT role FROM api_key_role WHERE api_key = ?1",
-    select_all: "SELECT role, api_key FROM api_key_role",
-    insert: "INSERT INTO api_key_role (api_key, role) VALUES (?1, ?2)",
-};
-
-impl RoleTable {
-    /// The roles of an owner.
-    pub(super) fn of(&self, sql: &mut dyn Sql, owner: &str) -> Result<BTreeSet<RoleName>, StoreError> {
-        sql.rows(self.select, params![owner])?.iter().map(|row| role(row.text(0)?)).collect()
-    }
-
-    /// The roles of every owner that has some, in one query.
-    pub(super) fn all(&self, sql: &mut dyn Sql) -> Result<BTreeMap<String, BTreeSet<RoleName>>, StoreError> {
-        let mut roles: BTreeMap<String, BTreeSet<RoleName>> = BTreeMap::new();
-        for row in sql.rows(self.select_all, &[])? {
-            roles.entry(row.text(1)?.to_owned()).or_default().insert(role(row.text(0)?)?);
-        }
-        Ok(roles)
-    }
-
-    /// Adds the roles of an owner that has none yet.
-    pub(super) fn insert(&self, sql: &mut dyn Sql, owner: &str, roles: &Roles) -> Result<(), StoreError> {
-        let Roles::Only(roles) = roles else { return Ok(()) };
-        for role in roles {
-            sql.execute(self.insert, params![owner, role.as_str()])?;
-        }
-        Ok(())
+/// The rows of an owner.
+pub(super) fn rows(owner: &str, roles: &Roles) -> Vec<SqlRow> {
+    match roles {
+        Roles::Any => Vec::new(),
+        Roles::Only(roles) => roles.iter().map(|role| SqlRow(params![owner, role.as_str()].to_vec())).collect(),
     }
 }
 

@@ -4,36 +4,48 @@
 //! Every later schema keeps the column `schema_version` of the table `store`, so that an older program can report the version that
 //! it found.
 
+use super::session::StoreSession;
+use super::tree::{StoreTree, TreeKeys};
 use super::value::{Sql, params};
 use crate::StoreError;
 use crate::root_key::RootKeyId;
+use crate::schema_version::{OLDEST_USED, SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::wrapping::StoreId;
 
-/// The schema that this program writes and reads.
-pub const SCHEMA_VERSION: u32 = 2;
-
 /// The tables of a store in a database's own words.
-pub(crate) struct TableDefinitions {
+pub struct TableDefinitions {
     /// Those of version 1.
     pub(crate) first: &'static str,
     /// The additions of version 2 to version 1.
     pub(crate) second: &'static str,
+    /// The additions of version 3 to version 2.
+    pub(crate) third: &'static str,
 }
 
-/// Makes the tables of the store `id`, and its row in the table `store`.
+impl TableDefinitions {
+    /// Makes the tables of a schema.
+    pub(crate) fn create(&self, sql: &mut dyn Sql, schema: u32) -> Result<(), StoreError> {
+        let additions = [self.first, self.second, self.third];
+        additions.iter().take(schema as usize).try_for_each(|tables| sql.batch(tables))
+    }
+}
+
+/// Makes the tables of the store of `keys`, with what `fill` writes into them.
 pub(crate) fn create(
     sql: &mut dyn Sql,
-    tables: &TableDefinitions,
-    root_key: RootKeyId,
-    id: StoreId,
+    (tables, schema): (&TableDefinitions, u32),
+    keys: &TreeKeys,
+    fill: impl FnOnce(&mut StoreSession<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    sql.batch(tables.first)?;
-    sql.batch(tables.second)?;
+    tables.create(sql, schema)?;
     sql.execute(
         "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, 1)",
-        params![SCHEMA_VERSION, id.0, root_key.0],
-    )
-    .map(drop)
+        params![schema, keys.store.0, keys.root_key.0],
+    )?;
+    let tree = (schema >= TREE_SCHEMA_VERSION).then(|| StoreTree::empty(keys));
+    let mut session = StoreSession { sql, keys, schema, tree };
+    fill(&mut session)?;
+    session.finish()
 }
 
 /// The row of a store.
@@ -43,9 +55,13 @@ pub(crate) struct StoredFormat {
 }
 
 impl StoredFormat {
-    /// Whether [`migrate`] has something to do.
-    pub(crate) fn is_older(&self) -> bool {
-        self.version < SCHEMA_VERSION
+    /// Whether the store cannot be used before [`bring_to_oldest_used`].
+    pub(crate) fn is_too_old(&self) -> bool {
+        self.version < OLDEST_USED
+    }
+
+    pub(crate) fn schema(&self) -> u32 {
+        self.version.max(OLDEST_USED)
     }
 }
 
@@ -70,12 +86,13 @@ pub(crate) fn verify(sql: &mut dyn Sql, root_key: RootKeyId) -> Result<StoredFor
 
 const NO_ROW: StoreError = StoreError::Inconsistent("the row that describes the store is missing");
 
-fn version(sql: &mut dyn Sql) -> Result<u32, StoreError> {
+/// The schema of a store.
+pub(crate) fn version(sql: &mut dyn Sql) -> Result<u32, StoreError> {
     sql.first("SELECT schema_version FROM store", &[])?.ok_or(NO_ROW)?.number(0)
 }
 
-/// Brings a store of version 1 to this one, within a change. Programs that support only version 1 refuse the store from then on.
-pub(crate) fn migrate(sql: &mut dyn Sql, tables: &TableDefinitions) -> Result<(), StoreError> {
+/// Brings a store of version 1 to version 2, within a change. Programs that support only version 1 refuse the store from then on.
+pub(crate) fn bring_to_oldest_used(sql: &mut dyn Sql, tables: &TableDefinitions) -> Result<(), StoreError> {
     // Another process may have been quicker.
     if version(sql)? == 1 {
         sql.batch(tables.second)?;

@@ -107,7 +107,7 @@ pub(crate) use params;
 pub(crate) const RANGE: StoreError = StoreError::Inconsistent("a value is of another type or range than its column");
 
 /// The columns of a row, from 0. Each is read as the type that it must have.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlRow(pub(crate) Vec<SqlValue>);
 
 impl SqlRow {

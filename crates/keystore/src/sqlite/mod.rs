@@ -22,8 +22,12 @@ use crate::drafts::folder_of;
 use crate::files::{self, FileId};
 use crate::model::StoreFault;
 use crate::root_key::RootKeyId;
+use crate::schema_version::SCHEMA_VERSION;
 use crate::secret_path::SecretPath;
 use crate::sql::copy::StoreContent;
+use crate::sql::schema::{StoredFormat, TableDefinitions};
+use crate::sql::session::StoreSession;
+use crate::sql::tree::TreeKeys;
 use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, Generation, StoreLimits};
@@ -92,14 +96,15 @@ impl SqliteKeystore {
         limits: StoreLimits,
     ) -> Result<Self, StoreError> {
         let root_key = environment.root_key.id();
-        if mode == OpenMode::CreateIfMissing {
-            create_if_blank(path, &limits, |sql| {
-                common::create(sql, &schema::TABLES, root_key, StoreId::random(environment.rng.as_mut()))
-            })?;
+        if let Some(version) = mode.new_schema() {
+            let keys = TreeKeys::new(&*environment.root_key, StoreId::random(environment.rng.as_mut()));
+            create_if_blank(path, &limits, |sql| common::create(sql, (&schema::TABLES, version), &keys, |_| Ok(())))?;
         }
-        let (file, connection, id) = open_file(path, &limits, root_key)?;
+        let (file, connection, found) = open_file(path, &limits, root_key)?;
+        let (id, version) = (found.id, found.schema());
         let inner = Mutex::new(SqliteInner { connection, file, replacements: 0 });
-        Ok(Self::new(Sqlite { path: path.to_owned(), inner, root_key, limits, id }, id, environment, limits))
+        let backend = Sqlite { path: path.to_owned(), inner, root_key, limits, id };
+        Self::new(backend, (id, version), environment, limits).refuse_downgraded()
     }
 }
 
@@ -121,18 +126,15 @@ impl SqliteKeystore {
         }
     }
 
-    /// Makes the store `id` at `path`, with what `fill` writes into it.
+    /// Makes the store of `keys` at `path`, with what `fill` writes into it.
     pub(crate) fn create_with(
         path: &Path,
-        root_key: RootKeyId,
-        id: StoreId,
+        keys: &TreeKeys,
         limits: &StoreLimits,
-        fill: impl FnOnce(&mut dyn Sql) -> Result<(), StoreError>,
+        fill: impl FnOnce(&mut StoreSession<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let created = create_if_blank(path, limits, |sql| {
-            common::create(sql, &schema::TABLES, root_key, id)?;
-            fill(sql)
-        })?;
+        let tables = (&schema::TABLES, SCHEMA_VERSION);
+        let created = create_if_blank(path, limits, |sql| common::create(sql, tables, keys, fill))?;
         if created { Ok(()) } else { Err(StoreError::NotEmpty(path.into())) }
     }
 }
@@ -153,8 +155,8 @@ impl Sqlite {
 
     /// Opens the file that was put in the place of the one that is open, if it is a copy of the same store.
     fn reopen(&self, inner: &mut SqliteInner) -> Result<(), StoreError> {
-        let (file, connection, id) = open_file(&self.path, &self.limits, self.root_key)?;
-        if id != self.id {
+        let (file, connection, found) = open_file(&self.path, &self.limits, self.root_key)?;
+        if found.id != self.id {
             return Err(StoreError::OtherStore(self.path.as_path().into()));
         }
         (inner.file, inner.connection) = (file, connection);
@@ -165,6 +167,7 @@ impl Sqlite {
 
 impl SqlBackend for Sqlite {
     const NAME: &'static str = "SqliteKeystore";
+    const TABLES: TableDefinitions = schema::TABLES;
 
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let (mut inner, _section) = self.lock()?;
@@ -193,7 +196,8 @@ impl SqlBackend for Sqlite {
             }
         }
         for row in sql.rows("PRAGMA foreign_key_check", &[])? {
-            faults.push(StoreFault::missing_row(row.text(0)?, row.text(2)?));
+            let (table, parent) = (row.text(0)?.to_owned(), row.text(2)?.to_owned());
+            faults.push(StoreFault::Reference { table, parent });
         }
         Ok(faults)
     }
@@ -205,8 +209,9 @@ fn change<T>(
     apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let outcome = apply(&mut Statements(&transaction))?;
+    // First: what is written is authenticated together with the new generation.
     transaction.execute("UPDATE store SET generation = generation + 1", [])?;
+    let outcome = apply(&mut Statements(&transaction))?;
     transaction.commit()?;
     Ok(outcome)
 }
@@ -280,8 +285,12 @@ fn create_if_blank(
     Ok(true)
 }
 
-/// Opens the file at `path`, brings it to this program's schema and returns the id of its store.
-fn open_file(path: &Path, limits: &StoreLimits, root_key: RootKeyId) -> Result<(FileId, Closing, StoreId), StoreError> {
+/// Opens the file at `path`, and brings it to a schema that is used as it is.
+fn open_file(
+    path: &Path,
+    limits: &StoreLimits,
+    root_key: RootKeyId,
+) -> Result<(FileId, Closing, StoredFormat), StoreError> {
     let _section = ForkBarrier::enter();
     let file = prepare_path(path, OpenMode::Existing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
@@ -293,10 +302,10 @@ fn open_file(path: &Path, limits: &StoreLimits, root_key: RootKeyId) -> Result<(
     let transaction = connection.transaction()?;
     let found = common::verify(&mut Statements(&transaction), root_key)?;
     transaction.finish()?;
-    if found.is_older() {
-        change(&mut connection, |sql| common::migrate(sql, &schema::TABLES))?;
+    if found.is_too_old() {
+        change(&mut connection, |sql| common::bring_to_oldest_used(sql, &schema::TABLES))?;
     }
-    Ok((file, Closing(Some(connection)), found.id))
+    Ok((file, Closing(Some(connection)), found))
 }
 
 fn identify(connection: &Connection, path: &Path) -> Result<schema::FileContent, StoreError> {
@@ -306,7 +315,7 @@ fn identify(connection: &Connection, path: &Path) -> Result<schema::FileContent,
 /// Creates folder and file if allowed, and refuses files that others own or can access. Returns the file's identity.
 fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, StoreError> {
     let folder = folder_of(path);
-    if mode == OpenMode::CreateIfMissing {
+    if mode != OpenMode::Existing {
         files::create_folder(folder)?;
     }
     let of_folder = match folder.metadata() {
@@ -314,7 +323,7 @@ fn prepare_path(path: &Path, mode: OpenMode) -> Result<FileId, StoreError> {
         other => other.map_err(StoreError::io(folder))?,
     };
     files::check_private(SecretPath::StoreFolder, folder, &of_folder)?;
-    if mode == OpenMode::CreateIfMissing {
+    if mode != OpenMode::Existing {
         files::create_empty_if_missing(path)?;
     }
     let metadata = metadata(path)?;
@@ -341,6 +350,8 @@ fn connect(path: &Path, limits: &StoreLimits) -> Result<Connection, rusqlite::Er
     // A damaged or prepared file must not run code or be written past its schema.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     // Deleted content, such as the keys of a trimmed version, is overwritten.

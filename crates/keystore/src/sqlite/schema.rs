@@ -84,8 +84,32 @@ const SECOND: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
+/// The additions of version 3 to version 2: the authenticated tree.
+const THIRD: &str = "
+    CREATE TABLE tree_root (
+        only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+        digest BLOB NOT NULL CHECK (length(digest) = 32),
+        mac BLOB NOT NULL CHECK (length(mac) = 32)
+    ) STRICT;
+    CREATE TABLE tree_node (
+        level INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        children BLOB NOT NULL,
+        PRIMARY KEY (level, position)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE tree_leaf (
+        bucket INTEGER NOT NULL,
+        kind INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        part INTEGER NOT NULL,
+        active INTEGER NOT NULL CHECK (active IN (0, 1)),
+        mac BLOB NOT NULL CHECK (length(mac) = 32),
+        PRIMARY KEY (bucket, kind, name, part)
+    ) STRICT, WITHOUT ROWID;
+";
+
 /// All of them.
-pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND };
+pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
 
 /// The content of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -104,6 +104,7 @@ fn child() {
         "rotate 20 in a database" => rotate_20(&*child_database(&folder)),
         "root keys" => make_root_keys_for_ever(&folder),
         "stores" => make_stores_for_ever(&folder),
+        "migrations" => migrate_all(&folder),
         "rotate 20" => rotate_20(&open_with(&folder.join("store.db"), limits())),
         other => panic!("no task {other}"),
     }
@@ -146,6 +147,17 @@ fn make_stores_for_ever(folder: &Path) {
         open_with(&folder.join(format!("{number}/store.db")), limits());
         println!("{DONE}");
     }
+}
+
+/// Stores that a migration is cut in, in one round.
+const STORES_TO_MIGRATE: u32 = 12;
+
+fn migrate_all(folder: &Path) {
+    for number in 0..STORES_TO_MIGRATE {
+        open_with(&folder.join(format!("{number}.db")), limits()).migrate().expect("migrated");
+        println!("{DONE}");
+    }
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 fn start(task: &str, folder: &Path) -> Child {
@@ -325,6 +337,40 @@ fn a_kill_while_stores_are_created_leaves_none_or_an_empty_one() {
             assert_file_sound(&store);
         }
     }
+}
+
+/// The number of kills of processes that migrate stores; `LEAFSEAL_KILLS` sets another.
+#[test]
+fn a_kill_during_a_migration_leaves_the_old_store_or_the_new_one() {
+    let (old_folder, old) = place();
+    let store = SqliteKeystore::open(&old, OpenMode::CreateOldIfMissing, environment(), limits()).expect("made");
+    for number in 0..10 {
+        store.create_app(&app_made(number), keys_imported(number)).expect("made");
+    }
+    let (mut cut, mut migrated) = (0, 0);
+    for _ in 0..database_rounds() {
+        let folder = tempfile::tempdir_in(old_folder.path()).expect("folder");
+        for number in 0..STORES_TO_MIGRATE {
+            fs::copy(&old, folder.path().join(format!("{number}.db"))).expect("copied");
+        }
+        let reported = kill_at_random(start("migrations", folder.path()));
+        cut += u32::from(folder.path().join(format!("{reported}.db-journal")).exists());
+        for number in 0..STORES_TO_MIGRATE {
+            let store = open_with(&folder.path().join(format!("{number}.db")), limits());
+            let report = store.check().expect("checked");
+            let permitted = match number {
+                _ if number < reported => &[3][..],
+                _ if number == reported => &[2, 3],
+                _ => &[2],
+            };
+            assert!(permitted.contains(&report.schema_version), "{number} of {reported}: {report:?}");
+            assert_eq!(report.faults, []);
+            (0..10).for_each(|app| assert_made(&store, &Change::App(app)));
+            assert_eq!(store.migrate().expect("migrated").to, 3);
+            migrated += 1;
+        }
+    }
+    println!("{} kills: {cut} cut a migration, {migrated} stores are whole", database_rounds());
 }
 
 #[test]

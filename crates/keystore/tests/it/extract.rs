@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    AppKeys, Environment, Extracted, KeyFault, KeyState, Keystore, LocalRootKey, NewApiKey, NewKeys, OpenMode,
-    Operation, Roles, SqliteKeystore, StoreAddress, StoreError, StoreLimits, extract_apps,
+    AppKeys, EditKind, EditedPart, Environment, Extracted, KeyFault, KeyState, Keystore, LocalRootKey, NewApiKey,
+    NewKeys, OpenMode, Operation, Roles, SqliteKeystore, StoreAddress, StoreEdit, StoreError, StoreFault, StoreLimits,
+    extract_apps,
 };
 
 /// The root key of every extract. It protects nothing.
@@ -101,13 +102,18 @@ fn a_version_that_was_left_out_stays_disabled() {
     let extract = open(&to);
     let refused = extract.enable_version(&app("a"), 2);
     assert!(matches!(refused, Err(StoreError::DamagedKey { version: 2, fault: KeyFault::LeftOut, .. })), "{refused:?}");
-    // Of an active version its absence is a fault.
+    // Of an active version its absence is a fault, and only an edit can make the version one.
     to.tamper("UPDATE key_version SET disabled = 0 WHERE version = 2");
-    assert_eq!(extract.check().expect("checked").faults.len(), 2);
-    assert!(matches!(extract.load_app(&app("a")), Err(StoreError::DamagedKey { fault: KeyFault::LeftOut, .. })));
+    let version_2 = EditedPart::KeyVersion { app: "a".to_owned(), version: 2 };
+    let edit = StoreFault::Edited(StoreEdit { part: version_2, kind: EditKind::Changed });
+    let faults = extract.check().expect("checked").faults;
+    assert!(faults.len() == 3 && faults.contains(&edit), "{faults:?}");
+    let loaded = extract.load_app(&app("a")).expect("read").expect("there");
+    assert!(loaded.versions.iter().all(|it| it.version != 2), "it stays disabled");
     // In the original, a key that is lost is one, whatever the state of its version.
     place.tamper("UPDATE key_pair SET wrapped_private_key = x'' WHERE app = 'a' AND version = 2");
-    assert_eq!(place.open().check().expect("checked").faults.len(), 2);
+    let faults = place.open().check().expect("checked").faults;
+    assert!(faults.len() == 3 && faults.contains(&edit), "{faults:?}");
 }
 
 #[test]

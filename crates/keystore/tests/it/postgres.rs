@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use crate::common::{Kind, Place, app, client, environment, grant, key};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    Keystore, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode, StoreError, StoreLimits,
+    Keystore, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SCHEMA_VERSION, SslMode, StoreError,
+    StoreLimits,
 };
 use leafseal_testkit::postgres::{CERTIFICATE_ROLE, Durability, PASSWORD, PLAIN_ROLE, PostgresServer, ROLE, Validity};
 
@@ -171,7 +172,7 @@ fn many_make_the_store_at_once_and_it_is_one() {
 #[test]
 fn a_role_that_only_reads_is_enough_for_an_engine() {
     let place = Place::new(Kind::Postgres);
-    let store = place.open();
+    let store = place.open_old();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let name = format!("reader_{}", place.database());
     place.server().sql(
@@ -189,6 +190,10 @@ fn a_role_that_only_reads_is_enough_for_an_engine() {
     reader.token_secret().expect("made with the store");
     assert_eq!(reader.generation().expect("read").changes, store.generation().expect("read").changes);
     assert!(matches!(reader.rotate(&app("a")), Err(StoreError::Storage(_))), "and for nothing else");
+    assert!(reader.migrate().is_err());
+    assert_eq!(store.migrate().expect("migrated").to, SCHEMA_VERSION);
+    assert!(reader.load_app(&app("a")).expect("read").is_some(), "it may read the tables of the new schema");
+    reader.token_secret().expect("read");
 }
 
 #[test]

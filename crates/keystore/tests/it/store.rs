@@ -310,9 +310,9 @@ fn another_root_key_is_named_and_refused(place: &Place) {
 fn a_store_of_a_newer_schema_is_refused(place: &Place) {
     drop(place.open());
     // A newer schema may have dropped what this one uses.
-    place.tamper("UPDATE store SET schema_version = 3; ALTER TABLE store DROP COLUMN root_key_id");
+    place.tamper("UPDATE store SET schema_version = 4; ALTER TABLE store DROP COLUMN root_key_id");
     let refused = place.try_open(OpenMode::Existing, environment(), StoreLimits::default());
-    assert!(matches!(refused, Err(StoreError::NewerSchema { found: 3, supported: 2 })));
+    assert!(matches!(refused, Err(StoreError::NewerSchema { found: 4, supported: 3 })));
 }
 
 fn threads_share_a_store(place: &Place) {

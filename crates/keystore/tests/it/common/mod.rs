@@ -113,6 +113,11 @@ impl Place {
         self.open_with(StoreLimits::default())
     }
 
+    /// A store of the schema before the authenticated tree, if there is none yet.
+    pub(crate) fn open_old(&self) -> Store {
+        self.try_open(OpenMode::CreateOldIfMissing, environment(), StoreLimits::default()).expect("opened")
+    }
+
     pub(crate) fn open_with(&self, limits: StoreLimits) -> Store {
         self.try_open(OpenMode::CreateIfMissing, environment(), limits).expect("opened")
     }

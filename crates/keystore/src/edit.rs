@@ -1,0 +1,80 @@
+//! What of a store something other than Leafseal has changed.
+
+use std::fmt;
+
+/// A part of a store that is not as Leafseal wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StoreEdit {
+    /// The part.
+    pub part: EditedPart,
+    /// What was done to it.
+    pub kind: EditKind,
+}
+
+/// Parts of a store.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EditedPart {
+    /// An app, without its versions.
+    App(String),
+    /// A version of an app: its state, its date or its keys.
+    KeyVersion {
+        /// The app.
+        app: String,
+        /// The version.
+        version: u32,
+    },
+    /// A client with its grant.
+    Client(String),
+    /// An API key with its permissions.
+    ApiKey(String),
+    /// A secret of the store's own.
+    Secret(String),
+    /// The generation of the store, or the root of its authenticated tree.
+    Root,
+    /// A node of the tree.
+    Node {
+        /// From 0, the top.
+        level: u32,
+        /// From 0.
+        position: u32,
+    },
+    /// Leaves of the tree.
+    Bucket(u32),
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EditKind {
+    /// Rows differ, also by rows that came or went.
+    Changed,
+    /// It was added.
+    Added,
+    /// It was removed.
+    Removed,
+}
+
+impl fmt::Display for EditedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::App(name) => write!(f, "app {name}"),
+            Self::KeyVersion { app, version } => write!(f, "version {version} of app {app}"),
+            Self::Client(name) => write!(f, "client {name}"),
+            Self::ApiKey(id) => write!(f, "API key {id}"),
+            Self::Secret(purpose) => write!(f, "the keystore's secret for {purpose}"),
+            Self::Root => f.write_str("the generation of the keystore, or the root of its tree,"),
+            Self::Node { level, position } => write!(f, "node {position} at level {level} of the keystore's tree"),
+            Self::Bucket(number) => write!(f, "bucket {number} of the keystore's tree"),
+        }
+    }
+}
+
+impl fmt::Display for StoreEdit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            EditKind::Changed => "changed",
+            EditKind::Added => "added",
+            EditKind::Removed => "removed",
+        };
+        write!(f, "{} was {what} in the database by something other than Leafseal", self.part)
+    }
+}

@@ -1,0 +1,290 @@
+//! The tables of a store and their columns, and which rows belong together as one entry: an app, a key version, a client, an API key or a
+//! secret of the store's own.
+//!
+//! Everything that handles all tables follows from this list: copies, the authenticated tree, reading and writing of entries.
+
+use super::value::{RANGE, Sql, SqlRow, SqlValue, Type};
+use crate::StoreError;
+
+/// A table and its columns, of which the first `key_size` are the primary key.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    pub(crate) columns: &'static [(&'static str, Type)],
+    key_size: usize,
+    /// The schema that has it first.
+    since: u32,
+}
+
+use Type::{Blob, Flag, Integer, Text};
+
+const fn table(name: &'static str, since: u32, key_size: usize, columns: &'static [(&'static str, Type)]) -> Table {
+    Table { name, columns, key_size, since }
+}
+
+const STORE: Table = table(
+    "store",
+    1,
+    1,
+    &[
+        ("only_row", Integer),
+        ("schema_version", Integer),
+        ("store_id", Blob),
+        ("root_key_id", Blob),
+        ("generation", Integer),
+    ],
+);
+const APP: Table = table("app", 1, 1, &[("name", Text), ("created_at", Integer), ("disabled", Flag)]);
+const KEY_VERSION: Table =
+    table("key_version", 1, 2, &[("app", Text), ("version", Integer), ("created_at", Integer), ("disabled", Flag)]);
+const KEY_PAIR: Table = table(
+    "key_pair",
+    1,
+    3,
+    &[("app", Text), ("version", Integer), ("curve", Text), ("public_key", Blob), ("wrapped_private_key", Blob)],
+);
+const CLIENT: Table = table(
+    "client",
+    1,
+    1,
+    &[
+        ("name", Text),
+        ("created_at", Integer),
+        ("disabled", Flag),
+        ("may_encrypt", Flag),
+        ("may_decrypt", Flag),
+        ("all_apps", Flag),
+        ("any_role", Flag),
+        ("certificate_sha256", Blob),
+    ],
+);
+const CLIENT_APP: Table = table("client_app", 1, 2, &[("client", Text), ("app", Text)]);
+const CLIENT_ROLE: Table = table("client_role", 1, 2, &[("client", Text), ("role", Text)]);
+const API_KEY: Table = table(
+    "api_key",
+    2,
+    1,
+    &[
+        ("id", Text),
+        ("app", Text),
+        ("created_at", Integer),
+        ("revoked_at", Integer),
+        ("secret_sha256", Blob),
+        ("may_encrypt", Flag),
+        ("may_decrypt", Flag),
+        ("may_inspect", Flag),
+        ("may_issue_tokens", Flag),
+        ("any_role", Flag),
+    ],
+);
+const API_KEY_ROLE: Table = table("api_key_role", 2, 2, &[("api_key", Text), ("role", Text)]);
+const SECRET: Table = table("secret", 2, 1, &[("purpose", Text), ("wrapped", Blob)]);
+const TREE_ROOT: Table = table("tree_root", 3, 1, &[("only_row", Integer), ("digest", Blob), ("mac", Blob)]);
+const TREE_NODE: Table = table("tree_node", 3, 2, &[("level", Integer), ("position", Integer), ("children", Blob)]);
+const TREE_LEAF: Table = table(
+    "tree_leaf",
+    3,
+    4,
+    &[("bucket", Integer), ("kind", Integer), ("name", Text), ("part", Integer), ("active", Flag), ("mac", Blob)],
+);
+
+/// The tables of a schema; those that others refer to come first.
+pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
+    let all = [
+        &STORE,
+        &APP,
+        &KEY_VERSION,
+        &KEY_PAIR,
+        &CLIENT,
+        &CLIENT_APP,
+        &CLIENT_ROLE,
+        &API_KEY,
+        &API_KEY_ROLE,
+        &SECRET,
+        &TREE_ROOT,
+        &TREE_NODE,
+        &TREE_LEAF,
+    ];
+    all.into_iter().filter(move |table| table.since <= schema)
+}
+
+impl Table {
+    pub(crate) fn names(&self) -> String {
+        self.columns.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    fn key_columns(&self) -> &'static [(&'static str, Type)] {
+        &self.columns[..self.key_size]
+    }
+
+    /// The values of a row's primary key.
+    pub(crate) fn key<'r>(&self, row: &'r SqlRow) -> &'r [SqlValue] {
+        &row.0[..self.key_size]
+    }
+
+    /// The rows that `condition` selects, by primary key, with the types of the table.
+    pub(crate) fn read(
+        &self,
+        sql: &mut dyn Sql,
+        condition: &str,
+        params: &[SqlValue],
+    ) -> Result<Vec<SqlRow>, StoreError> {
+        let key: Vec<&str> = self.key_columns().iter().map(|(name, _)| *name).collect();
+        let select = format!("SELECT {} FROM {} {condition} ORDER BY {}", self.names(), self.name, key.join(", "));
+        sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect()
+    }
+
+    pub(crate) fn insert(&self, sql: &mut dyn Sql, row: &SqlRow) -> Result<(), StoreError> {
+        let numbers: Vec<String> = (1..=self.columns.len()).map(|number| format!("?{number}")).collect();
+        let insert = format!("INSERT INTO {} ({}) VALUES ({})", self.name, self.names(), numbers.join(", "));
+        sql.execute(&insert, &row.0).map(drop)
+    }
+
+    pub(crate) fn insert_all(&self, sql: &mut dyn Sql, rows: &[SqlRow]) -> Result<(), StoreError> {
+        insert_rows(sql, &format!("{} ({})", self.name, self.names()), "", rows)
+    }
+
+    /// Writes every column but those of the key.
+    pub(crate) fn update(&self, sql: &mut dyn Sql, row: &SqlRow) -> Result<(), StoreError> {
+        let assign = |(index, (name, _)): (usize, &(&str, Type))| format!("{name} = ?{}", index + 1);
+        let columns: Vec<String> = self.columns.iter().enumerate().skip(self.key_size).map(assign).collect();
+        let update = format!("UPDATE {} SET {} WHERE {}", self.name, columns.join(", "), self.has_key());
+        sql.execute(&update, &row.0).map(drop)
+    }
+
+    pub(crate) fn delete(&self, sql: &mut dyn Sql, row: &SqlRow) -> Result<(), StoreError> {
+        sql.execute(&format!("DELETE FROM {} WHERE {}", self.name, self.has_key()), self.key(row)).map(drop)
+    }
+
+    /// The condition for one row, whose key is the first parameters.
+    fn has_key(&self) -> String {
+        let equal = |(index, (name, _)): (usize, &(&str, Type))| format!("{name} = ?{}", index + 1);
+        self.key_columns().iter().enumerate().map(equal).collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// SQLite has no flags, and a missing value of either database has no type.
+    fn typed(&self, SqlRow(values): SqlRow) -> Result<SqlRow, StoreError> {
+        let of_type = |(value, (_, of)): (SqlValue, &(&str, Type))| match (value, of) {
+            (SqlValue::Null(_), of) => Ok(SqlValue::Null(*of)),
+            (SqlValue::Integer(number @ (0 | 1)), Flag) => Ok(SqlValue::Flag(number == 1)),
+            (value @ SqlValue::Flag(_), Flag)
+            | (value @ SqlValue::Integer(_), Integer)
+            | (value @ SqlValue::Text(_), Text)
+            | (value @ SqlValue::Blob(_), Blob) => Ok(value),
+            _ => Err(RANGE),
+        };
+        values.into_iter().zip(self.columns).map(of_type).collect::<Result<_, _>>().map(SqlRow)
+    }
+}
+
+/// Rows that one statement writes.
+const BATCH_SIZE: usize = 200;
+
+/// Inserts rows with a few statements. `into`: a table and its columns; `conflict`: what becomes of a row that is there.
+pub(crate) fn insert_rows(sql: &mut dyn Sql, into: &str, conflict: &str, rows: &[SqlRow]) -> Result<(), StoreError> {
+    for batch in rows.chunks(BATCH_SIZE) {
+        let mut numbers = 1..;
+        let mut values = |row: &SqlRow| {
+            let places: Vec<String> = numbers.by_ref().take(row.0.len()).map(|number| format!("?{number}")).collect();
+            format!("({})", places.join(", "))
+        };
+        let values: Vec<String> = batch.iter().map(&mut values).collect();
+        let params: Vec<SqlValue> = batch.iter().flat_map(|row| row.0.iter().cloned()).collect();
+        sql.execute(&format!("INSERT INTO {into} VALUES {} {conflict}", values.join(", ")), &params)?;
+    }
+    Ok(())
+}
+
+/// What the rows of an entry are about. The numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum EntryKind {
+    App = 1,
+    KeyVersion = 2,
+    Client = 3,
+    ApiKey = 4,
+    Secret = 5,
+}
+
+impl EntryKind {
+    pub(crate) const ALL: [EntryKind; 5] =
+        [EntryKind::App, EntryKind::KeyVersion, EntryKind::Client, EntryKind::ApiKey, EntryKind::Secret];
+
+    pub(crate) fn of_number(number: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| i64::from(*kind as u8) == number)
+    }
+
+    /// The tables with the rows of an entry. Their first column is its name; an entry has one row in the first table.
+    pub(crate) fn tables(self) -> &'static [&'static Table] {
+        match self {
+            Self::App => &[&APP],
+            Self::KeyVersion => &[&KEY_VERSION, &KEY_PAIR],
+            Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE],
+            Self::ApiKey => &[&API_KEY, &API_KEY_ROLE],
+            Self::Secret => &[&SECRET],
+        }
+    }
+
+    /// Whether the second column of its tables is the number of a part.
+    pub(crate) fn has_parts(self) -> bool {
+        self == Self::KeyVersion
+    }
+}
+
+/// Which entry.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EntryKey {
+    pub(crate) kind: EntryKind,
+    /// Of the app, client or secret, or the id of the API key.
+    pub(crate) name: String,
+    /// The number of a key version; 0 for other kinds.
+    pub(crate) part: u32,
+}
+
+impl EntryKey {
+    pub(crate) fn new(kind: EntryKind, name: &str, part: u32) -> Self {
+        Self { kind, name: name.to_owned(), part }
+    }
+
+    /// Which entry a row of one of its tables belongs to.
+    pub(crate) fn of_row(kind: EntryKind, row: &SqlRow) -> Result<Self, StoreError> {
+        let part = if kind.has_parts() { row.number(1)? } else { 0 };
+        Ok(Self::new(kind, row.text(0)?, part))
+    }
+}
+
+/// The rows of an entry by table, in the order of [`EntryKind::tables`].
+#[derive(Debug, Default, Clone)]
+pub(crate) struct EntryRows(pub(crate) Vec<Vec<SqlRow>>);
+
+impl EntryRows {
+    pub(crate) fn read(sql: &mut dyn Sql, key: &EntryKey) -> Result<Self, StoreError> {
+        let tables = key.kind.tables().iter();
+        let read = |table: &&Table| match key.kind.has_parts() {
+            true => {
+                let condition = format!("WHERE {} = ?1 AND {} = ?2", table.columns[0].0, table.columns[1].0);
+                table.read(sql, &condition, &[key.name.as_str().into(), key.part.into()])
+            }
+            false => table.read(sql, &format!("WHERE {} = ?1", table.columns[0].0), &[key.name.as_str().into()]),
+        };
+        tables.map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The row in the first table.
+    pub(crate) fn head(&self) -> Result<&SqlRow, StoreError> {
+        self.0.first().and_then(|rows| rows.first()).ok_or(RANGE)
+    }
+
+    pub(crate) fn head_mut(&mut self) -> Result<&mut SqlRow, StoreError> {
+        self.0.first_mut().and_then(|rows| rows.first_mut()).ok_or(RANGE)
+    }
+
+    /// The rows in another table.
+    pub(crate) fn rows(&self, table: usize) -> &[SqlRow] {
+        self.0.get(table).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn is_missing(&self) -> bool {
+        self.rows(0).is_empty()
+    }
+}

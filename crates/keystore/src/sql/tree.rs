@@ -1,0 +1,303 @@
+//! The authenticated tree: a keyed Merkle tree over all entries of a store, by which an engine notices rows that others have changed,
+//! added, removed, moved or put back from an older copy.
+//!
+//! Each entry has a leaf with a MAC of its rows. Leaves lie in buckets by a keyed hash of their entry's name, so that all versions of an
+//! app share one; three levels of nodes lead from the root to a bucket. The row `tree_root` has the digest of the top node and a MAC over
+//! it and the store's generation. All keys are derived from the root key, so that nothing here can be computed by those who write to the
+//! database alone.
+//!
+//! ```text
+//! mac(leaf)      = HMAC(leaf key, kind ‖ part ‖ name ‖ rows of each table, sorted)
+//! digest(bucket) = HMAC(node key, 255 ‖ number ‖ (kind ‖ part ‖ active ‖ name ‖ mac)…), 0 when it is empty
+//! digest(node)   = HMAC(node key, level ‖ position ‖ digests of 32 children), 0 when all are 0
+//! mac(root)      = HMAC(root key of the tree, store ‖ root key id ‖ schema ‖ generation ‖ digest of the top node)
+//! ```
+//!
+//! `docs/decisions/0041-authenticated-store.md` has the reasons.
+
+mod change;
+mod keys;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::table::{EntryKey, EntryKind, EntryRows};
+use super::value::{Sql, SqlRow, params};
+use crate::StoreError;
+use crate::edit::{EditKind, EditedPart, StoreEdit};
+pub(crate) use keys::{TreeDigest, TreeKeys, ZERO};
+
+/// Children of a node.
+const FANOUT: u32 = 32;
+/// Levels of nodes above the buckets.
+const LEVELS: u32 = 3;
+/// The number of buckets.
+pub(crate) const BUCKETS: u32 = FANOUT.pow(LEVELS);
+
+/// What the tree knows of an entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Leaf {
+    pub(crate) key: EntryKey,
+    /// Whether a key version may be used; false for other kinds.
+    pub(crate) active: bool,
+    pub(crate) mac: TreeDigest,
+}
+
+/// The digests of a node's children, one after the other.
+type Children = Vec<u8>;
+
+/// A tree as of one state of the store. What is read is kept, and was verified.
+#[derive(Debug)]
+pub(crate) struct StoreTree<'k> {
+    keys: &'k TreeKeys,
+    /// The digest of the top node, which the MAC covers.
+    root: TreeDigest,
+    nodes: BTreeMap<(u32, u32), Children>,
+    buckets: BTreeMap<u32, Vec<Leaf>>,
+    /// Leaves to write.
+    changed: BTreeMap<(u32, EntryKey), Leaf>,
+}
+
+fn edited(part: EditedPart) -> StoreError {
+    StoreError::Edited(StoreEdit { part, kind: EditKind::Changed })
+}
+
+impl<'k> StoreTree<'k> {
+    /// The tree of a store without entries.
+    pub(crate) fn empty(keys: &'k TreeKeys) -> Self {
+        let (nodes, buckets, changed) = Default::default();
+        Self { keys, root: ZERO, nodes, buckets, changed }
+    }
+
+    /// Reads the root and verifies its MAC. `generation`: of the state that the MAC was made for.
+    pub(crate) fn open(sql: &mut dyn Sql, keys: &'k TreeKeys, generation: i64) -> Result<Self, StoreError> {
+        let select = "SELECT digest, mac FROM tree_root WHERE only_row = 1";
+        let row = sql.first(select, &[])?.ok_or_else(|| edited(EditedPart::Root))?;
+        let (root, mac): (TreeDigest, TreeDigest) = (row.array(0)?, row.array(1)?);
+        if !keys.is_root_mac(generation, &root, &mac) {
+            return Err(edited(EditedPart::Root));
+        }
+        Ok(Self { root, ..Self::empty(keys) })
+    }
+
+    /// The tree under whatever root is stored, or else under the top node, for a check to find what differs from it.
+    pub(crate) fn unverified(sql: &mut dyn Sql, keys: &'k TreeKeys) -> Result<Self, StoreError> {
+        let row = sql.first("SELECT digest FROM tree_root WHERE only_row = 1", &[])?;
+        let root = match row.and_then(|row| row.array(0).ok()) {
+            Some(root) => root,
+            None => keys.node_digest(0, 0, &read_node(sql, 0, 0)?),
+        };
+        Ok(Self { root, ..Self::empty(keys) })
+    }
+
+    /// How the entries of a kind differ from their leaves.
+    pub(crate) fn edits(
+        &self,
+        kind: EntryKind,
+        entries: &BTreeMap<EntryKey, EntryRows>,
+        leaves: &BTreeMap<EntryKey, Leaf>,
+    ) -> Vec<StoreEdit> {
+        let is_gone = |key: &&EntryKey| key.kind == kind && !entries.contains_key(*key);
+        let removed = leaves.keys().filter(is_gone).map(|key| (key, EditKind::Removed));
+        let present = entries.iter().filter_map(|(key, rows)| match leaves.get(key) {
+            None => Some((key, EditKind::Added)),
+            Some(leaf) => (!self.covers(leaf, rows)).then_some((key, EditKind::Changed)),
+        });
+        removed.chain(present).map(|(key, kind)| StoreEdit { part: key.into(), kind }).collect()
+    }
+
+    /// The leaf of an entry, if it has one.
+    pub(crate) fn leaf(&mut self, sql: &mut dyn Sql, key: &EntryKey) -> Result<Option<Leaf>, StoreError> {
+        let leaves = self.bucket(sql, self.keys.bucket(key))?;
+        Ok(leaves.iter().find(|leaf| leaf.key == *key).cloned())
+    }
+
+    /// The leaves of a name, by part.
+    pub(crate) fn parts(&mut self, sql: &mut dyn Sql, kind: EntryKind, name: &str) -> Result<Vec<Leaf>, StoreError> {
+        let leaves = self.bucket(sql, self.keys.bucket(&EntryKey::new(kind, name, 0)))?;
+        Ok(leaves.iter().filter(|leaf| leaf.key.kind == kind && leaf.key.name == name).cloned().collect())
+    }
+
+    /// Whether `rows` are those of the leaf.
+    pub(crate) fn covers(&self, leaf: &Leaf, rows: &EntryRows) -> bool {
+        self.keys.entry_mac(&leaf.key, rows) == leaf.mac
+    }
+
+    /// The leaves of a bucket, in the order of their keys.
+    fn bucket(&mut self, sql: &mut dyn Sql, number: u32) -> Result<&[Leaf], StoreError> {
+        if !self.buckets.contains_key(&number) {
+            self.read_path(sql, number)?;
+            let expected = self.expected(sql, LEVELS, number)?;
+            let leaves = if expected == ZERO { Some(Vec::new()) } else { read_leaves(sql, number)? };
+            match leaves.filter(|leaves| self.keys.bucket_digest(number, leaves) == expected) {
+                Some(leaves) => self.buckets.insert(number, leaves),
+                None => return Err(edited(EditedPart::Bucket(number))),
+            };
+        }
+        Ok(&self.buckets[&number])
+    }
+
+    /// Reads the nodes above a bucket with one statement, the top first.
+    fn read_path(&mut self, sql: &mut dyn Sql, bucket: u32) -> Result<(), StoreError> {
+        let [middle, lowest] = [bucket / FANOUT / FANOUT, bucket / FANOUT];
+        if self.root == ZERO || self.nodes.contains_key(&(LEVELS - 1, lowest)) {
+            return Ok(());
+        }
+        let select = "SELECT level, position, children FROM tree_node
+            WHERE level = 0 AND position = 0 OR level = 1 AND position = ?1 OR level = 2 AND position = ?2
+            ORDER BY level";
+        for row in sql.rows(select, params![middle, lowest])? {
+            let place = (row.number(0)?, row.number(1)?);
+            if !self.nodes.contains_key(&place) {
+                self.keep_node(sql, place, row.blob(2)?.to_vec())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the children of a node if they are what the level above says.
+    fn keep_node(&mut self, sql: &mut dyn Sql, place: (u32, u32), children: Children) -> Result<(), StoreError> {
+        let (level, position) = place;
+        if self.keys.node_digest(level, position, &children) != self.expected(sql, level, position)? {
+            return Err(edited(EditedPart::Node { level, position }));
+        }
+        self.nodes.insert(place, children);
+        Ok(())
+    }
+
+    /// The digest that a node, or a bucket at level [`LEVELS`], must have.
+    fn expected(&mut self, sql: &mut dyn Sql, level: u32, position: u32) -> Result<TreeDigest, StoreError> {
+        let Some(above) = level.checked_sub(1) else { return Ok(self.root) };
+        let children = self.node(sql, above, position / FANOUT)?;
+        Ok(child(children, position % FANOUT))
+    }
+
+    fn node(&mut self, sql: &mut dyn Sql, level: u32, position: u32) -> Result<&Children, StoreError> {
+        if !self.nodes.contains_key(&(level, position)) {
+            let expected = self.expected(sql, level, position)?;
+            let children = if expected == ZERO { no_children() } else { read_node(sql, level, position)? };
+            self.keep_node(sql, (level, position), children)?;
+        }
+        Ok(&self.nodes[&(level, position)])
+    }
+
+    /// All leaves, verified against the root as a whole.
+    pub(crate) fn all_leaves(&self, sql: &mut dyn Sql) -> Result<BTreeMap<EntryKey, Leaf>, StoreError> {
+        let survey = self.survey(sql)?;
+        match survey.edits.into_iter().next() {
+            Some(edit) => Err(StoreError::Edited(edit)),
+            None => Ok(survey.leaves),
+        }
+    }
+
+    /// Reads the whole tree, and reports what of it others have changed.
+    pub(crate) fn survey(&self, sql: &mut dyn Sql) -> Result<TreeSurvey, StoreError> {
+        let mut edits = BTreeSet::new();
+        if sql.count("SELECT count(*) FROM tree_root", &[])? != 1 {
+            edits.insert(EditedPart::Root);
+        }
+        let expected = self.survey_nodes(&stored_nodes(sql, &mut edits)?, &mut edits);
+        let mut buckets: BTreeMap<u32, Vec<Leaf>> = BTreeMap::new();
+        for row in sql.rows(LEAVES, &[])? {
+            match LeafRow::parse(&row) {
+                Some(row) => buckets.entry(row.bucket).or_default().push(row.leaf),
+                None => drop(edits.insert(EditedPart::Bucket(row.number(0).unwrap_or(BUCKETS)))),
+            }
+        }
+        for &number in buckets.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
+            let mut leaves = buckets.get(&number).cloned().unwrap_or_default();
+            leaves.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+            if self.keys.bucket_digest(number, &leaves) != *expected.get(&number).unwrap_or(&ZERO) {
+                edits.insert(EditedPart::Bucket(number));
+            }
+        }
+        let leaves = buckets.into_values().flatten().map(|leaf| (leaf.key.clone(), leaf)).collect();
+        let edits = edits.into_iter().map(|part| StoreEdit { part, kind: EditKind::Changed }).collect();
+        Ok(TreeSurvey { leaves, edits })
+    }
+
+    /// Compares each node with what the one above says, and returns what the lowest say of the buckets.
+    fn survey_nodes(&self, stored: &StoredNodes, edits: &mut BTreeSet<EditedPart>) -> BTreeMap<u32, TreeDigest> {
+        let mut expected: BTreeMap<u32, TreeDigest> = BTreeMap::from([(0, self.root)]);
+        let none = no_children();
+        for (level, nodes) in (0..).zip(stored) {
+            let mut below = BTreeMap::new();
+            for &position in nodes.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
+                let children = nodes.get(&position).unwrap_or(&none);
+                if self.keys.node_digest(level, position, children) != *expected.get(&position).unwrap_or(&ZERO) {
+                    edits.insert(EditedPart::Node { level, position });
+                }
+                let digests = (0..FANOUT).map(|index| (position * FANOUT + index, child(children, index)));
+                below.extend(digests.filter(|(_, digest)| *digest != ZERO));
+            }
+            expected = below;
+        }
+        expected
+    }
+}
+
+/// The nodes of each level by position.
+type StoredNodes = Vec<BTreeMap<u32, Children>>;
+
+fn stored_nodes(sql: &mut dyn Sql, edits: &mut BTreeSet<EditedPart>) -> Result<StoredNodes, StoreError> {
+    let mut levels: StoredNodes = vec![BTreeMap::new(); LEVELS as usize];
+    for row in sql.rows("SELECT level, position, children FROM tree_node", &[])? {
+        let (level, position) = (row.number(0).unwrap_or(LEVELS), row.number(1).unwrap_or(BUCKETS));
+        let is_possible = level < LEVELS && position < FANOUT.pow(level);
+        match (is_possible, row.blob(2)) {
+            (true, Ok(children)) => drop(levels[level as usize].insert(position, children.to_vec())),
+            _ => drop(edits.insert(EditedPart::Node { level, position })),
+        }
+    }
+    Ok(levels)
+}
+
+/// A whole tree as it is stored.
+pub(crate) struct TreeSurvey {
+    pub(crate) leaves: BTreeMap<EntryKey, Leaf>,
+    /// Nodes and buckets that are not what the level above says.
+    pub(crate) edits: Vec<StoreEdit>,
+}
+
+fn no_children() -> Children {
+    vec![0; FANOUT as usize * ZERO.len()]
+}
+
+/// One of a node's digests; 0 where a node is too short to have it.
+fn child(children: &[u8], index: u32) -> TreeDigest {
+    let start = index as usize * ZERO.len();
+    children.get(start..).and_then(|rest| rest.first_chunk()).copied().unwrap_or(ZERO)
+}
+
+fn read_node(sql: &mut dyn Sql, level: u32, position: u32) -> Result<Children, StoreError> {
+    let select = "SELECT children FROM tree_node WHERE level = ?1 AND position = ?2";
+    let row = sql.first(select, params![level, position])?;
+    row.map_or_else(|| Ok(no_children()), |row| row.blob(0).map(<[u8]>::to_vec))
+}
+
+/// A row of `tree_leaf`.
+struct LeafRow {
+    bucket: u32,
+    leaf: Leaf,
+}
+
+const LEAVES: &str = "SELECT bucket, kind, name, part, active, mac FROM tree_leaf";
+
+impl LeafRow {
+    /// A row that cannot be one of ours is none: its bucket is then not what it must be.
+    fn parse(row: &SqlRow) -> Option<Self> {
+        let kind = EntryKind::of_number(row.integer(1).ok()?)?;
+        let key = EntryKey::new(kind, row.text(2).ok()?, row.number(3).ok()?);
+        let leaf = Leaf { key, active: row.flag(4).ok()?, mac: row.array(5).ok()? };
+        Some(Self { bucket: row.number(0).ok()?, leaf })
+    }
+}
+
+/// The leaves of a bucket, in the order of their keys; `None` if a row cannot be a leaf.
+fn read_leaves(sql: &mut dyn Sql, bucket: u32) -> Result<Option<Vec<Leaf>>, StoreError> {
+    let rows = sql.rows(&format!("{LEAVES} WHERE bucket = ?1"), params![bucket])?;
+    let leaves = rows.iter().map(|row| LeafRow::parse(row).map(|row| row.leaf)).collect::<Option<Vec<_>>>();
+    Ok(leaves.map(|mut leaves| {
+        leaves.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        leaves
+    }))
+}

@@ -1,0 +1,348 @@
+//! A store whose rows were edited, added, removed, swapped or put back from an older copy by someone who may write to its database: no
+//! edit takes effect, each is named, and whatever it does not touch goes on.
+//!
+//! The edits are random statements; `LEAFSEAL_STORE_EDITS` says how many (`make store` runs 100,000).
+
+mod generator;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use leafseal_keystore::{
+    ApiKeyId, Apps, EditedPart, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles, StoreAddress,
+    StoreError, StoreFault, StoreLimits, copy_store,
+};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::common::{Kind, Place, Store, app, client, environment, grant, on_both_databases};
+use generator::{Dump, dump, random_edit};
+
+/// Edits of a file in an ordinary run.
+const EDIT_COUNT: usize = 150;
+/// Edits of a database, where each is some 40 times slower.
+const DATABASE_EDIT_COUNT: usize = 20;
+
+/// Names that only edits add.
+const ADDED: [&str; 2] = ["mallory", "zoe"];
+
+on_both_databases! {
+    an_edit_is_not_laundered_by_a_later_change,
+    a_store_cannot_be_passed_off_as_an_older_one,
+    a_trigger_cannot_change_what_is_authenticated,
+    an_older_store_is_migrated_whole,
+    a_damaged_older_store_is_not_migrated,
+}
+
+/// A store with every kind of row; what it was before its last changes is written to `older`.
+fn filled(place: &Place, older: &Path) -> Store {
+    let store = place.open();
+    for name in ["a", "b", "c", "d"] {
+        store.create_app(&app(name), NewKeys::generated()).expect("made");
+    }
+    store.rotate(&app("a")).expect("rotated");
+    store.rotate(&app("b")).expect("rotated");
+    store.disable_version(&app("b"), 1).expect("disabled");
+    store.disable_app(&app("d")).expect("disabled");
+    for (name, apps) in [("one", &["a", "b"][..]), ("two", &["c"])] {
+        store.put_client(&grant(name, apps)).expect("made");
+    }
+    for secret in [1, 2] {
+        store.create_api_key(&NewApiKey { roles: roles(), ..new_key("a", secret) }).expect("made");
+    }
+    store.put_client(&NewClient { roles: roles(), ..grant("two", &["c"]) }).expect("replaced");
+    store.token_secret().expect("made");
+    std::fs::copy(place.path(), older).expect("copied");
+    store.rotate(&app("c")).expect("rotated");
+    store.disable_version(&app("a"), 1).expect("disabled");
+    store.trim_versions(&app("b"), &BTreeSet::from([1])).expect("trimmed");
+    store.disable_client(&client("two")).expect("disabled");
+    store.put_client(&grant("one", &["a"])).expect("made");
+    let operations = BTreeSet::from([Operation::Decrypt]);
+    let three = NewClient { operations, apps: Apps::All, roles: roles(), ..grant("three", &[]) };
+    store.put_client(&three).expect("made");
+    let revoked = store.list_api_keys().expect("read")[0].id.clone();
+    store.revoke_api_key(&revoked).expect("revoked");
+    store
+}
+
+fn roles() -> Roles {
+    Roles::Only(["pci", "pii"].map(|name| RoleName::parse(name).expect("valid")).into())
+}
+
+fn new_key(name: &str, secret: u8) -> NewApiKey {
+    let operations = BTreeSet::from([Operation::Encrypt]);
+    NewApiKey { app: app(name), operations, roles: Roles::Any, secret_sha256: [secret; 32] }
+}
+
+/// What a store returns for each name: the answer as text, or the error.
+type View = Vec<(String, Result<String, StoreError>)>;
+
+fn view(store: &Store, ids: &[ApiKeyId]) -> View {
+    let mut view = View::new();
+    for name in ["a", "b", "c", "d"].into_iter().chain(ADDED) {
+        let keys = store.load_app(&app(name)).map(|found| {
+            let found = found.map(|keys| {
+                let version = |it: &leafseal_keystore::KeyVersion| {
+                    (it.version, it.created_at, it.state, *it.r1.public(), *it.k1.public())
+                };
+                (keys.disabled, keys.versions.iter().map(version).collect::<Vec<_>>())
+            });
+            format!("{found:?}")
+        });
+        view.push((format!("app {name}"), keys));
+        let summary = store.app_summary(&app(name)).map(|found| format!("{found:?}"));
+        view.push((format!("app {name}"), summary));
+    }
+    for name in ["one", "two", "three"].into_iter().chain(ADDED) {
+        view.push((format!("client {name}"), store.client(&client(name)).map(|found| format!("{found:?}"))));
+    }
+    for id in ids {
+        view.push((format!("API key {}", id.as_str()), store.api_key(id).map(|found| format!("{found:?}"))));
+    }
+    view.push(("secret".to_owned(), store.token_secret().map(|secret| hex::encode(secret.expose()))));
+    view.push(("all apps".to_owned(), store.list_apps().map(|found| format!("{found:?}"))));
+    view.push(("all clients".to_owned(), store.list_clients().map(|found| format!("{found:?}"))));
+    view.push(("all API keys".to_owned(), store.list_api_keys().map(|found| format!("{found:?}"))));
+    view
+}
+
+/// The entity that a row is about, as [`view`] names it; `None` for the rows that describe the store as a whole.
+fn entity(table: &str, row: &[String]) -> Option<String> {
+    Some(match table {
+        "app" | "key_version" | "key_pair" => format!("app {}", row[0]),
+        "client" | "client_app" | "client_role" => format!("client {}", row[0]),
+        "api_key" | "api_key_role" => format!("API key {}", row[0]),
+        "secret" => "secret".to_owned(),
+        _ => return None,
+    })
+}
+
+fn entity_of_part(part: &EditedPart) -> Option<String> {
+    Some(match part {
+        EditedPart::App(name) | EditedPart::KeyVersion { app: name, .. } => format!("app {name}"),
+        EditedPart::Client(name) => format!("client {name}"),
+        EditedPart::ApiKey(id) => format!("API key {id}"),
+        EditedPart::Secret(_) => "secret".to_owned(),
+        _ => return None,
+    })
+}
+
+/// The truth about a store.
+struct Truth {
+    dump: Dump,
+    older: Dump,
+    ids: Vec<ApiKeyId>,
+    view: View,
+}
+
+impl Truth {
+    fn of(place: &Place) -> Self {
+        let older = Place::new(Kind::Sqlite);
+        let store = filled(place, older.path());
+        let ids: Vec<ApiKeyId> = store.list_api_keys().expect("read").into_iter().map(|key| key.id).collect();
+        let view = view(&store, &ids);
+        assert!(view.iter().all(|(_, answer)| answer.is_ok()), "{view:?}");
+        Self { dump: dump(place.path()), older: dump(older.path()), ids, view }
+    }
+
+    /// Asserts what must hold of the store at `place` after an edit whose result is `edited`.
+    fn assert_refused(&self, place: &Place, edited: &Dump, edit: &[String]) {
+        let Ok(store) = place.try_open(OpenMode::Existing, environment(), StoreLimits::default()) else {
+            assert!(self.dump.row_of_store() != edited.row_of_store(), "{edit:#?}");
+            return;
+        };
+        let touched = self.dump.differences(edited, entity);
+        for ((name, expected), (_, found)) in self.view.iter().zip(view(&store, &self.ids)) {
+            match found {
+                Ok(answer) => assert_eq!(&answer, expected.as_ref().expect("an answer"), "{name}: {edit:#?}"),
+                Err(error) => {
+                    let is_of_whole = name.starts_with("all ") || touched.contains(&None);
+                    assert!(is_of_whole || touched.contains(&Some(name.clone())), "{name}: {error}: {edit:#?}");
+                }
+            }
+        }
+        self.assert_named(&store, &touched, edit);
+    }
+
+    fn assert_named(&self, store: &Store, touched: &BTreeSet<Option<String>>, edit: &[String]) {
+        let faults = store.check().expect("checked").faults;
+        assert_eq!(faults.is_empty(), touched.is_empty(), "{faults:?}: {edit:#?}");
+        // What does not even read as a row of its table is named with that table.
+        if faults.iter().any(|fault| matches!(fault, StoreFault::Unreadable(_) | StoreFault::Database(_))) {
+            return;
+        }
+        let named = |fault: &StoreFault| match fault {
+            StoreFault::Edited(edit) => entity_of_part(&edit.part),
+            _ => None,
+        };
+        let named: BTreeSet<String> = faults.iter().filter_map(named).collect();
+        for name in touched.iter().flatten() {
+            // Of an entity whose leaf went with its rows no name is left: its bucket is named.
+            let is_bucket = |fault: &StoreFault| match fault {
+                StoreFault::Edited(edit) => matches!(edit.part, EditedPart::Bucket(_) | EditedPart::Node { .. }),
+                fault => matches!(fault, StoreFault::Reference { .. }),
+            };
+            assert!(named.contains(name) || faults.iter().any(is_bucket), "{name}: {faults:?}: {edit:#?}");
+        }
+    }
+}
+
+fn edit_count(ordinary: usize) -> usize {
+    std::env::var("LEAFSEAL_STORE_EDITS").map_or(ordinary, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn no_edit_of_a_file_takes_effect() {
+    let place = Place::new(Kind::Sqlite);
+    let truth = Truth::of(&place);
+    let pristine = std::fs::read(place.path()).expect("read");
+    let mut rng = StdRng::seed_from_u64(42);
+    for _ in 0..edit_count(EDIT_COUNT) {
+        std::fs::write(place.path(), &pristine).expect("written");
+        let edit = random_edit(&mut rng, &truth.dump, &truth.older);
+        place.tamper(&edit.join(";"));
+        let edited = dump(place.path());
+        // The whole database put back is what the generation that engines remember is for.
+        if edited != truth.older {
+            truth.assert_refused(&place, &edited, &edit);
+        }
+    }
+}
+
+#[test]
+fn no_edit_of_a_database_takes_effect() {
+    let (file, scratch) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
+    let truth = Truth::of(&file);
+    let mut rng = StdRng::seed_from_u64(43);
+    for _ in 0..edit_count(DATABASE_EDIT_COUNT).div_ceil(50).max(DATABASE_EDIT_COUNT) {
+        let place = Place::new(Kind::Postgres);
+        let (from, settings) = (StoreAddress::File(file.path()), place.settings());
+        copy_store(&from, &StoreAddress::Database(&settings), || Ok(environment()), StoreLimits::default())
+            .expect("copied");
+        place.drop_checks();
+        let edit = random_edit(&mut rng, &truth.dump, &truth.older);
+        place.tamper(&edit.join(";"));
+        // The same on a file shows what the edit did.
+        std::fs::copy(file.path(), scratch.path()).expect("copied");
+        scratch.tamper(&edit.join(";"));
+        let edited = dump(scratch.path());
+        if edited != truth.older {
+            truth.assert_refused(&place, &edited, &edit);
+        }
+    }
+}
+
+/// A change of an entry that was edited would authenticate the edit with it.
+fn an_edit_is_not_laundered_by_a_later_change(place: &Place) {
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    store.put_client(&grant("one", &[])).expect("made");
+    let id = store.create_api_key(&new_key("a", 1)).expect("made").id;
+    place.tamper(
+        "UPDATE client SET may_decrypt = TRUE, all_apps = TRUE; UPDATE app SET created_at = 1;
+         UPDATE key_version SET created_at = 1; UPDATE api_key SET may_decrypt = TRUE",
+    );
+    let edited =
+        |outcome: Result<(), StoreError>| assert!(matches!(outcome, Err(StoreError::Edited(_))), "{outcome:?}");
+    edited(store.disable_client(&client("one")));
+    edited(store.enable_client(&client("one")));
+    edited(store.put_client(&grant("one", &["a"])).map(drop));
+    edited(store.disable_app(&app("a")));
+    edited(store.rotate(&app("a")).map(drop));
+    edited(store.revoke_api_key(&id));
+    edited(store.client(&client("one")).map(drop));
+    // Others can still be made and used.
+    store.create_app(&app("b"), NewKeys::generated()).expect("made");
+    store.put_client(&grant("two", &["b"])).expect("made");
+    assert!(store.client(&client("two")).expect("read").is_some());
+    edited(store.client(&client("one")).map(drop));
+}
+
+/// Without a tree nothing would be verified.
+fn a_store_cannot_be_passed_off_as_an_older_one(place: &Place) {
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    store.token_secret().expect("made");
+    place.tamper(
+        "UPDATE store SET schema_version = 2; DELETE FROM tree_root; DELETE FROM tree_node; DELETE FROM tree_leaf",
+    );
+    assert!(matches!(store.load_app(&app("a")), Err(StoreError::Edited(_))), "one that is open knows better");
+    let reopened = place.try_open(OpenMode::Existing, environment(), StoreLimits::default());
+    assert!(matches!(reopened, Err(StoreError::Edited(_))), "its keys are those of a newer one");
+}
+
+fn a_trigger_cannot_change_what_is_authenticated(place: &Place) {
+    let store = place.open();
+    place.tamper(match place.kind {
+        Kind::Sqlite => "CREATE TRIGGER widen AFTER INSERT ON client BEGIN UPDATE client SET may_decrypt = 1; END",
+        Kind::Postgres => {
+            "CREATE FUNCTION widen() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN NEW.may_decrypt = TRUE; RETURN NEW; END $$;
+             CREATE TRIGGER widen BEFORE INSERT ON client FOR EACH ROW EXECUTE FUNCTION widen()"
+        }
+    });
+    store.put_client(&grant("one", &[])).expect("made");
+    match store.client(&client("one")) {
+        Ok(found) => assert!(!found.expect("there").operations.contains(&Operation::Decrypt)),
+        Err(error) => assert!(matches!(error, StoreError::Edited(_)), "{error}"),
+    }
+}
+
+fn an_older_store_is_migrated_whole(place: &Place) {
+    let store = place.open_old();
+    for name in ["a", "b"] {
+        store.create_app(&app(name), NewKeys::generated()).expect("made");
+    }
+    store.rotate(&app("a")).expect("rotated");
+    store.disable_version(&app("a"), 1).expect("disabled");
+    store.put_client(&grant("one", &["a", "b"])).expect("made");
+    store.create_api_key(&new_key("a", 1)).expect("made");
+    let secret = store.token_secret().expect("made");
+    let other = place.open();
+    let ids: Vec<ApiKeyId> = store.list_api_keys().expect("read").into_iter().map(|key| key.id).collect();
+    let plain = |view: View| view.into_iter().map(|(name, answer)| (name, answer.expect("read"))).collect::<Vec<_>>();
+    let before = plain(view_of_few(&store, &ids));
+    let plan = store.plan_migration().expect("planned");
+    assert_eq!((plan.from, plan.to, plan.entry_count), (2, 3, 2 + 3 + 1 + 1 + 1));
+    assert_eq!(store.check().expect("checked").schema_version, 2, "a plan changes nothing");
+    assert_eq!(store.migrate().expect("migrated"), plan);
+    for store in [&store, &other, &place.open()] {
+        assert_eq!(plain(view_of_few(store, &ids)), before);
+        let report = store.check().expect("checked");
+        assert_eq!((report.schema_version, report.faults), (3, vec![]));
+        assert_eq!(store.token_secret().expect("read").expose(), secret.expose());
+    }
+    assert_eq!(store.migrate().expect("nothing to do").entry_count, 0);
+    other.rotate(&app("b")).expect("rotated");
+    place.tamper("UPDATE client SET may_decrypt = TRUE");
+    assert!(matches!(other.client(&client("one")), Err(StoreError::Edited(_))));
+}
+
+fn view_of_few(store: &Store, ids: &[ApiKeyId]) -> View {
+    let added = |name: &str| name == "all apps" || ["app a", "app b", "client one", "secret"].contains(&name);
+    view(store, ids).into_iter().filter(|(name, _)| added(name) || name.starts_with("API key")).collect()
+}
+
+fn a_damaged_older_store_is_not_migrated(place: &Place) {
+    let store = place.open_old();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    place.tamper("UPDATE key_pair SET wrapped_private_key = x'00' WHERE curve = 'r1'");
+    assert!(matches!(store.plan_migration(), Err(StoreError::DamagedKey { .. })));
+    assert!(matches!(store.migrate(), Err(StoreError::DamagedKey { .. })));
+    assert_eq!(store.check().expect("checked").schema_version, 2);
+    store.create_app(&app("b"), NewKeys::generated()).expect("it goes on as it was");
+}
+
+/// The generator makes edits of each kind, or the tests above would show little.
+#[test]
+fn edits_reach_every_table() {
+    let place = Place::new(Kind::Sqlite);
+    let truth = Truth::of(&place);
+    let mut rng = StdRng::seed_from_u64(44);
+    let edits: String = (0..400).flat_map(|_| random_edit(&mut rng, &truth.dump, &truth.older)).collect();
+    for table in generator::TABLES {
+        assert!(edits.contains(&format!("UPDATE {} ", table.name)), "{}", table.name);
+        assert!(edits.contains(&format!("DELETE FROM {} ", table.name)), "{}", table.name);
+    }
+}

@@ -1,0 +1,58 @@
+//! A large store: its migration, its first read and its check. `LEAFSEAL_STORE_APPS` says how large (`make store`: 100,000); the times
+//! are printed, not judged.
+
+use std::time::{Duration, Instant};
+
+use leafseal_keystore::{Keystore, NewKeys, OpenMode, SqliteKeystore, StoreLimits};
+
+use crate::common::{app, environment, place};
+
+/// Apps in an ordinary run.
+const APP_COUNT: u32 = 300;
+
+fn timed<T>(what: &str, act: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let outcome = act();
+    println!("{what}: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+    outcome
+}
+
+/// Opens the store and loads one app, as an engine does for its first request.
+fn first_read(path: &std::path::Path, app_number: u32) -> Duration {
+    let start = Instant::now();
+    let store = SqliteKeystore::open(path, OpenMode::Existing, environment(), StoreLimits::default()).expect("opened");
+    assert!(store.load_app(&app(&format!("app-{app_number}"))).expect("read").is_some());
+    start.elapsed()
+}
+
+fn median_first_read(what: &str, path: &std::path::Path, app_count: u32) {
+    let mut times: Vec<Duration> = (0..31).map(|number| first_read(path, number * 31 % app_count)).collect();
+    times.sort_unstable();
+    println!("{what}: {:.2} ms, median of {}", times[times.len() / 2].as_secs_f64() * 1e3, times.len());
+}
+
+#[test]
+fn a_large_store_is_migrated_and_read() {
+    let app_count = std::env::var("LEAFSEAL_STORE_APPS").map_or(APP_COUNT, |text| text.parse().expect("a number"));
+    let (_folder, path) = place();
+    let limits = StoreLimits { app_count_max: 10_000_000, ..StoreLimits::default() };
+    let store = SqliteKeystore::open(&path, OpenMode::CreateOldIfMissing, environment(), limits).expect("made");
+    timed("apps created", || {
+        for number in 0..app_count {
+            store.create_app(&app(&format!("app-{number}")), NewKeys::generated()).expect("made");
+        }
+    });
+    median_first_read("open and first read, schema 2", &path, app_count);
+    let size = || path.metadata().expect("there").len() >> 10;
+    println!("size: {} KiB", size());
+    timed("plan of the migration", || store.plan_migration().expect("planned"));
+    let done = timed("migration", || store.migrate().expect("migrated"));
+    assert_eq!(done.entry_count as u32, 2 * app_count);
+    println!("size: {} KiB", size());
+    median_first_read("open and first read, schema 3", &path, app_count);
+    let apps = timed("list of all apps", || store.list_apps().expect("read"));
+    assert_eq!(apps.len() as u32, app_count);
+    let report = timed("check", || store.check().expect("checked"));
+    assert_eq!((report.app_count as u32, report.faults), (app_count, vec![]));
+    timed("a new version", || store.rotate(&app("app-0")).expect("rotated"));
+}
