@@ -154,6 +154,7 @@ impl From<admin::StoreError> for CommandFailure {
             | E::Io { .. }
             | E::Storage(_)
             | E::Inconsistent(_)
+            | E::Edited(_)
             | E::DamagedKey { .. } => Exit::Unreachable,
             E::Full => Exit::Output,
             _ => Exit::Failed,

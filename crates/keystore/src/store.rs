@@ -69,8 +69,8 @@ pub struct Generation {
     pub replacements: u64,
     /// Counts the changes of the store.
     pub changes: u64,
-    /// Random, new with each change, where another copy of the store can take over without anybody noticing, as a standby does: the same
-    /// count may then mean other changes.
+    /// Differs with what the store contains, where it is authenticated; before that random and new with each change, where another copy of
+    /// the store can take over unnoticed, as a standby does. The same count may mean other changes.
     pub mark: u64,
 }
 

@@ -29,10 +29,11 @@ use crate::StoreError;
 use crate::model::StoreFault;
 use crate::sql::copy::StoreContent;
 use crate::sql::schema::TableDefinitions;
+use crate::sql::session::only_row;
 use crate::sql::tree::TreeKeys;
 use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
-use crate::store::{Environment, Generation, Keystore, StoreLimits};
+use crate::store::{Environment, Keystore, StoreLimits};
 use crate::wrapping::StoreId;
 
 /// How long a process may do something else in the middle of a change, such as wait for a root key in hardware, before the server
@@ -226,6 +227,8 @@ fn milliseconds(time: Duration) -> u128 {
 impl SqlBackend for Postgres {
     const NAME: &'static str = "PostgresKeystore";
     const TABLES: TableDefinitions = schema::TABLES;
+    const SCHEMA: &'static str = "leafseal.";
+    const MARK: &'static str = "mark";
 
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turns.take();
@@ -255,12 +258,9 @@ impl SqlBackend for Postgres {
         Ok(outcome)
     }
 
-    fn generation(&self) -> Result<Generation, StoreError> {
+    fn generation(&self, select: &str) -> Result<(u64, SqlRow), StoreError> {
         let _turn = self.turns.take();
-        let query = || TypedQuery {
-            sql: format!("SELECT store_id, generation, mark FROM {}.store", schema::SCHEMA),
-            params: Vec::new(),
-        };
+        let query = || TypedQuery { sql: select.to_owned(), params: Vec::new() };
         let call = |session: &Arc<PostgresSession>| self.link.call(session, self.statement_timeout, query());
         let mut session = self.link.session()?;
         let mut answer = call(&session);
@@ -271,9 +271,7 @@ impl SqlBackend for Postgres {
         let rows = answer.map_err(|error| error.of(self.link.location()))?;
         let rows = rows.into_iter().map(row).collect::<Result<Vec<_>, _>>()?;
         self.check_id(rows.first())?;
-        let row = rows.first().ok_or(RANGE)?;
-        let (changes, mark) = (row.integer(1)?.cast_unsigned(), row.integer(2)?.cast_unsigned());
-        Ok(Generation { replacements: session.number, changes, mark })
+        Ok((session.number, only_row(rows)?))
     }
 
     fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {

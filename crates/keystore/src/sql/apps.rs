@@ -88,7 +88,7 @@ pub(super) fn stored(session: &mut StoreSession<'_>) -> Result<Vec<AppRow>, Stor
 }
 
 /// A missing key pair shows as nothing instead of hiding its version.
-fn version_row(rows: &EntryRows, schema: u32) -> Result<VersionRow, StoreError> {
+pub(super) fn version_row(rows: &EntryRows, schema: u32) -> Result<VersionRow, StoreError> {
     let pair = |curve: Curve| -> Result<Option<PairRow>, StoreError> {
         let is_of_curve = |row: &&SqlRow| row.text(2).is_ok_and(|name| name == curve.short_name());
         let Some(row) = rows.rows(1).iter().find(is_of_curve) else { return Ok(None) };
@@ -113,8 +113,9 @@ pub(super) fn versions(
     app: &AppName,
     selection: VersionSelection,
 ) -> Result<Vec<VersionRow>, StoreError> {
-    let numbers = session.versions(app.as_str(), selection)?;
-    numbers.into_iter().rev().filter_map(|number| find_version(session, app, number).transpose()).collect()
+    let versions = session.versions(app.as_str(), selection)?;
+    let schema = session.schema;
+    versions.iter().rev().map(|(_, rows)| version_row(rows, schema)).collect()
 }
 
 fn find_version(session: &mut StoreSession<'_>, app: &AppName, number: u32) -> Result<Option<VersionRow>, StoreError> {
@@ -326,7 +327,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             return Err(StoreError::TooMany { what, limit });
         }
         // Trimmed versions are among them, so that no number is given twice.
-        let newest = session.versions(app.as_str(), VersionSelection::All)?.into_iter().max().unwrap_or(0);
+        let newest = session.version_numbers(app.as_str(), VersionSelection::All)?.into_iter().max().unwrap_or(0);
         self.insert_version(session, (app, newest + 1), self.now(), keys)
     }
 

@@ -1,14 +1,15 @@
 //! The integrity check: the database by its own means, then every key and every count.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use leafseal_crypto::Curve;
 
 use super::schema;
-use super::session::{StoreSession, VersionSelection, open_tree};
-use super::table::EntryKind;
+use super::session::{StoreSession, StoredEntries, open_tree};
+use super::table::{EntryKind, EntryRows};
 use super::tree::StoreTree;
-use super::value::Sql;
+use super::value::{RANGE, Sql};
 use super::{SqlBackend, SqlKeystore, api_keys, apps, clients};
 use crate::StoreError;
 use crate::error::KeyFault;
@@ -27,20 +28,16 @@ impl<B: SqlBackend> SqlKeystore<B> {
             api_key_count: 0,
             faults: self.backend.faults(sql)?,
         };
-        // The reports of a damaged database about keys are meaningless.
+        // The reports of a damaged database about keys are meaningless; what it does not read at all is said already.
         if report.faults.iter().any(|fault| matches!(fault, StoreFault::Database(_))) {
-            return Ok(report);
+            return match self.check_edits(sql, &mut report) {
+                Ok(()) | Err(StoreError::Storage(_)) => Ok(report),
+                Err(other) => Err(other),
+            };
         }
         // What the database has, whether it was edited or not: each key is looked at, too.
         let mut stored = StoreSession::unverified(sql, &self.keys, report.schema_version);
-        match apps::stored(&mut stored) {
-            Ok(rows) => {
-                for row in rows {
-                    self.check_app(&mut stored, &row, &mut report)?;
-                }
-            }
-            Err(error) => report.faults.push(unreadable("the apps", error)?),
-        }
+        self.check_apps(&mut stored, &mut report)?;
         match clients::read_stored(&mut stored) {
             Ok(count) => report.client_count = count,
             Err(error) => report.faults.push(unreadable("the clients", error)?),
@@ -64,7 +61,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             return Ok(());
         }
         let tree = match open_tree(sql, &self.keys, known, 0) {
-            Ok((_, tree)) => tree,
+            Ok(opened) => opened.tree,
             Err(StoreError::Edited(edit)) => {
                 report.faults.push(StoreFault::Edited(edit));
                 Some(StoreTree::unverified(sql, &self.keys)?)
@@ -74,27 +71,48 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let Some(tree) = tree else { return Ok(()) };
         let survey = tree.survey(sql)?;
         report.faults.extend(survey.edits.iter().cloned().map(StoreFault::Edited));
-        let mut stored = StoreSession::unverified(sql, &self.keys, report.schema_version);
         for kind in EntryKind::ALL {
-            let entries = match stored.stored(kind) {
-                Ok(entries) => entries,
-                // Said above already.
-                Err(StoreError::Inconsistent(_)) => continue,
-                Err(other) => return Err(other),
-            };
+            // What is unreadable was said above; an entry without such a row differs from its leaf.
+            let entries = StoredEntries::read(sql, kind, None)?.entries;
             report.faults.extend(tree.edits(kind, &entries, &survey.leaves).into_iter().map(StoreFault::Edited));
+        }
+        Ok(())
+    }
+
+    fn check_apps(&self, session: &mut StoreSession<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+        let mut stored = StoredEntries::read(session.sql, EntryKind::KeyVersion, None)?;
+        let unreadable_apps: BTreeSet<String> = stored.unreadable.drain(..).map(|(_, app)| app).collect();
+        let mut versions: BTreeMap<String, Vec<EntryRows>> = BTreeMap::new();
+        for (key, rows) in stored.entries.into_iter().rev() {
+            versions.entry(key.name).or_default().push(rows);
+        }
+        let rows = match apps::stored(session) {
+            Ok(rows) => rows,
+            Err(error) => {
+                report.faults.push(unreadable("the apps", error)?);
+                return Ok(());
+            }
+        };
+        for app in rows {
+            let of_app = versions.remove(app.name.as_str()).unwrap_or_default();
+            let read = |rows: &EntryRows| apps::version_row(rows, session.schema);
+            let read = match unreadable_apps.contains(app.name.as_str()) {
+                true => Err(RANGE),
+                false => of_app.iter().map(read).collect::<Result<Vec<_>, _>>(),
+            };
+            self.check_app(&app, read, report)?;
         }
         Ok(())
     }
 
     fn check_app(
         &self,
-        session: &mut StoreSession<'_>,
         row: &apps::AppRow,
+        versions: Result<Vec<apps::VersionRow>, StoreError>,
         report: &mut CheckReport,
     ) -> Result<(), StoreError> {
         report.app_count += 1;
-        let versions = match apps::versions(session, &row.name, VersionSelection::All) {
+        let versions = match versions {
             Ok(versions) => versions,
             Err(error) => {
                 report.faults.push(unreadable(&format!("the versions of app {}", row.name), error)?);

@@ -24,8 +24,8 @@ use leafseal_crypto::{CryptoRng, EcContext, Secret};
 
 use schema::TableDefinitions;
 use session::{StoreSession, VersionSelection};
-use tree::TreeKeys;
-use value::Sql;
+use tree::{StoreTree, TreeKeys};
+use value::{Sql, SqlRow};
 
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
@@ -72,6 +72,10 @@ pub trait SqlBackend: Send + Sync {
     const NAME: &'static str;
     /// The tables in its words.
     const TABLES: TableDefinitions;
+    /// What stands before a table's name outside of a transaction.
+    const SCHEMA: &'static str;
+    /// The column, or number, that stands for a change in a store without a tree ([`Generation::mark`]).
+    const MARK: &'static str;
 
     /// Runs `read` on one state of the store; once more if the connection to the store ends meanwhile.
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
@@ -79,8 +83,8 @@ pub trait SqlBackend: Send + Sync {
     /// Runs `apply` as one change that no other overlaps: all of it and a new generation, or nothing.
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
 
-    /// See [`Keystore::generation`].
-    fn generation(&self) -> Result<Generation, StoreError>;
+    /// The one row that `select` finds, whose first column is the store's id, and [`Generation::replacements`]; without a transaction.
+    fn generation(&self, select: &str) -> Result<(u64, SqlRow), StoreError>;
 
     /// See [`Keystore::on_change`].
     fn on_change(&self, _: Box<dyn Fn() + Send + Sync>) {}
@@ -162,7 +166,21 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
 impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     fn generation(&self) -> Result<Generation, StoreError> {
-        self.backend.generation()
+        let has_tree = self.schema.load(Ordering::Acquire) >= TREE_SCHEMA_VERSION;
+        let (schema, mark) = (B::SCHEMA, B::MARK);
+        let (mark, join) = match has_tree {
+            true => ("digest, mac", format!("LEFT JOIN {schema}tree_root AS r ON r.only_row = 1")),
+            false => (mark, String::new()),
+        };
+        let (replacements, row) =
+            self.backend.generation(&format!("SELECT store_id, generation, {mark} FROM {schema}store {join}"))?;
+        let changes = row.integer(1)?;
+        // A store's state has one MAC: what it authenticates shows in it, whatever else is written in the database.
+        let mark = match has_tree {
+            true => StoreTree::verified_root(&row, 2, &self.keys, changes)?.mark(),
+            false => row.integer(2)?.cast_unsigned(),
+        };
+        Ok(Generation { replacements, changes: changes.cast_unsigned(), mark })
     }
 
     fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
@@ -211,7 +229,7 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn disable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
         self.change(|session| {
-            if session.versions(app.as_str(), VersionSelection::Active)? == [version] {
+            if session.version_numbers(app.as_str(), VersionSelection::Active)? == [version] {
                 let app = app.clone();
                 return Err(StoreError::LastActiveVersion { app, version });
             }

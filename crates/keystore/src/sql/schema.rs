@@ -43,7 +43,7 @@ pub(crate) fn create(
         params![schema, keys.store.0, keys.root_key.0],
     )?;
     let tree = (schema >= TREE_SCHEMA_VERSION).then(|| StoreTree::empty(keys));
-    let mut session = StoreSession { sql, keys, schema, tree };
+    let mut session = StoreSession { sql, keys, schema, generation: 1, tree };
     fill(&mut session)?;
     session.finish()
 }

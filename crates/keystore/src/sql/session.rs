@@ -25,6 +25,8 @@ pub(crate) struct StoreSession<'s> {
     pub(crate) sql: &'s mut dyn Sql,
     pub(super) keys: &'s TreeKeys,
     pub(crate) schema: u32,
+    /// What a change is authenticated with, whatever the database says of it afterwards.
+    pub(super) generation: i64,
     /// None before schema 3.
     pub(super) tree: Option<StoreTree<'s>>,
 }
@@ -41,20 +43,19 @@ impl<'s> StoreSession<'s> {
     }
 
     fn open(sql: &'s mut dyn Sql, keys: &'s TreeKeys, known: u32, ahead: i64) -> Result<Self, StoreError> {
-        let (schema, tree) = open_tree(sql, keys, known, ahead)?;
-        Ok(Self { sql, keys, schema, tree })
+        let OpenedTree { schema, generation, tree } = open_tree(sql, keys, known, ahead)?;
+        Ok(Self { sql, keys, schema, generation, tree })
     }
 
     /// The entries as the database has them, unverified.
     pub(super) fn unverified(sql: &'s mut dyn Sql, keys: &'s TreeKeys, schema: u32) -> Self {
-        Self { sql, keys, schema, tree: None }
+        Self { sql, keys, schema, generation: 0, tree: None }
     }
 
     /// Ends a change: what it wrote is authenticated.
     pub(crate) fn finish(self) -> Result<(), StoreError> {
         let Some(tree) = self.tree else { return Ok(()) };
-        let generation = self.sql.first("SELECT generation FROM store", &[])?.ok_or(RANGE)?.integer(0)?;
-        tree.write(self.sql, generation)
+        tree.write(self.sql, self.generation)
     }
 
     /// An entry's rows, or `None` where there is no such entry.
@@ -64,8 +65,43 @@ impl<'s> StoreSession<'s> {
             return Ok((!rows.is_missing()).then_some(rows));
         };
         let Some(leaf) = tree.leaf(self.sql, key)? else { return Ok(None) };
-        let rows = EntryRows::read(self.sql, key)?;
-        if tree.covers(&leaf, &rows) { Ok(Some(rows)) } else { Err(edited(key, Some(&rows))) }
+        match EntryRows::read(self.sql, key) {
+            Ok(rows) if tree.covers(&leaf, &rows) => Ok(Some(rows)),
+            Ok(rows) => Err(edited(key, Some(&rows))),
+            // A row that cannot be one of ours.
+            Err(StoreError::Inconsistent(_)) => Err(edited_part(key, EditKind::Changed)),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Versions of an app, oldest first, with one statement for each table. What does not read is left out where it is not selected.
+    pub(crate) fn versions(
+        &mut self,
+        app: &str,
+        selection: VersionSelection,
+    ) -> Result<Vec<(u32, EntryRows)>, StoreError> {
+        let numbers = self.version_numbers(app, selection)?;
+        let leaves = match &mut self.tree {
+            Some(tree) => tree.parts(self.sql, EntryKind::KeyVersion, app)?,
+            None => Vec::new(),
+        };
+        let mut stored = StoredEntries::read(self.sql, EntryKind::KeyVersion, Some(app))?;
+        let mut versions = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let key = EntryKey::new(EntryKind::KeyVersion, app, number);
+            let rows = stored.entries.remove(&key);
+            match (&self.tree, leaves.iter().find(|leaf| leaf.key == key)) {
+                (Some(tree), Some(leaf)) => {
+                    let rows = rows.ok_or_else(|| edited(&key, None))?;
+                    if !tree.covers(leaf, &rows) {
+                        return Err(edited(&key, Some(&rows)));
+                    }
+                    versions.push((number, rows));
+                }
+                _ => versions.push((number, rows.ok_or(RANGE)?)),
+            }
+        }
+        Ok(versions)
     }
 
     /// Writes an entry: every row of it is one of `rows` from then on. `active` as in [`Leaf`](super::tree::Leaf).
@@ -90,7 +126,7 @@ impl<'s> StoreSession<'s> {
     }
 
     /// The numbers of an app's versions, oldest first.
-    pub(crate) fn versions(&mut self, app: &str, selection: VersionSelection) -> Result<Vec<u32>, StoreError> {
+    pub(crate) fn version_numbers(&mut self, app: &str, selection: VersionSelection) -> Result<Vec<u32>, StoreError> {
         let all = selection == VersionSelection::All;
         if let Some(tree) = &mut self.tree {
             let leaves = tree.parts(self.sql, EntryKind::KeyVersion, app)?;
@@ -113,30 +149,77 @@ impl<'s> StoreSession<'s> {
 
     /// The same as the database has them, unverified.
     pub(super) fn stored(&mut self, kind: EntryKind) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
-        let tables = kind.tables();
-        let mut entries: BTreeMap<EntryKey, EntryRows> = BTreeMap::new();
-        for (index, table) in tables.iter().enumerate() {
-            for row in table.read(self.sql, "", &[])? {
-                let key = EntryKey::of_row(kind, &row)?;
-                let rows = entries.entry(key).or_insert_with(|| EntryRows(vec![Vec::new(); tables.len()]));
-                rows.0[index].push(row);
-            }
-        }
-        // Rows that belong to nothing are found by the check of references.
-        entries.retain(|_, rows| !rows.is_missing());
-        Ok(entries)
+        let stored = StoredEntries::read(self.sql, kind, None)?;
+        if stored.unreadable.is_empty() { Ok(stored.entries) } else { Err(RANGE) }
     }
 }
 
-/// The schema of a store, and its tree from schema 3 on. `ahead`: how often the generation was counted up since the root was written.
+/// Entries as the database has them.
+pub(super) struct StoredEntries {
+    pub(super) entries: BTreeMap<EntryKey, EntryRows>,
+    /// Rows that cannot be of their table: its name, and the first column if that is a text.
+    pub(super) unreadable: Vec<(&'static str, String)>,
+}
+
+impl StoredEntries {
+    /// All entries of a kind, or those of a name. Rows that belong to nothing are left to the check of references.
+    pub(super) fn read(sql: &mut dyn Sql, kind: EntryKind, name: Option<&str>) -> Result<Self, StoreError> {
+        let tables = kind.tables();
+        let (mut entries, mut unreadable) = (BTreeMap::<EntryKey, EntryRows>::new(), Vec::new());
+        for (index, table) in tables.iter().enumerate() {
+            let rows = match name {
+                Some(name) => table.read_each(sql, &format!("WHERE {} = ?1", table.columns[0].0), params![name])?,
+                None => table.read_each(sql, "", &[])?,
+            };
+            for row in rows {
+                match row.and_then(|row| EntryKey::of_row(kind, &row).map(|key| (key, row.clone())).map_err(|_| row)) {
+                    Ok((key, row)) => {
+                        let rows = entries.entry(key).or_insert_with(|| EntryRows(vec![Vec::new(); tables.len()]));
+                        rows.0[index].push(row);
+                    }
+                    Err(row) => unreadable.push((table.name, row.text(0).unwrap_or_default().to_owned())),
+                }
+            }
+        }
+        entries.retain(|_, rows| !rows.is_missing());
+        Ok(Self { entries, unreadable })
+    }
+}
+
+/// The one row of a table that has one.
+pub(crate) fn only_row(rows: Vec<SqlRow>) -> Result<SqlRow, StoreError> {
+    let count = rows.len();
+    match rows.into_iter().next() {
+        Some(row) if count == 1 => Ok(row),
+        None => Err(RANGE),
+        // Which one is read could depend on the statement.
+        Some(_) => Err(StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed })),
+    }
+}
+
+/// What [`open_tree`] finds.
+pub(super) struct OpenedTree<'k> {
+    pub(super) schema: u32,
+    pub(super) generation: i64,
+    /// From schema 3 on.
+    pub(super) tree: Option<StoreTree<'k>>,
+}
+
+/// Reads and verifies what the whole store depends on. `ahead`: how often the generation was counted up since the root was written.
 pub(super) fn open_tree<'k>(
     sql: &mut dyn Sql,
     keys: &'k TreeKeys,
     known: u32,
     ahead: i64,
-) -> Result<(u32, Option<StoreTree<'k>>), StoreError> {
-    let row = sql.first("SELECT schema_version, generation FROM store", &[])?.ok_or(RANGE)?;
-    let (schema, generation) = (row.number(0)?, row.integer(1)?);
+) -> Result<OpenedTree<'k>, StoreError> {
+    const OF_STORE: &str = "SELECT s.schema_version, s.generation";
+    const WITH_TREE: &str = ", r.digest, r.mac FROM store AS s LEFT JOIN tree_root AS r ON r.only_row = 1";
+    let with_tree = format!("{OF_STORE}{WITH_TREE}");
+    let mut row = match known >= TREE_SCHEMA_VERSION {
+        true => only_row(sql.rows(&with_tree, &[])?)?,
+        false => only_row(sql.rows(&format!("{OF_STORE} FROM store AS s"), &[])?)?,
+    };
+    let schema = row.number(0)?;
     if schema > SCHEMA_VERSION {
         let (found, supported) = (schema, SCHEMA_VERSION);
         return Err(StoreError::NewerSchema { found, supported });
@@ -146,8 +229,12 @@ pub(super) fn open_tree<'k>(
         return Err(StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed }));
     }
     let has_tree = schema >= TREE_SCHEMA_VERSION;
-    let tree = has_tree.then(|| StoreTree::open(sql, keys, generation.wrapping_sub(ahead))).transpose()?;
-    Ok((schema, tree))
+    if has_tree && known < TREE_SCHEMA_VERSION {
+        row = only_row(sql.rows(&with_tree, &[])?)?;
+    }
+    let generation = row.integer(1)?;
+    let tree = has_tree.then(|| StoreTree::open(&row, 2, keys, generation.wrapping_sub(ahead))).transpose()?;
+    Ok(OpenedTree { schema, generation, tree })
 }
 
 fn write_row(sql: &mut dyn Sql, table: &Table, stored: &[SqlRow], row: &SqlRow) -> Result<(), StoreError> {
@@ -160,7 +247,10 @@ fn write_row(sql: &mut dyn Sql, table: &Table, stored: &[SqlRow], row: &SqlRow) 
 
 /// The error of an entry whose rows are not those that its leaf covers.
 fn edited(key: &EntryKey, rows: Option<&EntryRows>) -> StoreError {
-    let kind = if rows.is_none_or(EntryRows::is_missing) { EditKind::Removed } else { EditKind::Changed };
+    edited_part(key, if rows.is_none_or(EntryRows::is_missing) { EditKind::Removed } else { EditKind::Changed })
+}
+
+fn edited_part(key: &EntryKey, kind: EditKind) -> StoreError {
     StoreError::Edited(StoreEdit { part: key.into(), kind })
 }
 

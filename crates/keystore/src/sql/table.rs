@@ -129,9 +129,19 @@ impl Table {
         condition: &str,
         params: &[SqlValue],
     ) -> Result<Vec<SqlRow>, StoreError> {
+        self.read_each(sql, condition, params)?.into_iter().map(|row| row.map_err(|_| RANGE)).collect()
+    }
+
+    /// The same; a row that cannot be one of this table comes as it is, as an error, and hides no other.
+    pub(crate) fn read_each(
+        &self,
+        sql: &mut dyn Sql,
+        condition: &str,
+        params: &[SqlValue],
+    ) -> Result<Vec<Result<SqlRow, SqlRow>>, StoreError> {
         let key: Vec<&str> = self.key_columns().iter().map(|(name, _)| *name).collect();
         let select = format!("SELECT {} FROM {} {condition} ORDER BY {}", self.names(), self.name, key.join(", "));
-        sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect()
+        Ok(sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect())
     }
 
     pub(crate) fn insert(&self, sql: &mut dyn Sql, row: &SqlRow) -> Result<(), StoreError> {
@@ -163,17 +173,18 @@ impl Table {
     }
 
     /// SQLite has no flags, and a missing value of either database has no type.
-    fn typed(&self, SqlRow(values): SqlRow) -> Result<SqlRow, StoreError> {
-        let of_type = |(value, (_, of)): (SqlValue, &(&str, Type))| match (value, of) {
-            (SqlValue::Null(_), of) => Ok(SqlValue::Null(*of)),
-            (SqlValue::Integer(number @ (0 | 1)), Flag) => Ok(SqlValue::Flag(number == 1)),
+    fn typed(&self, row: SqlRow) -> Result<SqlRow, SqlRow> {
+        let of_type = |(value, (_, of)): (&SqlValue, &(&str, Type))| match (value, of) {
+            (SqlValue::Null(_), of) => Some(SqlValue::Null(*of)),
+            (SqlValue::Integer(number @ (0 | 1)), Flag) => Some(SqlValue::Flag(*number == 1)),
             (value @ SqlValue::Flag(_), Flag)
             | (value @ SqlValue::Integer(_), Integer)
             | (value @ SqlValue::Text(_), Text)
-            | (value @ SqlValue::Blob(_), Blob) => Ok(value),
-            _ => Err(RANGE),
+            | (value @ SqlValue::Blob(_), Blob) => Some(value.clone()),
+            _ => None,
         };
-        values.into_iter().zip(self.columns).map(of_type).collect::<Result<_, _>>().map(SqlRow)
+        let typed: Option<Vec<SqlValue>> = row.0.iter().zip(self.columns).map(of_type).collect();
+        typed.map(SqlRow).ok_or(row)
     }
 }
 

@@ -33,6 +33,20 @@ const LEVELS: u32 = 3;
 /// The number of buckets.
 pub(crate) const BUCKETS: u32 = FANOUT.pow(LEVELS);
 
+/// The verified root of a tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TreeRoot {
+    digest: TreeDigest,
+    mac: TreeDigest,
+}
+
+impl TreeRoot {
+    /// A number that differs between states of the store.
+    pub(crate) fn mark(&self) -> u64 {
+        u64::from_be_bytes(*self.mac.first_chunk().expect("32 bytes"))
+    }
+}
+
 /// What the tree knows of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Leaf {
@@ -42,8 +56,11 @@ pub(crate) struct Leaf {
     pub(crate) mac: TreeDigest,
 }
 
-/// The digests of a node's children, one after the other.
+/// The digests of a node's children, one after the other: [`NODE_SIZE`] bytes.
 type Children = Vec<u8>;
+
+/// Bytes of a node.
+const NODE_SIZE: usize = FANOUT as usize * ZERO.len();
 
 /// A tree as of one state of the store. What is read is kept, and was verified.
 #[derive(Debug)]
@@ -68,15 +85,22 @@ impl<'k> StoreTree<'k> {
         Self { keys, root: ZERO, nodes, buckets, changed }
     }
 
-    /// Reads the root and verifies its MAC. `generation`: of the state that the MAC was made for.
-    pub(crate) fn open(sql: &mut dyn Sql, keys: &'k TreeKeys, generation: i64) -> Result<Self, StoreError> {
-        let select = "SELECT digest, mac FROM tree_root WHERE only_row = 1";
-        let row = sql.first(select, &[])?.ok_or_else(|| edited(EditedPart::Root))?;
-        let (root, mac): (TreeDigest, TreeDigest) = (row.array(0)?, row.array(1)?);
-        if !keys.is_root_mac(generation, &root, &mac) {
-            return Err(edited(EditedPart::Root));
-        }
-        Ok(Self { root, ..Self::empty(keys) })
+    /// The tree whose root and its MAC are columns of `row`, from `index` on. `generation`: of the state that the MAC was made for.
+    pub(crate) fn open(row: &SqlRow, index: usize, keys: &'k TreeKeys, generation: i64) -> Result<Self, StoreError> {
+        let root = Self::verified_root(row, index, keys, generation)?;
+        Ok(Self { root: root.digest, ..Self::empty(keys) })
+    }
+
+    /// The same without the tree.
+    pub(crate) fn verified_root(
+        row: &SqlRow,
+        index: usize,
+        keys: &TreeKeys,
+        generation: i64,
+    ) -> Result<TreeRoot, StoreError> {
+        let columns = row.array(index).and_then(|digest| Ok(TreeRoot { digest, mac: row.array(index + 1)? }));
+        let is_ours = |root: &TreeRoot| keys.is_root_mac(generation, &root.digest, &root.mac);
+        columns.ok().filter(is_ours).ok_or_else(|| edited(EditedPart::Root))
     }
 
     /// The tree under whatever root is stored, or else under the top node, for a check to find what differs from it.
@@ -148,7 +172,8 @@ impl<'k> StoreTree<'k> {
         for row in sql.rows(select, params![middle, lowest])? {
             let place = (row.number(0)?, row.number(1)?);
             if !self.nodes.contains_key(&place) {
-                self.keep_node(sql, place, row.blob(2)?.to_vec())?;
+                // What is no node at all is not what it must be.
+                self.keep_node(sql, place, row.blob(2).unwrap_or_default().to_vec())?;
             }
         }
         Ok(())
@@ -157,7 +182,8 @@ impl<'k> StoreTree<'k> {
     /// Keeps the children of a node if they are what the level above says.
     fn keep_node(&mut self, sql: &mut dyn Sql, place: (u32, u32), children: Children) -> Result<(), StoreError> {
         let (level, position) = place;
-        if self.keys.node_digest(level, position, &children) != self.expected(sql, level, position)? {
+        let expected = self.expected(sql, level, position)?;
+        if children.len() != NODE_SIZE || self.keys.node_digest(level, position, &children) != expected {
             return Err(edited(EditedPart::Node { level, position }));
         }
         self.nodes.insert(place, children);
@@ -223,7 +249,9 @@ impl<'k> StoreTree<'k> {
             let mut below = BTreeMap::new();
             for &position in nodes.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
                 let children = nodes.get(&position).unwrap_or(&none);
-                if self.keys.node_digest(level, position, children) != *expected.get(&position).unwrap_or(&ZERO) {
+                let digest = expected.get(&position).copied().unwrap_or(ZERO);
+                let is_stray = digest == ZERO && nodes.contains_key(&position);
+                if is_stray || self.keys.node_digest(level, position, children) != digest {
                     edits.insert(EditedPart::Node { level, position });
                 }
                 let digests = (0..FANOUT).map(|index| (position * FANOUT + index, child(children, index)));
@@ -244,7 +272,9 @@ fn stored_nodes(sql: &mut dyn Sql, edits: &mut BTreeSet<EditedPart>) -> Result<S
         let (level, position) = (row.number(0).unwrap_or(LEVELS), row.number(1).unwrap_or(BUCKETS));
         let is_possible = level < LEVELS && position < FANOUT.pow(level);
         match (is_possible, row.blob(2)) {
-            (true, Ok(children)) => drop(levels[level as usize].insert(position, children.to_vec())),
+            (true, Ok(children)) if children.len() == NODE_SIZE => {
+                drop(levels[level as usize].insert(position, children.to_vec()))
+            }
             _ => drop(edits.insert(EditedPart::Node { level, position })),
         }
     }
@@ -259,7 +289,7 @@ pub(crate) struct TreeSurvey {
 }
 
 fn no_children() -> Children {
-    vec![0; FANOUT as usize * ZERO.len()]
+    vec![0; NODE_SIZE]
 }
 
 /// One of a node's digests; 0 where a node is too short to have it.
@@ -271,7 +301,7 @@ fn child(children: &[u8], index: u32) -> TreeDigest {
 fn read_node(sql: &mut dyn Sql, level: u32, position: u32) -> Result<Children, StoreError> {
     let select = "SELECT children FROM tree_node WHERE level = ?1 AND position = ?2";
     let row = sql.first(select, params![level, position])?;
-    row.map_or_else(|| Ok(no_children()), |row| row.blob(0).map(<[u8]>::to_vec))
+    Ok(row.map_or_else(no_children, |row| row.blob(0).unwrap_or_default().to_vec()))
 }
 
 /// A row of `tree_leaf`.

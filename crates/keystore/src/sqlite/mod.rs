@@ -26,11 +26,11 @@ use crate::schema_version::SCHEMA_VERSION;
 use crate::secret_path::SecretPath;
 use crate::sql::copy::StoreContent;
 use crate::sql::schema::{StoredFormat, TableDefinitions};
-use crate::sql::session::StoreSession;
+use crate::sql::session::{StoreSession, only_row};
 use crate::sql::tree::TreeKeys;
-use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
+use crate::sql::value::{Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
-use crate::store::{Environment, Generation, StoreLimits};
+use crate::store::{Environment, StoreLimits};
 use crate::wrapping::StoreId;
 
 /// Bytes of a page: SQLite's default, which `store_size_max` is counted in.
@@ -168,6 +168,8 @@ impl Sqlite {
 impl SqlBackend for Sqlite {
     const NAME: &'static str = "SqliteKeystore";
     const TABLES: TableDefinitions = schema::TABLES;
+    const SCHEMA: &'static str = "";
+    const MARK: &'static str = "0";
 
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let (mut inner, _section) = self.lock()?;
@@ -182,10 +184,16 @@ impl SqlBackend for Sqlite {
         change(&mut inner.connection, apply)
     }
 
-    fn generation(&self) -> Result<Generation, StoreError> {
+    fn generation(&self, select: &str) -> Result<(u64, SqlRow), StoreError> {
         let (inner, _section) = self.lock()?;
-        let changes: i64 = inner.connection.query_row("SELECT generation FROM store", [], |row| row.get(0))?;
-        Ok(Generation { replacements: inner.replacements, changes: changes.cast_unsigned(), mark: 0 })
+        let mut statement = inner.connection.prepare(select)?;
+        let count = statement.column_count();
+        let mut found = statement.query([])?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            rows.push(SqlRow((0..count).map(|index| row.get_ref(index).map(value)).collect::<Result<_, _>>()?));
+        }
+        Ok((inner.replacements, only_row(rows)?))
     }
 
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
@@ -226,7 +234,7 @@ impl Sql for Statements<'_> {
         let mut found = statement.query(params_from_iter(params))?;
         let mut rows = Vec::new();
         while let Some(row) = found.next()? {
-            rows.push(SqlRow((0..count).map(|index| value(row.get_ref(index)?)).collect::<Result<_, StoreError>>()?));
+            rows.push(SqlRow((0..count).map(|index| row.get_ref(index).map(value)).collect::<Result<_, _>>()?));
         }
         Ok(rows)
     }
@@ -240,14 +248,18 @@ impl Sql for Statements<'_> {
     }
 }
 
-fn value(stored: ValueRef<'_>) -> Result<SqlValue, StoreError> {
-    Ok(match stored {
+fn value(stored: ValueRef<'_>) -> SqlValue {
+    match stored {
         ValueRef::Null => SqlValue::Null(Type::Blob),
         ValueRef::Integer(integer) => SqlValue::Integer(integer),
-        ValueRef::Text(text) => SqlValue::Text(std::str::from_utf8(text).map_err(|_| RANGE)?.to_owned()),
+        // What is of no type of ours makes its own row unreadable, and no other.
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => SqlValue::Text(text.to_owned()),
+            Err(_) => SqlValue::Blob(text.to_owned()),
+        },
         ValueRef::Blob(bytes) => SqlValue::Blob(bytes.to_owned()),
-        ValueRef::Real(_) => return Err(RANGE),
-    })
+        ValueRef::Real(real) => SqlValue::Blob(real.to_be_bytes().to_vec()),
+    }
 }
 
 impl ToSql for SqlValue {

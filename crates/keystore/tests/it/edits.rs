@@ -30,6 +30,8 @@ on_both_databases! {
     an_edit_is_not_laundered_by_a_later_change,
     a_store_cannot_be_passed_off_as_an_older_one,
     a_trigger_cannot_change_what_is_authenticated,
+    an_unreadable_row_hides_no_edit,
+    stray_nodes_are_refused_and_named,
     an_older_store_is_migrated_whole,
     a_damaged_older_store_is_not_migrated,
 }
@@ -168,10 +170,6 @@ impl Truth {
     fn assert_named(&self, store: &Store, touched: &BTreeSet<Option<String>>, edit: &[String]) {
         let faults = store.check().expect("checked").faults;
         assert_eq!(faults.is_empty(), touched.is_empty(), "{faults:?}: {edit:#?}");
-        // What does not even read as a row of its table is named with that table.
-        if faults.iter().any(|fault| matches!(fault, StoreFault::Unreadable(_) | StoreFault::Database(_))) {
-            return;
-        }
         let named = |fault: &StoreFault| match fault {
             StoreFault::Edited(edit) => entity_of_part(&edit.part),
             _ => None,
@@ -287,6 +285,89 @@ fn a_trigger_cannot_change_what_is_authenticated(place: &Place) {
         Ok(found) => assert!(!found.expect("there").operations.contains(&Operation::Decrypt)),
         Err(error) => assert!(matches!(error, StoreError::Edited(_)), "{error}"),
     }
+}
+
+/// A trigger that turns the generation back would otherwise have a change authenticated under the number of the state before, and engines
+/// that compare numbers would not notice that a client was disabled.
+#[test]
+fn a_change_shows_whatever_the_database_does_to_its_number() {
+    let place = Place::new(Kind::Postgres);
+    let store = place.open();
+    store.put_client(&grant("one", &[])).expect("made");
+    let before = store.generation().expect("read");
+    place.tamper(
+        "CREATE FUNCTION leafseal.hold() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN UPDATE leafseal.store SET generation = generation - 1; RETURN NULL; END $$;
+         CREATE TRIGGER hold AFTER INSERT OR UPDATE ON client FOR EACH STATEMENT EXECUTE FUNCTION leafseal.hold()",
+    );
+    store.disable_client(&client("one")).expect("as far as the program can tell");
+    assert!(
+        matches!(store.generation(), Err(StoreError::Edited(_))),
+        "the number is not the one that was authenticated"
+    );
+    place.tamper("UPDATE store SET generation = generation + 1");
+    assert_ne!(store.generation().expect("read"), before);
+}
+
+/// Decoys could have one statement read another row of the store than the next.
+#[test]
+fn a_second_row_of_the_store_is_refused() {
+    let place = Place::new(Kind::Sqlite);
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    place.tamper("INSERT INTO store SELECT 2, schema_version, store_id, root_key_id, generation + 7 FROM store");
+    let refused = |error: Option<StoreError>| assert!(matches!(error, Some(StoreError::Edited(_))), "{error:?}");
+    refused(store.generation().err());
+    refused(store.load_app(&app("a")).err());
+    refused(store.rotate(&app("a")).err());
+    assert!(!store.check().expect("checked").faults.is_empty());
+}
+
+fn an_unreadable_row_hides_no_edit(place: &Place) {
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    for name in ["one", "two"] {
+        store.put_client(&grant(name, &[])).expect("made");
+    }
+    let junk = match place.kind {
+        Kind::Sqlite => {
+            "INSERT INTO client VALUES (CAST(x'ff' AS TEXT), 0, 0, 0, 0, 0, 0, NULL);
+             INSERT INTO tree_leaf VALUES (0, 9, CAST(x'ff' AS TEXT), 0, 0, zeroblob(32));
+             UPDATE key_version SET created_at = -1;"
+        }
+        Kind::Postgres => {
+            place.drop_checks();
+            "INSERT INTO client VALUES ('A/b', 0, FALSE, FALSE, FALSE, FALSE, FALSE, NULL);
+             INSERT INTO tree_leaf VALUES (0, 9, 'x', 0, FALSE, x'00'); UPDATE key_version SET created_at = -1;"
+        }
+    };
+    place.tamper(&format!("{junk} UPDATE client SET may_decrypt = TRUE WHERE name = 'one'"));
+    let faults = store.check().expect("checked").faults;
+    let version_1 = EditedPart::KeyVersion { app: "a".to_owned(), version: 1 };
+    for part in [EditedPart::Client("one".to_owned()), version_1, EditedPart::Bucket(0)] {
+        let is_named = |fault: &StoreFault| matches!(fault, StoreFault::Edited(edit) if edit.part == part);
+        assert!(faults.iter().any(is_named), "{part}: {faults:?}");
+    }
+    assert!(store.client(&client("two")).expect("read").is_some());
+    assert!(matches!(store.client(&client("one")), Err(StoreError::Edited(_))));
+}
+
+fn stray_nodes_are_refused_and_named(place: &Place) {
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let level_1 = (0..32).map(|position| format!("(1, {position}, x'')"));
+    let level_2 = (0..1024).map(|position| format!("(2, {position}, x'00')"));
+    let nodes: Vec<String> = level_1.chain(level_2).collect();
+    place.tamper(&format!("INSERT INTO tree_node VALUES {} ON CONFLICT DO NOTHING", nodes.join(", ")));
+    assert!(store.load_app(&app("a")).expect("read").is_some(), "what was there is in order");
+    for number in 0..20 {
+        let made = store.create_app(&app(&format!("b-{number}")), NewKeys::generated());
+        assert!(made.is_ok() || matches!(made, Err(StoreError::Edited(_))), "{made:?}");
+    }
+    let faults = store.check().expect("checked").faults;
+    let is_node =
+        |fault: &&StoreFault| matches!(fault, StoreFault::Edited(edit) if matches!(edit.part, EditedPart::Node { .. }));
+    assert!(faults.iter().filter(is_node).count() > 20, "{faults:?}");
 }
 
 fn an_older_store_is_migrated_whole(place: &Place) {

@@ -38,7 +38,8 @@ impl std::fmt::Debug for TreeKeys {
 
 impl TreeKeys {
     pub(crate) fn new(root_key: &dyn RootKey, store: StoreId) -> Self {
-        let derive = |purpose: &str| root_key.derive(&[b"leafseal-tree-1 ", purpose.as_bytes()].concat());
+        let derive =
+            |purpose: &str| root_key.derive(&[b"leafseal-tree-1 ", purpose.as_bytes(), b" ", &store.0].concat());
         Self {
             store,
             root_key: root_key.id(),
