@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 /// Long enough for a busy machine to move a piece of a large request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(2_400);
-/// More than the sockets' buffers hold.
-const LARGE: usize = 16 << 20;
+/// So much more than the sockets' buffers hold that reading the rest of them takes a small part of the response timeout.
+const LARGE: usize = 40 << 20;
 
 /// How an upstream reads requests.
 #[derive(Clone, Copy)]
