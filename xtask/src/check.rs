@@ -1,4 +1,4 @@
-//! The checks that `make test`, and therefore `.ci/run`, run before the tests, in the same order.
+//! The checks that `make test`, and therefore `.ci/run`, run beside the tests, in the same order.
 //!
 //! Each step prints its title; the first failure ends the run. Clippy and the tests share the profile `checked`, so that the C libraries
 //! are built once.

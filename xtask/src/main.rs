@@ -1,6 +1,6 @@
 //! `cargo xtask`: the project's own tools, in Rust.
 //!
-//! `tidy` checks style, `check` runs the checks that CI runs before the tests, `generate` writes files that follow from the crates,
+//! `tidy` checks style, `check` runs the checks that CI runs beside the tests, `generate` writes files that follow from the crates,
 //! `licenses` the notices of a release, `examples` documents of any size. Tools that need more than a line of shell are here and not in
 //! a script.
 
@@ -22,7 +22,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                  crate edges, import cycles, files, calls, words and lengths
-  check                 fmt, clippy, tidy and deny, as CI runs them before the tests
+  check                 fmt, clippy, tidy and deny, as CI runs them beside the tests
   licenses TARGET       notices of the libraries in the program built for this target
   measurements          docs/measurements.md, from the results in benches/results
   generate [--check]    names and pages in other languages, from the crates; --check only compares
