@@ -15,8 +15,8 @@ use crate::schema_version::TREE_SCHEMA_VERSION;
 /// Bytes of a store's id.
 pub(crate) const STORE_ID_SIZE: usize = 16;
 
-/// First bytes of the associated data, before the authenticated tree and since. Without the difference, whoever can write to the database
-/// could pass a store off as one that has no tree.
+/// First bytes of the associated data, before the authenticated tree and since. Without the difference, an attacker who can write to the
+/// database could pass a store off as one that has no tree.
 const AAD_LABELS: [&[u8]; 2] = [b"leafseal-private-key-1", b"leafseal-private-key-2"];
 
 /// The one of two labels that a schema has.

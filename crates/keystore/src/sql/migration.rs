@@ -32,7 +32,7 @@ const SAMPLE_SIZE: u32 = 64;
 
 impl<B: SqlBackend> SqlKeystore<B> {
     /// Refuses a store that was migrated and says that it was not: it would be used without its tree. None of its keys would open, but
-    /// whoever can write to it could have new ones made.
+    /// an attacker who can write to it could have new ones made.
     pub(crate) fn refuse_downgraded(self) -> Result<Self, StoreError> {
         if self.schema.load(Ordering::Acquire) >= TREE_SCHEMA_VERSION {
             return Ok(self);

@@ -224,7 +224,7 @@ pub(super) fn open_tree<'k>(
         let (found, supported) = (schema, SCHEMA_VERSION);
         return Err(StoreError::NewerSchema { found, supported });
     }
-    // Otherwise whoever can write to the database could turn the tree off.
+    // Otherwise an attacker who can write to the database could turn the tree off.
     if schema < known {
         return Err(StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed }));
     }
