@@ -1,7 +1,8 @@
 //! The program `leafseal`: parses the command line, runs one command, and converts its outcome to an exit code.
 //!
 //! Guarantees: every failure is one clear line on standard error and an exit code; it contains no value, key or root key. Even a panic,
-//! which would be a bug, prints its location without its text, and no core dump is written.
+//! which would be a bug, prints its location without its text, and no core dump is written unless the
+//! environment permits it.
 
 mod access_log;
 mod allocator;
@@ -34,12 +35,17 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::arguments::Arguments;
+use crate::core_dumps::{CORE_DUMPS_VARIABLE, CoreDumps};
 use crate::failure::{CommandFailure, Exit};
 use crate::note::note;
 
 fn main() -> ExitCode {
     // Before any secret is read. A system that does not permit it causes a warning, not a failure.
-    if let Err(error) = core_dumps::forbid() {
+    let dumps = CoreDumps::parse(std::env::var_os(CORE_DUMPS_VARIABLE).as_deref());
+    if dumps.is_none() {
+        note(format_args!("leafseal: {CORE_DUMPS_VARIABLE} must be off or without-keys: core dumps stay off"));
+    }
+    if let Err(error) = dumps.unwrap_or(CoreDumps::Off).apply() {
         note(format_args!("leafseal: cannot turn core dumps off: {error}"));
     }
     // The text of a panic could contain anything; its location suffices to find it.

@@ -7,7 +7,9 @@ use leafseal_lanes::ec as lanes;
 use rand_core::CryptoRng;
 use thiserror::Error;
 
+use crate::ffi::stack::wipe_dead_stack;
 use crate::ffi::{k256, p256};
+use crate::guarded::GuardedSecret;
 use crate::lanes::serving_curves;
 use crate::secret::Secret;
 
@@ -151,11 +153,11 @@ impl PublicKey {
     }
 }
 
-/// A private scalar between 1 and the group order − 1. Wiped on drop, never printed.
+/// A private scalar between 1 and the group order − 1. Wiped on drop, never printed, and guarded as [`GuardedSecret`] has it.
 #[derive(Clone)]
 pub struct PrivateKey {
     curve: Curve,
-    scalar: Secret<SCALAR_SIZE>,
+    scalar: GuardedSecret,
 }
 
 impl std::fmt::Debug for PrivateKey {
@@ -174,7 +176,8 @@ impl PrivateKey {
             Curve::P256 => p256::scalar_is_valid(scalar.expose()),
             Curve::Secp256k1 => k256::scalar_is_valid(scalar.expose()),
         };
-        if valid { Ok(Self { curve, scalar }) } else { Err(InvalidKey::Scalar) }
+        wipe_dead_stack();
+        if valid { Ok(Self { curve, scalar: scalar.into() }) } else { Err(InvalidKey::Scalar) }
     }
 
     /// A uniform private key by rejection (FIPS 186-5, A.2.2). On both curves a draw is rejected less than once in 2^31.
@@ -192,7 +195,7 @@ impl PrivateKey {
     }
 
     /// The big-endian scalar, for storing it encrypted.
-    pub fn scalar(&self) -> &Secret<SCALAR_SIZE> {
+    pub fn scalar(&self) -> &GuardedSecret {
         &self.scalar
     }
 }
@@ -216,6 +219,7 @@ impl EcContext {
             Curve::P256 => p256::public_key(private.scalar.expose()),
             Curve::Secp256k1 => self.k256.public_key(private.scalar.expose()),
         };
+        wipe_dead_stack();
         PublicKey { curve: private.curve, uncompressed }
     }
 
@@ -225,10 +229,12 @@ impl EcContext {
     /// When the two are on different curves.
     pub fn agree(&self, private: &PrivateKey, peer: &PublicKey) -> Secret<SCALAR_SIZE> {
         assert_eq!(private.curve, peer.curve, "keys of one curve");
-        match private.curve {
+        let shared = match private.curve {
             Curve::P256 => p256::agree(private.scalar.expose(), &peer.uncompressed),
             Curve::Secp256k1 => self.k256.agree(private.scalar.expose(), &peer.uncompressed),
-        }
+        };
+        wipe_dead_stack();
+        shared
     }
 
     /// Parses compressed points of the private key's curve, and agrees with each: equal to a loop of [`PublicKey::from_sec1`] and
@@ -279,6 +285,7 @@ fn agree_in_lanes(
         .expect("a private key is in range");
     let mut agreements = vec![None; peers.len()];
     lanes::agree(kernel, &scalar, peers, &mut agreements);
+    wipe_dead_stack();
     let result = |agreement: &Option<lanes::Agreement>| {
         let lanes::Agreement { point, shared } = agreement.as_ref().ok_or(InvalidKey::Point)?;
         Ok((PublicKey::from_coordinates(private.curve, &point.x, &point.y), Secret::from_bytes(shared)))

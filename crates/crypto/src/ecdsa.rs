@@ -10,6 +10,7 @@ use rand_core::CryptoRng;
 
 use crate::ec::SCALAR_SIZE;
 use crate::ffi::ecdsa::{self as library, SIGNATURE_SIZE_MAX};
+use crate::guarded::GuardedSecret;
 use crate::hash::HashFunction;
 use crate::lanes::serving_curves;
 use crate::recipient::generator;
@@ -54,7 +55,7 @@ impl EcdsaPublicKey {
 
 /// A private key on P-256 that signs. Wiped on drop.
 pub struct EcdsaPrivateKey {
-    scalar: Secret<SCALAR_SIZE>,
+    scalar: GuardedSecret,
     library: library::BoringEcKey,
     lanes: Option<EcdsaLanes>,
 }

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use leafseal_lanes::ec::{self, CurveScalar, FixedBase, FixedBaseWork, ProductPoint};
 
 use crate::ec::{PrivateKey, PublicKey, SCALAR_SIZE, name_in_lanes};
+use crate::ffi::stack::wipe_dead_stack;
 use crate::lanes;
 use crate::secret::Secret;
 
@@ -70,6 +71,7 @@ impl Peer {
         let scalars: Vec<CurveScalar> = privates.iter().map(scalar).collect();
         let mut products = vec![ProductPoint::default(); scalars.len()];
         ec::multiply(&[&self.table], &scalars, &mut products);
+        wipe_dead_stack();
         products.iter().map(|product| Secret::from_bytes(&product.x)).collect()
     }
 }

@@ -7,9 +7,9 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
+use leafseal_crypto::GuardedSecret;
 use leafseal_keystore::{
-    ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyVersion, Keystore, Secret,
-    TOKEN_SECRET_SIZE,
+    ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyVersion, Keystore,
 };
 use leafseal_pool::{job_client, job_waker, park_job};
 
@@ -74,7 +74,7 @@ impl KnownApp {
     }
 }
 
-pub(crate) type TokenSecret = Secret<TOKEN_SECRET_SIZE>;
+pub(crate) type TokenSecret = GuardedSecret;
 
 /// The store's answer.
 #[derive(Clone)]
@@ -463,7 +463,7 @@ impl Directory {
             },
             Wanted::TokenSecret => {
                 // The same for good.
-                let secret = Arc::new(self.store.token_secret()?);
+                let secret = Arc::new(TokenSecret::from(self.store.token_secret()?));
                 return Ok(Ok((
                     Fetched::TokenSecret(Arc::clone(self.token_secret.get_or_init(|| secret))),
                     Caching::Yes,

@@ -60,8 +60,8 @@ pub use file::{FileDecryption, FileEncryption};
 pub use inspect::{EnginePublicKeys, EnvelopeMetadata, Inspector};
 pub use leafseal_crypto::random::system_random;
 pub use leafseal_crypto::{
-    Curve, CurveLanes, EcContext, Implementations, LanesUnavailable, ProcessMark, PublicKey, WipingAllocator,
-    use_curve_lanes, use_lanes,
+    Curve, CurveLanes, EcContext, GuardedMemory, Implementations, LanesUnavailable, ProcessMark, PublicKey,
+    WipingAllocator, guard_secrets, use_curve_lanes, use_lanes,
 };
 pub use leafseal_document::{
     BYTE_ORDER_MARK, CaseFold, DocumentLimits, LineFinder, NextLine, Selection, SelectionBuilder,

@@ -9,7 +9,7 @@ use std::path::Path;
 use base64ct::{Base64, Encoding};
 use leafseal_crypto::aead::{NONCE_SIZE, OpenItem, SealItem, TAG_SIZE};
 use leafseal_crypto::hash::hmac_sha256;
-use leafseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, Nonce, Secret};
+use leafseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, GuardedSecret, Nonce, Secret, wipe_dead_stack};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::StoreError;
@@ -36,8 +36,7 @@ const LABEL_ID: &[u8] = b"leafseal-root-key-1 id";
 
 /// A root key in this process's memory, wiped on drop. Its text form is `leafseal-root-key-1:` and 44 characters of base64.
 pub struct LocalRootKey {
-    bytes: Secret<ROOT_KEY_SIZE>,
-    wrapping: AeadKey,
+    bytes: GuardedSecret,
     id: RootKeyId,
 }
 
@@ -110,19 +109,25 @@ impl LocalRootKey {
     }
 
     fn from_bytes(bytes: Secret<ROOT_KEY_SIZE>) -> Self {
-        let wrapping = expand(&bytes, LABEL_WRAPPING);
-        let wrapping = AeadKey::new(AeadAlgorithm::Aes256Gcm, wrapping.expose()).expect("32 bytes are an AES-256 key");
+        let bytes = GuardedSecret::from(bytes);
         let mut id = [0; ID_SIZE];
         id.copy_from_slice(&expand(&bytes, LABEL_ID).expose()[..ID_SIZE]);
-        Self { bytes, wrapping, id: RootKeyId(id) }
+        Self { bytes, id: RootKeyId(id) }
+    }
+
+    /// The key that seals, derived for each use: it would otherwise have to be guarded, too.
+    fn wrapping(&self) -> AeadKey {
+        let wrapping = expand(&self.bytes, LABEL_WRAPPING);
+        AeadKey::new(AeadAlgorithm::Aes256Gcm, wrapping.expose()).expect("32 bytes are an AES-256 key")
     }
 }
 
 /// HKDF-Expand for one block of output (RFC 5869, 2.3). The root key is uniform, so Extract may be left out (3.3).
-fn expand(root: &Secret<ROOT_KEY_SIZE>, label: &[u8]) -> Secret<32> {
+fn expand(root: &GuardedSecret, label: &[u8]) -> Secret<32> {
     let mut block = hmac_sha256(root.expose(), &[label, &[1]].concat());
     let secret = Secret::from_bytes(&block);
     block.zeroize();
+    wipe_dead_stack();
     secret
 }
 
@@ -144,7 +149,7 @@ impl RootKey for LocalRootKey {
         sealed[0] = SEALED_VERSION;
         sealed[1..SEALED_HEADER_SIZE].copy_from_slice(&nonce.0);
         let item = SealItem { nonce, aad, plaintext };
-        self.wrapping.seal(&item, &mut sealed[SEALED_HEADER_SIZE..]);
+        self.wrapping().seal(&item, &mut sealed[SEALED_HEADER_SIZE..]);
         Ok(sealed)
     }
 
@@ -158,8 +163,9 @@ impl RootKey for LocalRootKey {
         let size = sealed.len().checked_sub(TAG_SIZE).ok_or(RootKeyError::DecryptFailed)?;
         let mut plaintext = Zeroizing::new(vec![0; size]);
         let item = OpenItem { nonce: Nonce(nonce), aad, sealed };
-        self.wrapping.open(&item, &mut plaintext).map_err(|_| RootKeyError::DecryptFailed)?;
-        Ok(plaintext)
+        let opened = self.wrapping().open(&item, &mut plaintext);
+        wipe_dead_stack();
+        opened.map_err(|_| RootKeyError::DecryptFailed).map(|()| plaintext)
     }
 }
 
@@ -217,7 +223,7 @@ mod tests {
 
     #[test]
     fn derived_keys_equal_those_of_another_library() {
-        let root = Secret::from_bytes(&[0x5a; 32]);
+        let root = GuardedSecret::from_bytes(&[0x5a; 32]);
         for label in [LABEL_WRAPPING, LABEL_ID] {
             let mut mac = Hmac::<Sha256>::new_from_slice(root.expose()).expect("any length");
             mac.update(label);

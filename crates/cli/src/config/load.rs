@@ -4,14 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use super::{CliConfiguration, KEYS};
+use crate::core_dumps::CORE_DUMPS_VARIABLE;
 use crate::paths::{CURVES_VARIABLE, LANES_VARIABLE};
 
 /// Maximum size of a configuration file in bytes; a typical one has a few hundred.
 pub(super) const FILE_SIZE_MAX: u64 = 1 << 20;
 
 /// Variables that commands read themselves.
-pub(super) const OTHER_VARIABLES: [&str; 5] =
-    ["LEAFSEAL_DIR", "LEAFSEAL_CONFIG", "LEAFSEAL_ROOT_KEY", LANES_VARIABLE, CURVES_VARIABLE];
+pub(super) const OTHER_VARIABLES: [&str; 6] =
+    ["LEAFSEAL_DIR", "LEAFSEAL_CONFIG", "LEAFSEAL_ROOT_KEY", CORE_DUMPS_VARIABLE, LANES_VARIABLE, CURVES_VARIABLE];
 
 /// A configuration and the origins of its values.
 pub(crate) type LoadedConfiguration = leafseal_config::Loaded<CliConfiguration>;

@@ -16,6 +16,8 @@ mod large;
 #[cfg(target_os = "linux")]
 mod load;
 #[cfg(target_os = "linux")]
+mod memory;
+#[cfg(target_os = "linux")]
 mod packaging;
 mod paths;
 mod pooler;

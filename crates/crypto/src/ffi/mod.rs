@@ -1,7 +1,8 @@
 //! The only unsafe code of this crate: thin calls into BoringSSL and libsecp256k1. Each function checks lengths in its types,
 //! passes pointers that outlive the call, and turns return codes into values; [`allocator`] wipes what is freed. Nothing here keeps a
-//! secret beyond its call except [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves. Besides, calls into the C
-//! library by which [`process_mark`] detects forks and [`fork_barrier`] delays them, and into the kernel for random numbers.
+//! secret beyond its call except [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves, and [`guarded`], the memory of
+//! secrets that live long. Besides, calls into the C library by which [`process_mark`] detects forks and [`fork_barrier`] delays them, and
+//! into the kernel for random numbers.
 #![allow(unsafe_code)]
 
 pub(crate) mod aead;
@@ -10,12 +11,14 @@ pub(crate) mod digest;
 pub(crate) mod ecdsa;
 pub(crate) mod fork_barrier;
 pub(crate) mod gcm_stream;
+pub(crate) mod guarded;
 pub(crate) mod hash;
 pub(crate) mod k256;
 mod number;
 pub(crate) mod p256;
 pub(crate) mod process_mark;
 pub(crate) mod rsa;
+pub(crate) mod stack;
 pub(crate) mod stream_cipher;
 pub(crate) mod system_random;
 pub(crate) mod tickets;

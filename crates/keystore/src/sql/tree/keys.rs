@@ -2,7 +2,7 @@
 //!
 //! Every message begins with what it is about, and each part of variable length with its length, so that no two things share their bytes.
 
-use leafseal_crypto::Secret;
+use leafseal_crypto::GuardedSecret;
 use leafseal_crypto::hash::{SHA256_SIZE, hmac_sha256, hmac_sha256_verify};
 
 use super::{BUCKETS, Children, Leaf};
@@ -24,10 +24,10 @@ const BUCKET_LEVEL: u32 = 255;
 pub(crate) struct TreeKeys {
     pub(crate) store: StoreId,
     pub(crate) root_key: RootKeyId,
-    places: Secret<32>,
-    leaves: Secret<32>,
-    nodes: Secret<32>,
-    root: Secret<32>,
+    places: GuardedSecret,
+    leaves: GuardedSecret,
+    nodes: GuardedSecret,
+    root: GuardedSecret,
 }
 
 impl std::fmt::Debug for TreeKeys {
@@ -38,8 +38,10 @@ impl std::fmt::Debug for TreeKeys {
 
 impl TreeKeys {
     pub(crate) fn new(root_key: &dyn RootKey, store: StoreId) -> Self {
-        let derive =
-            |purpose: &str| root_key.derive(&[b"leafseal-tree-1 ", purpose.as_bytes(), b" ", &store.0].concat());
+        let derive = |purpose: &str| {
+            let label = [b"leafseal-tree-1 ", purpose.as_bytes(), b" ", &store.0].concat();
+            GuardedSecret::from(root_key.derive(&label))
+        };
         Self {
             store,
             root_key: root_key.id(),
