@@ -494,7 +494,9 @@ func (c *Client) tlsConfig(host string) (*tls.Config, *Error) {
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, RootCAs: roots, NextProtos: []string{alpn}, ClientSessionCache: nil,
-		ServerName: cmp.Or(c.settings.ServerName, host),
+		// Listed, because GODEBUG=tlsmlkem=0 changes only the default.
+		CurvePreferences: []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256},
+		ServerName:       cmp.Or(c.settings.ServerName, host),
 		// Whatever authorities the server names: this is the only certificate.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil },
 	}, nil

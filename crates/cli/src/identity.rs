@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use leafseal_config::KeyExchange;
 use leafseal_engine::admin::{remove_abandoned, remove_abandoned_in};
 use leafseal_net::tls::{
     CertificateExpiry, PrivateKeySettings, ServerIdentity, SessionSettings, VerifiedChains, ticket_keys,
@@ -34,6 +35,8 @@ pub(crate) struct IdentityFiles {
     pub api_key_settings: PrivateKeySettings,
     /// How long sessions can be resumed, with the engine and with the API.
     pub session_lifetimes: [Duration; 2],
+    /// The accepted groups of the key exchange, of the engine and of the API.
+    pub key_exchanges: [KeyExchange; 2],
     /// The keys of session tickets, if engines share them.
     pub ticket_keys: Option<PathBuf>,
     /// Bounds of the client certificates that are remembered as verified.
@@ -61,6 +64,7 @@ impl IdentityFiles {
             key_settings: files.private_key_settings,
             api_key_settings: of_api.private_key_settings,
             authorities: path(&files.client_authorities),
+            key_exchanges: [files.key_exchange.clone(), of_api.key_exchange.clone()],
             session_lifetimes: [files.session_lifetime, of_api.session_lifetime],
             ticket_keys: files.session_ticket_keys.as_deref().map(path),
             verified_chains: files.verified_chains,
@@ -144,6 +148,7 @@ impl IdentityFiles {
             private_key_pem: file(&self.key).into(),
             private_key_settings: self.key_settings,
             sessions,
+            key_exchange: self.key_exchanges[0].clone(),
             verified_chains: self.verified_chains,
             client_authorities_pem: file(&self.authorities),
         };
@@ -152,6 +157,7 @@ impl IdentityFiles {
             private_key_pem: file(key).into(),
             private_key_settings: self.api_key_settings,
             sessions: api_sessions,
+            key_exchange: self.key_exchanges[1].clone(),
         });
         // A file that could not be read at all says so already.
         if let Some((path, problem)) = invalid {

@@ -63,7 +63,7 @@ impl Client {
     /// If the settings are unusable.
     pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
         settings.validate()?;
-        let dialler = Dialler::Tls(tls::connector(&settings.tls)?);
+        let dialler = Dialler::Tls(tls::connector(&settings.tls, &settings.key_exchange)?);
         Ok(Client::with(settings, dialler))
     }
 

@@ -94,13 +94,13 @@ impl std::fmt::Debug for RawConnector {
 }
 
 impl RawConnector {
-    /// Creates a connector. Of the settings, only the first address, the certificates, `connect_timeout` and `limits` are used.
+    /// Creates a connector. Of the settings, only the first address, the certificates, the groups, `connect_timeout` and `limits` are used.
     ///
     /// # Errors
     /// If the settings are unusable.
     pub fn new(settings: ClientSettings) -> Result<Self, ClientError> {
         settings.validate()?;
-        let connector = tls::connector(&settings.tls)?;
+        let connector = tls::connector(&settings.tls, &settings.key_exchange)?;
         Ok(RawConnector { settings, connector })
     }
 

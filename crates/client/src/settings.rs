@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leafseal_config::{ms, settings};
+use leafseal_config::{KeyExchange, ms, settings};
 use leafseal_protocol::FrameLimits;
 
 use crate::error::ClientError;
@@ -22,6 +22,8 @@ settings! {
         pub tls: ClientTls = ClientTls::default(), is internal;
         /// The name that the server's certificate must be valid for. Default: the host of the address.
         pub server_name: Option<String> = None, is internal;
+        /// The offered groups of the key exchange.
+        pub key_exchange: KeyExchange = KeyExchange::of_rpc(), is section("tls_");
         /// Maximum number of open connections. Another one is opened while all are busy.
         pub connections_max: usize = rules::CONNECTIONS_MAX, in 1..=1024;
         /// Maximum number of requests in flight on one connection; further ones wait. Keep it at or below the engine's own limit.
@@ -59,6 +61,8 @@ impl ClientSettings {
             "`connections_max` is 0: set it to at least 1"
         } else if self.requests_in_flight_max == 0 {
             "`requests_in_flight_max` is 0: set it to at least 1"
+        } else if let Err(error) = self.key_exchange.list() {
+            return Err(ClientError::settings(format!("`tls_groups` {error}")));
         } else {
             return Ok(());
         };

@@ -15,7 +15,8 @@ use boring::ssl::{
 };
 use boring::x509::store::X509StoreBuilder;
 use boring::x509::{X509, X509NameRef, X509Ref, X509VerifyError};
-use leafseal_protocol::{ALPN_LIST, Retry, TLS_GROUPS};
+use leafseal_config::KeyExchange;
+use leafseal_protocol::{ALPN_LIST, Retry};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::TcpStream;
 use tokio_boring::{HandshakeError, SslStream};
@@ -76,13 +77,14 @@ pub(crate) fn parse(tls: &ClientTls) -> Result<ParsedClientTls, Vec<TlsProblem>>
 }
 
 /// Builds the context that all connections share.
-pub(crate) fn connector(tls: &ClientTls) -> Result<SslConnector, ClientError> {
+pub(crate) fn connector(tls: &ClientTls, key_exchange: &KeyExchange) -> Result<SslConnector, ClientError> {
     let ParsedClientTls { authorities, chain, key } =
         parse(tls).map_err(|problems| ClientError::settings(problems[0].to_string()))?;
     let library = |error: ErrorStack| ClientError::settings(format!("the TLS library refused: {}", reasons(&error)));
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(library)?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_3)).map_err(library)?;
-    connector.set_curves_list(TLS_GROUPS).map_err(library)?;
+    let groups = key_exchange.list().map_err(|error| ClientError::settings(format!("`tls_groups` {error}")))?;
+    connector.set_curves_list(&groups).map_err(library)?;
     connector.set_session_cache_mode(SslSessionCacheMode::OFF);
     connector.set_mode(SslMode::RELEASE_BUFFERS);
     connector.set_verify(SslVerifyMode::PEER);
@@ -155,7 +157,8 @@ pub(crate) fn explain_handshake(error: &HandshakeError<BufferedSocket>) -> Clien
     }
     let own_verdict = error.ssl().map_or(Ok(()), |ssl| ssl.verify_result());
     let message = match own_verdict {
-        Err(verdict) => {
+        // Without a certificate to verify, the result is that of a wrong call.
+        Err(verdict) if verdict != X509VerifyError::INVALID_CALL => {
             let certificate = error.ssl().and_then(|ssl| ssl.peer_certificate());
             let words = words_of(&verdict, certificate.as_deref());
             format!(
@@ -163,7 +166,7 @@ pub(crate) fn explain_handshake(error: &HandshakeError<BufferedSocket>) -> Clien
                 certificate.as_deref().map_or_else(String::new, described)
             )
         }
-        Ok(()) => match verdict(&reasons) {
+        _ => match verdict(&reasons) {
             Some(words) => refused(words, &reasons),
             None => format!("the handshake failed: {reasons}"),
         },
@@ -226,7 +229,7 @@ pub(crate) fn explain_read(error: io::Error) -> ClientError {
 
 /// Describes an alert of the peer about us (RFC 8446, section 6.2).
 fn verdict(reasons: &str) -> Option<&'static str> {
-    const ALERTS: [(&str, &str); 10] = [
+    const ALERTS: [(&str, &str); 11] = [
         ("ALERT_CERTIFICATE_REQUIRED", "it asks for a client certificate"),
         ("ALERT_CERTIFICATE_EXPIRED", "our certificate has expired, or is not yet valid"),
         ("ALERT_CERTIFICATE_REVOKED", "our certificate is revoked"),
@@ -237,6 +240,10 @@ fn verdict(reasons: &str) -> Option<&'static str> {
         ("ALERT_ACCESS_DENIED", "our certificate gives no access"),
         ("ALERT_NO_APPLICATION_PROTOCOL", "it speaks another protocol (ALPN)"),
         ("ALERT_PROTOCOL_VERSION", "it does not speak TLS 1.3"),
+        (
+            "ALERT_HANDSHAKE_FAILURE",
+            "it accepts none of our groups for the key exchange (`tls_groups` and `tls_require` of both sides)",
+        ),
     ];
     ALERTS.iter().find(|(name, _)| reasons.contains(name)).map(|(_, words)| *words)
 }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
-use leafseal_net::tls::{Acceptor, reasons};
+use leafseal_net::tls::{Acceptor, explained, reasons};
 use leafseal_net::{ACCEPT_PAUSE, Full, ShutdownNotice, ShutdownPhase, bind, prepare_socket};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
@@ -265,7 +265,7 @@ where
     SslStreamBuilder::new(session, stream).accept().await.map_err(|error| {
         let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<SslError>());
         let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
-        (!reasons.is_empty()).then_some(reasons)
+        (!reasons.is_empty()).then(|| explained(reasons))
     })
 }
 

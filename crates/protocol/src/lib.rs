@@ -73,9 +73,6 @@ pub const PROTOCOL_VERSION: u32 = 1;
 pub const ALPN: &[u8] = b"leafseal/1";
 /// The list of [`ALPN`] alone in the format of TLS libraries, each name preceded by its length (RFC 7301, section 3.1).
 pub const ALPN_LIST: &[u8] = b"\x0aleafseal/1";
-/// Groups for the key exchange of TLS, the preferred first. Listed, so that an update of a library does not change what is
-/// negotiated.
-pub const TLS_GROUPS: &str = "X25519:P-256";
 /// TCP port the engine listens on unless it is configured otherwise.
 pub const PORT: u16 = 3443;
 

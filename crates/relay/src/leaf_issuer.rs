@@ -16,6 +16,7 @@ use boring::x509::extension::{
     AuthorityKeyIdentifier, BasicConstraints, ExtendedKeyUsage, KeyUsage, SubjectAlternativeName,
 };
 use boring::x509::{X509, X509NameBuilder};
+use leafseal_config::KeyExchange;
 use leafseal_net::tls::{SessionSettings, TlsError, server_context};
 use lru::LruCache;
 use thiserror::Error;
@@ -59,6 +60,8 @@ pub(crate) struct LeafIssuer {
     authority_key: PKey<Private>,
     /// One key for all destinations: it is created with the process and never leaves it.
     key: PKey<Private>,
+    /// The accepted groups of the key exchange.
+    key_exchange: KeyExchange,
     /// TLS contexts for callers with a key.
     with_key: ContextCache,
     /// TLS contexts for other callers: names that they request displace only these.
@@ -105,6 +108,7 @@ impl LeafIssuer {
     pub(crate) fn new(
         certificate: &[u8],
         key: &Zeroizing<Vec<u8>>,
+        key_exchange: &KeyExchange,
         entries_max: usize,
     ) -> Result<Self, LeafIssuerError> {
         let certificate = X509::from_pem(certificate).map_err(|_| LeafIssuerError::Certificate)?;
@@ -115,7 +119,8 @@ impl LeafIssuer {
         let group = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1)?;
         let key = PKey::from_ec_key(EcKey::generate(&group)?)?;
         let without_key = ContextCache::new((entries_max / KEYLESS_SHARE).max(1));
-        Ok(LeafIssuer { certificate, authority_key, key, with_key: ContextCache::new(entries_max), without_key })
+        let (with_key, key_exchange) = (ContextCache::new(entries_max), key_exchange.clone());
+        Ok(LeafIssuer { certificate, authority_key, key, key_exchange, with_key, without_key })
     }
 
     /// Returns a TLS context for `host`, a name or an address in lower case. `is_known`: the caller has a valid key. No lock is held while
@@ -137,7 +142,7 @@ impl LeafIssuer {
 
     fn make(&self, host: &Host, now: SystemTime) -> Result<SslContext, LeafIssuerError> {
         let certificate = self.sign(host, now)?;
-        let mut context = server_context(&SessionSettings::default())?;
+        let mut context = server_context(&SessionSettings::default(), &self.key_exchange)?;
         context.set_certificate(&certificate)?;
         context.add_extra_chain_cert(self.certificate.clone())?;
         context.set_private_key(&self.key)?;
@@ -209,7 +214,8 @@ mod tests {
         builder.append_extension(&BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
         builder.sign(&key, MessageDigest::sha256()).unwrap();
         let certificate = builder.build().to_pem().unwrap();
-        LeafIssuer::new(&certificate, &Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap()), entries_max).unwrap()
+        let key = Zeroizing::new(key.private_key_to_pem_pkcs8().unwrap());
+        LeafIssuer::new(&certificate, &key, &KeyExchange::default(), entries_max).unwrap()
     }
 
     fn certificate_of(leaf_issuer: &LeafIssuer, host: &str, is_known: bool) -> Vec<u8> {

@@ -416,6 +416,7 @@ struct Plan<'c> {
     name: &'c Arc<str>,
     address: SocketAddr,
     tls: Option<&'c KeyPair>,
+    key_exchange: &'c leafseal_config::KeyExchange,
     is_outbound: bool,
     /// Its index among the inbound or the outbound listeners.
     index: usize,
@@ -430,12 +431,12 @@ impl Plan<'_> {
 
 fn plans(configuration: &Configuration) -> Vec<Plan<'_>> {
     let inbound = configuration.inbound.iter().enumerate().map(|(index, it)| {
-        let crate::config::Inbound { name, address, tls, .. } = it;
-        Plan { name, address: *address, tls: tls.as_ref(), is_outbound: false, index }
+        let crate::config::Inbound { name, address, tls, key_exchange, .. } = it;
+        Plan { name, address: *address, tls: tls.as_ref(), key_exchange, is_outbound: false, index }
     });
     let outbound = configuration.outbound.iter().enumerate().map(|(index, it)| {
-        let Outbound { name, address, tls, .. } = it;
-        Plan { name, address: *address, tls: tls.as_ref(), is_outbound: true, index }
+        let Outbound { name, address, tls, key_exchange, .. } = it;
+        Plan { name, address: *address, tls: tls.as_ref(), key_exchange, is_outbound: true, index }
     });
     inbound.chain(outbound).collect()
 }
@@ -454,6 +455,7 @@ fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError
         private_key_pem,
         private_key_settings: pair.settings,
         sessions: SessionSettings::default(),
+        key_exchange: plan.key_exchange.clone(),
     });
     acceptor.map(Some).map_err(|error| RelayError::Identity { listener: Arc::clone(plan.name), error })
 }
@@ -468,6 +470,7 @@ fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSetting
         connections_max: calls.connections_max,
         request_timeout: calls.timeout,
         retries_max: calls.retries_max,
+        key_exchange: calls.key_exchange.clone(),
         connect_timeout: calls.timeout.min(Duration::from_secs(5)),
         ..ClientSettings::new("", tls)
     })
@@ -476,7 +479,8 @@ fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSetting
 fn new_leaf_issuer(listener: &Outbound, limits: &Limits, base: &Path) -> Result<LeafIssuer, RelayError> {
     let (certificate, key) =
         (read(base, &listener.authority.certificate)?, read(base, &listener.authority.private_key)?);
-    let leaf_issuer = LeafIssuer::new(&certificate, &Zeroizing::new(key), limits.certificates_max);
+    let key = Zeroizing::new(key);
+    let leaf_issuer = LeafIssuer::new(&certificate, &key, &listener.key_exchange, limits.certificates_max);
     leaf_issuer.map_err(|error| RelayError::Authority { listener: Arc::clone(&listener.name), error })
 }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafseal_config::{Kind, mins, ms, secs, settings};
+use leafseal_config::{KeyExchange, Kind, mins, ms, secs, settings};
 use leafseal_engine::pool::{PoolObserver, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
 
 /// The server's certificate and key, and the client authorities that it trusts, in PEM (RFC 7468).
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct TlsSettings {
     /// The server's certificate chain, its own certificate first.
     pub certificate_chain_pem: Vec<u8>,
@@ -28,10 +28,26 @@ pub struct TlsSettings {
     pub private_key_settings: PrivateKeySettings,
     /// How sessions are resumed.
     pub sessions: SessionSettings,
+    /// The accepted groups of the key exchange.
+    pub key_exchange: KeyExchange,
     /// Bounds of the client certificates that are remembered as verified.
     pub verified_chains: VerifiedChains,
     /// The authorities whose client certificates are accepted.
     pub client_authorities_pem: Vec<u8>,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        TlsSettings {
+            certificate_chain_pem: Vec::new(),
+            private_key_pem: Zeroizing::default(),
+            private_key_settings: PrivateKeySettings::default(),
+            sessions: SessionSettings::default(),
+            key_exchange: KeyExchange::of_rpc(),
+            verified_chains: VerifiedChains::default(),
+            client_authorities_pem: Vec::new(),
+        }
+    }
 }
 
 impl fmt::Debug for TlsSettings {

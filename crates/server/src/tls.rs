@@ -8,10 +8,10 @@ use boring::nid::Nid;
 use boring::ssl::{Error as SslError, Ssl, SslContext};
 use boring::x509::{X509NameRef, X509Ref, X509VerifyError};
 use leafseal_net::tls::{
-    MutualTls, ServerIdentity, TlsError, keep_chain_expiry, mutual_context, reasons, unix_seconds,
+    MutualTls, NO_SHARED_GROUP, ServerIdentity, TlsError, keep_chain_expiry, mutual_context, reasons, unix_seconds,
 };
 use leafseal_net::utc;
-use leafseal_protocol::{ALPN_LIST, TLS_GROUPS};
+use leafseal_protocol::ALPN_LIST;
 use thiserror::Error;
 use tokio_boring::HandshakeError;
 
@@ -24,12 +24,12 @@ pub(crate) fn context(settings: &TlsSettings) -> Result<SslContext, TlsError> {
         private_key_pem: settings.private_key_pem.clone(),
         private_key_settings: settings.private_key_settings,
         sessions: settings.sessions.clone(),
+        key_exchange: settings.key_exchange.clone(),
     };
     mutual_context(MutualTls {
         identity: &identity,
         client_authorities_pem: &settings.client_authorities_pem,
         verified_chains: settings.verified_chains,
-        groups: TLS_GROUPS,
         alpn: ALPN_LIST,
     })
 }
@@ -58,6 +58,9 @@ pub enum HandshakeFailure {
     /// The client speaks TLS 1.2 or older.
     #[error("the client does not speak TLS 1.3")]
     OldVersion,
+    /// The client has no group that the listener accepts; it may be too old for a listener that requires hybrid ones.
+    #[error("{NO_SHARED_GROUP}")]
+    NoSharedGroup,
     /// The client names only other protocols.
     #[error("the client speaks another application protocol (ALPN)")]
     OtherProtocol,
@@ -114,6 +117,7 @@ fn explain_reasons(
         },
         "PEER_DID_NOT_RETURN_A_CERTIFICATE" => HandshakeFailure::NoCertificate,
         "UNSUPPORTED_PROTOCOL" => HandshakeFailure::OldVersion,
+        "NO_SHARED_GROUP" => HandshakeFailure::NoSharedGroup,
         "NO_APPLICATION_PROTOCOL" => HandshakeFailure::OtherProtocol,
         "WRONG_VERSION_NUMBER"
         | "HTTP_REQUEST"

@@ -4,7 +4,7 @@
 // bypass the socket's stream, whose overhead is as large as the latency of a small request.
 
 import { type OnReadOpts, isIP } from 'node:net';
-import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect } from 'node:tls';
+import { type ConnectionOptions, type TLSSocket, checkServerIdentity, connect, createSecureContext } from 'node:tls';
 
 import { type Answer, Decoder, encodeCancel } from '@leafseal/wire';
 
@@ -17,6 +17,9 @@ import { type Address, type Settings, readPem } from './settings.js';
 const ALPN = 'leafseal/1';
 /** AES-128 first, as the engine's native client offers them: records of 256-bit keys cost more on both sides. */
 const CIPHERS = 'TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256';
+/** Groups of the key exchange, the preferred first, as engines have them; and for a Node whose OpenSSL is older than 3.5. */
+const GROUPS = 'X25519MLKEM768:X25519:P-256';
+const CLASSIC_GROUPS = 'X25519:P-256';
 /** Size of the read buffer in bytes: more than the content of a TLS record (RFC 8446, section 5.1). */
 const READ_SIZE = 1 << 16;
 /** Idle time in milliseconds after which TCP probes the peer. */
@@ -290,6 +293,7 @@ export async function open(
     ...address, ca, cert, key,
     minVersion: 'TLSv1.3',
     ciphers: CIPHERS,
+    ecdhCurve: groups(),
     ALPNProtocols: [ALPN],
     // TLS does not send IP addresses as server name.
     servername: isIP(name) ? '' : name,
@@ -314,6 +318,21 @@ export async function open(
     connection.drainAt(chainExpiry(socket, ca) + 1_000);
   };
   return { connection, listen };
+}
+
+let knownGroups: string | undefined;
+
+/** The groups that this Node offers. Its TLS library rejects a list with a name that it does not have. */
+export function groups(): string {
+  if (knownGroups === undefined) {
+    try {
+      createSecureContext({ ecdhCurve: GROUPS });
+      knownGroups = GROUPS;
+    } catch {
+      knownGroups = CLASSIC_GROUPS;
+    }
+  }
+  return knownGroups;
 }
 
 /** Failures of the network, rather than of certificates. */

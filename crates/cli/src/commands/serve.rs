@@ -123,7 +123,7 @@ pub(super) fn addresses(server: &Server) -> serde_json::Value {
 }
 
 /// Keys that a running engine reloads: the log level, the files that are read again, and how their listeners use them.
-const RELOADABLE: [&str; 15] = [
+const RELOADABLE: [&str; 19] = [
     "log.level",
     "server.certificate",
     "server.private_key",
@@ -132,6 +132,8 @@ const RELOADABLE: [&str; 15] = [
     "server.client_authorities",
     "server.session_lifetime",
     "server.session_ticket_keys",
+    "server.tls_groups",
+    "server.tls_require",
     "server.verified_chains_max",
     "server.verified_chains_age",
     "api.certificate",
@@ -139,6 +141,8 @@ const RELOADABLE: [&str; 15] = [
     "api.private_key_batching",
     "api.private_key_batch_delay",
     "api.session_lifetime",
+    "api.tls_groups",
+    "api.tls_require",
 ];
 
 /// Keys that have changed since the start and require a restart.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leafseal_config::{ms, settings};
+use leafseal_config::{KeyExchange, ms, settings};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 
 settings! {
@@ -24,6 +24,8 @@ settings! {
         /// file, then move it to the front, and remove the old one after a session's lifetime. Anyone who has such a key can resume
         /// sessions of clients. Without a file each engine makes its own keys and replaces them once per lifetime.
         pub session_ticket_keys: Option<PathBuf> = None;
+        /// The accepted groups of the key exchange.
+        pub key_exchange: KeyExchange = KeyExchange::of_rpc(), is section("tls_");
         /// Bounds of the client certificates that are remembered as verified.
         pub verified_chains: VerifiedChains = VerifiedChains::default(), is section("verified_chains_");
         /// The authorities whose client certificates are accepted, in PEM.
@@ -47,5 +49,7 @@ settings! {
         /// How long after a full TLS handshake a client can resume its session. Tickets are sealed by the keys of
         /// `server.session_ticket_keys`. 0 disables resumption; at most seven days count.
         pub session_lifetime: Duration = SessionSettings::default().lifetime, in ms(0)..;
+        /// The accepted groups of the key exchange.
+        pub key_exchange: KeyExchange = KeyExchange::default(), is section("tls_");
     }
 }

@@ -135,6 +135,13 @@ impl CliConfiguration {
         if let Err(error) = self.server.api.validate() {
             problems.push(format!("section [api]: {error}"));
         }
+        for (table, key_exchange) in [
+            ("server", &self.files.key_exchange),
+            ("api", &self.api_files.key_exchange),
+            ("client", &self.client.key_exchange),
+        ] {
+            problems.extend(key_exchange.list().err().map(|error| format!("{table}.tls_groups {error}")));
+        }
         if self.engine.document.document_size_max > self.server.limits.frame_size_max {
             problems.push(
                 "document.document_size_max is larger than server.frame_size_max: a document of that size could not be \

@@ -14,6 +14,7 @@ use boring::rsa::Rsa;
 use boring::ssl::{Ssl, SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
+use leafseal_config::KeyExchange;
 use leafseal_net::tls::{
     Acceptor, BATCH_SIZE_MAX, PrivateKeyBatching, PrivateKeyFigures, PrivateKeySettings, ServerIdentity,
     SessionSettings, sign_before_parking,
@@ -61,6 +62,7 @@ fn identity(key: &PKey<Private>, settings: PrivateKeySettings) -> ServerIdentity
         private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
         private_key_settings: settings,
         sessions: SessionSettings::default(),
+        key_exchange: KeyExchange::default(),
     }
 }
 

@@ -12,8 +12,9 @@ use boring::hash::{MessageDigest, hash};
 use boring::nid::Nid;
 use boring::pkey::PKey;
 use boring::ssl::{ConnectConfiguration, Error as SslError, SslConnector, SslMethod, SslVerifyMode, SslVersion};
-use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
+use boring::x509::{X509, X509VerifyError};
+use leafseal_config::KeyExchange;
 use leafseal_crypto::chain::{chain_expiry, keep_chain_expiry, record_chain_expiries};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -59,6 +60,8 @@ fn refused(error: ErrorStack) -> NoTlsReason {
 fn connector(settings: &PostgresSettings) -> Result<SslConnector, NoTlsReason> {
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(refused)?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(refused)?;
+    let groups = KeyExchange::default().list().map_err(|error| error.to_string())?;
+    connector.set_curves_list(&groups).map_err(refused)?;
     // A store of its own: the system's authorities must not be trusted for the keystore.
     let mut store = X509StoreBuilder::new().map_err(refused)?;
     if matches!(settings.sslmode, SslMode::VerifyFull | SslMode::VerifyCa) {
@@ -122,7 +125,10 @@ impl TlsConnect<TcpStream> for Handshake {
 
 /// Why a handshake failed.
 fn explain(error: &HandshakeError<TcpStream>) -> String {
-    if let Some(Err(verdict)) = error.ssl().map(|ssl| ssl.verify_result()) {
+    // Without a certificate to verify, the result is that of a wrong call.
+    if let Some(Err(verdict)) = error.ssl().map(|ssl| ssl.verify_result())
+        && verdict != X509VerifyError::INVALID_CALL
+    {
         return format!("the server's certificate is refused: {}", verdict.error_string());
     }
     let source = StdError::source(error).and_then(|source| source.downcast_ref::<SslError>());

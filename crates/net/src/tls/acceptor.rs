@@ -57,7 +57,7 @@ impl fmt::Debug for Acceptor {
 }
 
 fn context_of(identity: &ServerIdentity) -> Result<SslContext, TlsError> {
-    let mut builder = server_context(&identity.sessions)?;
+    let mut builder = server_context(&identity.sessions, &identity.key_exchange)?;
     set_identity(&mut builder, identity)?;
     Ok(builder.build().into_context())
 }

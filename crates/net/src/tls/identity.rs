@@ -5,6 +5,7 @@ use std::fmt;
 use boring::pkey::PKey;
 use boring::ssl::SslContextBuilder;
 use boring::x509::X509;
+use leafseal_config::KeyExchange;
 use zeroize::Zeroizing;
 
 use super::error::{TlsError, reasons};
@@ -22,6 +23,8 @@ pub struct ServerIdentity {
     pub private_key_settings: PrivateKeySettings,
     /// How sessions are resumed.
     pub sessions: SessionSettings,
+    /// The accepted groups of the key exchange.
+    pub key_exchange: KeyExchange,
 }
 
 impl fmt::Debug for ServerIdentity {

@@ -2,6 +2,9 @@
 //!
 //! HTTP: TLS 1.2 and 1.3, HTTP/2 or HTTP/1.1 by ALPN (RFC 7301). RPC: only TLS 1.3 (RFC 8446), with a required client certificate.
 //!
+//! Groups of the key exchange are chosen in the listener's order. A client that supports the hybrid group but guessed another one for its
+//! first message is asked once more for the hybrid one (RFC 8446, 4.1.4).
+//!
 //! Sessions are resumed by tickets. A ticket contains the client's certificates, so that a resumed session has the identity of the full
 //! handshake, which the listener checks again: its validity, and what it may do. Sessions of other authorities, and those of a listener of
 //! the other kind, which have no identity, are not resumed.
@@ -9,10 +12,11 @@
 use boring::error::ErrorStack;
 use boring::hash::MessageDigest;
 use boring::ssl::{
-    AlpnError, SslAcceptor, SslAcceptorBuilder, SslContext, SslContextBuilder, SslMethod, SslMode, SslVerifyMode,
-    SslVersion, select_next_proto,
+    AlpnError, SslAcceptor, SslAcceptorBuilder, SslContext, SslContextBuilder, SslMethod, SslMode, SslOptions,
+    SslVerifyMode, SslVersion, select_next_proto,
 };
 use boring::x509::store::X509StoreBuilder;
+use leafseal_config::KeyExchange;
 
 use super::error::TlsError;
 use super::identity::{ServerIdentity, certificates, set_identity};
@@ -21,6 +25,11 @@ use super::verified_chains::VerifiedChains;
 
 /// HTTP/2 is preferred.
 const ALPN: &[u8] = b"\x02h2\x08http/1.1";
+
+/// Those that Mozilla calls intermediate, for TLS 1.2: forward secrecy, authenticated encryption. In brackets, so that the client's order
+/// counts: it knows whether its CPU has AES. Those of TLS 1.3 are not configurable.
+const CIPHERS: &str = "[ECDHE-ECDSA-AES128-GCM-SHA256|ECDHE-RSA-AES128-GCM-SHA256|ECDHE-ECDSA-AES256-GCM-SHA384|\
+                       ECDHE-RSA-AES256-GCM-SHA384|ECDHE-ECDSA-CHACHA20-POLY1305|ECDHE-RSA-CHACHA20-POLY1305]";
 
 /// The premise of resumed sessions besides the authorities of clients: the kind of listener.
 const HTTP_SESSIONS: &[u8] = b"https";
@@ -31,15 +40,17 @@ const MUTUAL_SESSIONS: &[u8] = b"mutual ";
 ///
 /// # Errors
 /// If the library refuses a setting.
-pub fn server_context(sessions: &SessionSettings) -> Result<SslAcceptorBuilder, TlsError> {
+pub fn server_context(sessions: &SessionSettings, key_exchange: &KeyExchange) -> Result<SslAcceptorBuilder, TlsError> {
     let mut context = policy()?;
+    set_key_exchange(&mut context, key_exchange)?;
+    context.set_options(SslOptions::CIPHER_SERVER_PREFERENCE);
     sessions.apply(&mut context, HTTP_SESSIONS)?;
     Ok(context)
 }
 
 fn policy() -> Result<SslAcceptorBuilder, ErrorStack> {
-    // The library's list of ciphers that Mozilla calls intermediate: forward secrecy, authenticated encryption.
     let mut context = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls())?;
+    context.set_cipher_list(CIPHERS)?;
     context.set_min_proto_version(Some(SslVersion::TLS1_2))?;
     context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
@@ -57,8 +68,6 @@ pub struct MutualTls<'a> {
     pub client_authorities_pem: &'a [u8],
     /// Bounds of the clients' certificates that are remembered as verified.
     pub verified_chains: VerifiedChains,
-    /// Groups for the key agreement, as the library names them.
-    pub groups: &'static str,
     /// The only protocol, as encoded in ALPN: its length, then its name.
     pub alpn: &'static [u8],
 }
@@ -69,7 +78,8 @@ pub struct MutualTls<'a> {
 /// If a part cannot be parsed, or parts do not match.
 pub fn mutual_context(settings: MutualTls<'_>) -> Result<SslContext, TlsError> {
     let mut context = SslContextBuilder::new(SslMethod::tls())?;
-    set_mutual_policy(&mut context, settings.groups, settings.alpn)?;
+    set_mutual_policy(&mut context, settings.alpn)?;
+    set_key_exchange(&mut context, &settings.identity.key_exchange)?;
     set_identity(&mut context, settings.identity)?;
     let authorities = set_authorities(&mut context, settings.client_authorities_pem)?;
     settings.verified_chains.apply(&mut context);
@@ -77,14 +87,26 @@ pub fn mutual_context(settings: MutualTls<'_>) -> Result<SslContext, TlsError> {
     Ok(context.build())
 }
 
-fn set_mutual_policy(context: &mut SslContextBuilder, groups: &str, alpn: &'static [u8]) -> Result<(), ErrorStack> {
+fn set_mutual_policy(context: &mut SslContextBuilder, alpn: &'static [u8]) -> Result<(), ErrorStack> {
     context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
     context.set_max_proto_version(Some(SslVersion::TLS1_3))?;
-    context.set_curves_list(groups)?;
+    context.set_options(SslOptions::CIPHER_SERVER_PREFERENCE);
     context.set_mode(SslMode::ENABLE_PARTIAL_WRITE | SslMode::ACCEPT_MOVING_WRITE_BUFFER | SslMode::RELEASE_BUFFERS);
     context.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
     // A client without ALPN is assumed to use our protocol; one that offers only others is refused.
     context.set_alpn_select_callback(move |_, offered| select_next_proto(alpn, offered).ok_or(AlpnError::ALERT_FATAL));
+    Ok(())
+}
+
+/// Offers or accepts these groups, of a listener or of a client. Where only hybrid ones are accepted, TLS 1.2, which has none, is refused.
+///
+/// # Errors
+/// If the settings admit no group.
+pub fn set_key_exchange(context: &mut SslContextBuilder, settings: &KeyExchange) -> Result<(), TlsError> {
+    context.set_curves_list(&settings.list()?)?;
+    if settings.requires_hybrid() {
+        context.set_min_proto_version(Some(SslVersion::TLS1_3))?;
+    }
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use hyper::Method;
-use leafseal_config::{FileTable, TableShape, settings};
+use leafseal_config::{FileTable, KeyExchange, TableShape, settings};
 use leafseal_http::HttpSettings;
 use leafseal_net::tls::PrivateKeySettings;
 
@@ -82,6 +82,8 @@ pub struct Inbound {
     pub address: SocketAddr,
     /// The listener's certificate; without one it serves plain HTTP.
     pub tls: Option<KeyPair>,
+    /// The accepted groups of the key exchange.
+    pub key_exchange: KeyExchange,
     /// The upstream for requests that no route matches; without one they are refused.
     pub otherwise: Option<Arc<Origin>>,
     /// How clients' addresses are forwarded.
@@ -130,6 +132,8 @@ pub struct Outbound {
     pub address: SocketAddr,
     /// The proxy's own certificate; without one it serves plain HTTP.
     pub tls: Option<KeyPair>,
+    /// The accepted groups of the key exchange, also of connections inside tunnels.
+    pub key_exchange: KeyExchange,
     /// The authority that signs the certificates of destinations.
     pub authority: KeyPair,
     /// What the relay does with `CONNECT` without an API key.

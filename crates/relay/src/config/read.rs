@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::Method;
-use leafseal_config::{FileTable, Problem, Spanned, TomlDocument, line_column, parse_each};
+use leafseal_config::{FileTable, KeyExchange, Problem, Spanned, TomlDocument, line_column, parse_each};
 use leafseal_document::CaseFold;
 use leafseal_net::tls::PrivateKeySettings;
 
@@ -131,6 +131,8 @@ impl Reader<'_> {
         if inbound.is_empty() && outbound.is_empty() {
             self.problem(0, "the file has no listener: add an [[inbound]] or an [[outbound]] section");
         }
+        self.check_key_exchange(0, "engine.", &engine.calls.key_exchange);
+        self.check_key_exchange(0, "upstream.", &upstream.key_exchange);
         let engine = self.engine(engine);
         let inbound: Vec<Inbound> =
             inbound.into_iter().enumerate().map(|(index, inbound)| self.inbound(index, inbound)).collect();
@@ -191,10 +193,20 @@ impl Reader<'_> {
         }
     }
 
+    fn check_key_exchange(&mut self, offset: usize, table: &str, key_exchange: &KeyExchange) {
+        if let Err(error) = key_exchange.list() {
+            self.problem(offset, format!("{table}tls_groups {error}"));
+        }
+    }
+
     fn inbound(&mut self, index: usize, inbound: schema::Inbound) -> Inbound {
         let listener = inbound.listener;
         let offset = listener.address.span().start;
         let tls = self.key_pair(&listener);
+        self.check_key_exchange(offset, "", &listener.key_exchange);
+        if tls.is_none() && listener.key_exchange.requires_hybrid() {
+            self.problem(offset, "tls_require is hybrid, but the listener has no certificate and does not use TLS");
+        }
         let default = inbound.upstream.as_ref().and_then(|upstream| self.origin(upstream));
         let has_default = inbound.upstream.is_some();
         let names = listener.other_case_names;
@@ -223,6 +235,7 @@ impl Reader<'_> {
             name: listener.name.unwrap_or_else(|| format!("inbound-{index}")).into(),
             address: *listener.address.get_ref(),
             tls,
+            key_exchange: listener.key_exchange,
             otherwise: default.filter(|_| unmatched == Unmatched::Pass),
             forwarded: inbound.forwarded,
             other_case: listener.other_case,
@@ -363,6 +376,7 @@ impl Reader<'_> {
     fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
         let listener = outbound.listener;
         let tls = self.key_pair(&listener);
+        self.check_key_exchange(listener.address.span().start, "", &listener.key_exchange);
         let names = listener.other_case_names;
         let offsets: Vec<usize> = outbound.destination.iter().map(|it| it.span().start).collect();
         let destinations: Vec<Destination> =
@@ -375,6 +389,7 @@ impl Reader<'_> {
             name: listener.name.unwrap_or_else(|| format!("outbound-{index}")).into(),
             address: *listener.address.get_ref(),
             tls,
+            key_exchange: listener.key_exchange,
             authority: KeyPair {
                 certificate: outbound.ca_certificate,
                 private_key: outbound.ca_private_key,

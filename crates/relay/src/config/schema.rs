@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use leafseal_config::{Spanned, settings};
+use leafseal_config::{KeyExchange, Spanned, settings};
 use leafseal_net::tls::PrivateKeySettings;
 
 use super::settings::{Calls, Limits, Process, UpstreamSettings};
@@ -62,6 +62,8 @@ settings! {
         pub private_key: Option<PathBuf>;
         /// How operations with this key are computed.
         pub key_settings: PrivateKeySettings, is section("private_key_");
+        /// The accepted groups of the key exchange.
+        pub key_exchange: KeyExchange, is section("tls_");
         /// What happens to a path that equals that of a route or destination except for the case of its letters.
         pub other_case: OtherCase = OtherCase::Refuse;
         /// The same for names of JSON members, form fields and query parameters.

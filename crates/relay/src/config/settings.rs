@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leafseal_config::{Kind, mins, ms, secs, settings};
+use leafseal_config::{KeyExchange, Kind, mins, ms, secs, settings};
 use leafseal_net::{HEADER_SIZE_MIN, NETWORKS, Network, SchedulingClass};
 
 use crate::policy::selectors::FIELD_NAME_SIZE_MIN;
@@ -56,6 +56,8 @@ settings! {
         pub timeout: Duration = secs(10), in ms(1)..;
         /// Maximum number of retries of a call that the engine has not started, or has refused as unavailable or overloaded.
         pub retries_max: u32 = 4, in 0..=1000;
+        /// The offered groups of the key exchange.
+        pub key_exchange: KeyExchange = KeyExchange::of_rpc(), is section("tls_");
     }
 }
 
@@ -67,6 +69,8 @@ settings! {
         pub authorities: Option<PathBuf> = None;
         /// Whether the system's authorities are trusted too.
         pub system_authorities: bool = true;
+        /// The offered groups of the key exchange.
+        pub key_exchange: KeyExchange = KeyExchange::default(), is section("tls_");
         /// Whether HTTP/2 is used with upstreams that offer it.
         pub http2: bool = true;
         /// Maximum time to connect, including name resolution and TLS.

@@ -7,10 +7,10 @@ use std::{fs, io};
 
 use boring::error::ErrorStack;
 use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslVerifyMode, SslVersion};
-use boring::x509::X509;
+use boring::x509::{X509, X509VerifyError};
 use hyper_util::rt::TokioIo;
 use leafseal_net::prepare_socket;
-use leafseal_net::tls::{chain_expiry, keep_chain_expiry, reasons, record_chain_expiries};
+use leafseal_net::tls::{TlsError, chain_expiry, keep_chain_expiry, reasons, record_chain_expiries, set_key_exchange};
 use thiserror::Error;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::{TcpStream, lookup_host};
@@ -72,6 +72,9 @@ pub enum ConnectorError {
     /// The TLS library refused.
     #[error("the TLS library failed: {0}")]
     Library(#[from] ErrorStack),
+    /// The TLS library refused the groups of the key exchange.
+    #[error(transparent)]
+    Groups(#[from] TlsError),
 }
 
 /// Opens connections.
@@ -116,6 +119,19 @@ impl Connector {
         timeout(limit, self.dial(origin, may_be_2)).await.unwrap_or(Err(ConnectError::TimedOut))
     }
 
+    /// The words for a failed handshake.
+    fn explained(&self, reasons: String) -> String {
+        let is_refusal =
+            ["HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL"].iter().any(|it| reasons.contains(it));
+        if reasons.is_empty() {
+            "it closed the connection".to_owned()
+        } else if is_refusal && self.settings.key_exchange.requires_hybrid() {
+            format!("it may not support the hybrid key exchange that upstream.tls_require demands ({reasons})")
+        } else {
+            reasons
+        }
+    }
+
     async fn dial(&self, origin: &Origin, may_be_2: bool) -> Result<Connected, ConnectError> {
         let socket = dial_socket(origin).await?;
         if !origin.is_tls {
@@ -128,11 +144,14 @@ impl Connector {
         let socket = BufWriter::with_capacity(BUFFER_SIZE, BufReader::with_capacity(BUFFER_SIZE, socket));
         let stream = tokio_boring::connect(configuration, &origin.host, socket).await.map_err(|error| {
             match error.ssl().map(|ssl| ssl.verify_result()) {
-                Some(Err(verdict)) => ConnectError::Certificate(verdict.error_string().to_owned()),
+                // Without a certificate to verify, the result is that of a wrong call.
+                Some(Err(verdict)) if verdict != X509VerifyError::INVALID_CALL => {
+                    ConnectError::Certificate(verdict.error_string().to_owned())
+                }
                 _ => {
                     let source = std::error::Error::source(&error).and_then(|it| it.downcast_ref::<SslError>());
                     let reasons = source.and_then(SslError::ssl_error).map(reasons).unwrap_or_default();
-                    ConnectError::Tls(if reasons.is_empty() { "it closed the connection".to_owned() } else { reasons })
+                    ConnectError::Tls(self.explained(reasons))
                 }
             }
         })?;
@@ -161,7 +180,7 @@ pub(crate) fn plain(error: &io::Error) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> Result<SslConnector, ErrorStack> {
+fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> Result<SslConnector, ConnectorError> {
     let mut builder = SslConnector::builder(SslMethod::tls())?;
     if !settings.system_authorities {
         // The builder contains the system's authorities; a new store is empty.
@@ -171,6 +190,7 @@ fn connector(settings: &UpstreamSettings, authorities: &[X509], alpn: &[u8]) -> 
         builder.cert_store_mut().add_cert(authority.clone())?;
     }
     builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
+    set_key_exchange(&mut builder, &settings.key_exchange)?;
     builder.set_mode(SslMode::RELEASE_BUFFERS);
     builder.set_verify(SslVerifyMode::PEER);
     builder.set_alpn_protos(alpn)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
+use leafseal_config::KeyExchange;
 use leafseal_errors::EntryPoint;
 use leafseal_net::tls::{
     CertificateAuthority, PrivateKeySettings, ServerName, SessionSettings, Validity, VerifiedChains,
@@ -52,6 +53,7 @@ fn server(fixture: &DecisionFixture, authority: &CertificateAuthority) -> Server
         private_key_pem: issued.private_key_pem,
         private_key_settings: PrivateKeySettings::default(),
         sessions: SessionSettings::default(),
+        key_exchange: KeyExchange::of_rpc(),
         verified_chains: VerifiedChains::default(),
         client_authorities_pem: authority.certificate_pem().unwrap(),
     };

@@ -6,6 +6,7 @@ mod common;
 mod corpus;
 mod entry_point;
 mod kept_connections;
+mod key_exchange;
 mod names;
 mod overrides;
 mod proxy;

@@ -26,7 +26,7 @@ use tokio::time::timeout;
 const LARGE: usize = 32 << 20;
 
 /// Echoes the request's body as it arrives, including its trailers, and reports how it was requested.
-struct Echo;
+pub(crate) struct Echo;
 
 impl Handler for Echo {
     async fn handle(self: Arc<Self>, request: Request<RequestBody>, _: Arc<ConnectionPeer>) -> Response<ResponseBody> {

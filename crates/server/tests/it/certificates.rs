@@ -94,7 +94,7 @@ fn the_negotiated_parameters_are_the_chosen_ones() {
     let ssl = raw.stream.ssl();
     assert_eq!(ssl.version_str(), "TLSv1.3");
     assert_eq!(ssl.selected_alpn_protocol(), Some(&b"leafseal/1"[..]));
-    assert_eq!(ssl.curve_name(), Some("X25519"));
+    assert_eq!(ssl.curve_name(), Some("X25519MLKEM768"));
     raw.send(|out| test_request(1, "echo", "x", out));
     assert_eq!(raw.read_response(), (1, String::new()));
 

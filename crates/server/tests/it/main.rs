@@ -12,6 +12,7 @@ mod corpus;
 mod entry_points;
 mod faults;
 mod hostile;
+mod key_exchange;
 mod metrics;
 mod operator;
 mod sessions;

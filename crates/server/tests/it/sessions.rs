@@ -230,6 +230,7 @@ fn a_session_of_the_api_is_none_of_the_rpc_listener() {
         private_key_pem: tls.private_key_pem.clone(),
         private_key_settings: tls.private_key_settings,
         sessions: tls.sessions.clone(),
+        key_exchange: tls.key_exchange.clone(),
     };
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };

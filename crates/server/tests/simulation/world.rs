@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use leafseal_config::KeyExchange;
 use leafseal_engine::pool::{PoolClock, Scheduling};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
@@ -377,6 +378,7 @@ fn server_settings(chance: &mut StdRng, workers: usize, bounds: Bounds, scheduli
         private_key_pem: Vec::new().into(),
         private_key_settings: PrivateKeySettings::default(),
         sessions: SessionSettings::default(),
+        key_exchange: KeyExchange::of_rpc(),
         verified_chains: VerifiedChains::default(),
         client_authorities_pem: Vec::new(),
     };

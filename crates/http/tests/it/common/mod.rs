@@ -18,6 +18,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue, UPGRADE};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use leafseal_config::KeyExchange;
 use leafseal_errors::ErrorCode;
 use leafseal_http::{
     BufferedBody, ConnectionPeer, Handler, Hold, HttpCounters, HttpProblem, HttpSettings, Listener, ListenerEvent,
@@ -174,6 +175,7 @@ fn identity() -> (X509, ServerIdentity) {
         private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
         private_key_settings: PrivateKeySettings::default(),
         sessions: SessionSettings::default(),
+        key_exchange: KeyExchange::default(),
     };
     (certificate, identity)
 }

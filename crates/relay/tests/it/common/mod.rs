@@ -21,6 +21,7 @@ use hyper::client::conn::{http1, http2};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use leafseal_config::KeyExchange;
 use leafseal_net::LogFormat;
 use leafseal_net::tls::{PrivateKeySettings, ServerIdentity, SessionSettings};
 use leafseal_relay::{AccessLog, Configuration, Relay};
@@ -40,6 +41,8 @@ pub(crate) const CHECKSUM: HeaderName = HeaderName::from_static("x-checksum");
 pub(crate) struct Identity {
     pub certificate: X509,
     pub key: PKey<Private>,
+    /// The groups that it accepts as a server.
+    pub key_exchange: KeyExchange,
 }
 
 impl Identity {
@@ -66,7 +69,7 @@ impl Identity {
         let names = SubjectAlternativeName::new().dns("localhost").build(&builder.x509v3_context(None, None)).unwrap();
         builder.append_extension(&names).unwrap();
         builder.sign(&key, MessageDigest::sha256()).unwrap();
-        Identity { certificate: builder.build(), key }
+        Identity { certificate: builder.build(), key, key_exchange: KeyExchange::default() }
     }
 
     pub(crate) fn of_server(&self) -> ServerIdentity {
@@ -75,6 +78,7 @@ impl Identity {
             private_key_pem: self.key.private_key_to_pem_pkcs8().unwrap().into(),
             private_key_settings: PrivateKeySettings::default(),
             sessions: SessionSettings::default(),
+            key_exchange: self.key_exchange.clone(),
         }
     }
 }
@@ -123,6 +127,12 @@ impl TestRelay {
         let listener =
             |tls: &str| format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"{origin}\"\n{tls}{routes}\n");
         TestRelay::start(identity, upstream, &format!("{}{}", listener(""), listener(PAIR)))
+    }
+
+    /// Starts a relay with a TLS listener alone, with these settings.
+    pub(crate) fn with_tls(origin: &str, identity: &Identity, settings: &str) -> TestRelay {
+        let listener = format!("[[inbound]]\naddress = \"127.0.0.1:0\"\nupstream = \"{origin}\"\n{PAIR}{settings}");
+        TestRelay::start(identity, "", &listener)
     }
 
     /// Starts a proxy whose authority is `identity`; `settings` follows the listener.

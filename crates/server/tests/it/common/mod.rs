@@ -17,6 +17,7 @@ use boring::x509::X509;
 use leafseal_client::{
     CallObserver, CallOutcome, Client, ClientError, ClientSettings, ClientTls, ErrorKind as ClientErrorKind, Method,
 };
+use leafseal_config::KeyExchange;
 use leafseal_engine::admin::Operation;
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{Decision, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin};
@@ -61,6 +62,7 @@ impl Pki {
             private_key_pem: issued.private_key_pem,
             private_key_settings: PrivateKeySettings::default(),
             sessions: SessionSettings::default(),
+            key_exchange: KeyExchange::of_rpc(),
             verified_chains: VerifiedChains::default(),
             client_authorities_pem: self.authority_pem.clone(),
         }
@@ -74,6 +76,7 @@ impl Pki {
             private_key_pem: tls.private_key_pem.clone(),
             private_key_settings: PrivateKeySettings::default(),
             sessions: SessionSettings::default(),
+            key_exchange: KeyExchange::default(),
         };
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let api = ApiSettings { address: Some(local), identity: Some(identity), ..ApiSettings::default() };
