@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 pub use crate::lookups::LookupCounters;
+pub use crate::scan::ScanCounters;
 
 /// An engine's counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct EngineCounters {
     pub store_resyncs: u64,
     /// Look-ups in the store.
     pub lookups: LookupCounters,
+    /// The scan for edits in the store.
+    pub scan: ScanCounters,
 }
 
 /// Counters and size of a cache since the engine's start.

@@ -26,6 +26,7 @@ use crate::opening::OpeningWork;
 use crate::opening_cache::OpeningCache;
 use crate::permissions::Caller;
 use crate::recipients::Recipients;
+use crate::scan::{ScanNews, ScanRate, StoreScanner};
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::spares::Spares;
@@ -51,6 +52,7 @@ struct EngineShared {
     gatherer: Gatherer,
     epoch: AtomicU64,
     store: StoreWatch,
+    scanner: StoreScanner,
     observers: Observers,
 }
 
@@ -93,6 +95,7 @@ impl Engine {
             is_silent: AtomicBool::new(false),
             answered_ms: AtomicU64::new(milliseconds(clock.monotonic())),
         };
+        let scanner = StoreScanner::new(clock.monotonic());
         let openings = OpeningCache::new(settings.opening_keys_max, settings.opening_key_age_max);
         let recipients = Recipients::new(settings.recipients_max);
         let shared = EngineShared {
@@ -108,6 +111,7 @@ impl Engine {
             gatherer: Gatherer::default(),
             epoch: AtomicU64::default(),
             store: store_watch,
+            scanner,
             observers: Observers::default(),
         };
         Self { shared: Arc::new(shared), origin: RequestOrigin::of(EntryPoint::Library) }
@@ -222,12 +226,25 @@ impl Engine {
             store_silence: self.store_silence(),
             store_resyncs: self.epoch(),
             lookups: directory.lookups().counters(),
+            scan: self.shared.scanner.counters(self.now(), self.scan_rate()),
         }
     }
 
     fn store_silence(&self) -> Duration {
         let answered = Duration::from_millis(self.shared.store.answered_ms.load(Ordering::Relaxed));
         self.now().saturating_sub(answered)
+    }
+
+    /// Makes the next step of the scan for edits in the store, which reads some hundred rows, on a thread that may wait; `None` if
+    /// [`Settings::store_scan_rows_per_second`] turns it off.
+    pub fn scan_store(&self) -> Option<ScanNews> {
+        let (shared, rate) = (&self.shared, self.scan_rate());
+        (rate.rows_per_second > 0).then(|| shared.scanner.step(self.store(), rate, &*shared.clock))
+    }
+
+    fn scan_rate(&self) -> ScanRate {
+        let settings = self.settings();
+        ScanRate { rows_per_second: settings.store_scan_rows_per_second, interval: settings.store_scan_interval }
     }
 
     /// From now on no request waits for the store on its own thread, until the run is ended ([`LookupRun::end`]): the caller provides

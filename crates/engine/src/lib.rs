@@ -39,6 +39,7 @@ mod recipients;
 mod report;
 mod request_openings;
 mod rewrap;
+mod scan;
 mod sessions;
 mod settings;
 mod spares;
@@ -47,7 +48,7 @@ mod wanted;
 
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use clock::{EngineClock, SystemClock};
-pub use counters::{CacheCounters, EngineCounters, LookupCounters};
+pub use counters::{CacheCounters, EngineCounters, LookupCounters, ScanCounters};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, PlannedPart, Progress,
@@ -77,6 +78,7 @@ pub use lookups::LookupRun;
 pub use permissions::{Caller, PayloadDigest, TokenCaller};
 pub use report::{Failure, OnFailure, RequestReport};
 pub use rewrap::{RewrapOptions, RewrappedText, Rewrapper};
+pub use scan::ScanNews;
 pub use settings::{EmptyStrings, Keying, Settings};
 pub use token::{IssuedToken, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
 

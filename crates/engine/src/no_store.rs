@@ -5,7 +5,8 @@ use std::path::Path;
 
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    Migration, NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
+    VersionSummary,
 };
 
 /// See the module.
@@ -110,5 +111,9 @@ impl Keystore for NoStore {
 
     fn check(&self) -> Result<CheckReport, StoreError> {
         no_store()
+    }
+
+    fn scan(&self, _: &mut StoreScan) -> Result<ScanStep, StoreError> {
+        Ok(ScanStep { is_last: true, ..ScanStep::default() })
     }
 }

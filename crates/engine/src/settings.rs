@@ -94,6 +94,13 @@ settings! {
         pub miss_bytes_max: usize = 1 << 20, bytes in 0..=1 << 30;
         /// How long such a name is remembered; a change of the keystore ends it at once.
         pub miss_age_max: Duration = secs(60), in ms(0)..;
+        /// Rows of the keystore that are compared with their authentication in a second, in the background, so that edits are found that no
+        /// request meets: about 12 for each app and key version. 0 turns this off. At most half of the time of the engine's connection to
+        /// the keystore is used.
+        // 100,000 apps take 40 s.
+        pub store_scan_rows_per_second: u32 = 30_000, in 0..=10_000_000;
+        /// How often such a scan begins, unless one takes longer.
+        pub store_scan_interval: Duration = secs(30), in secs(1)..;
         /// Limits on JSON documents and selectors. A request that exceeds one is refused.
         pub document: DocumentLimits = DocumentLimits::default(), is section("document.");
     }

@@ -9,7 +9,7 @@ use leafseal_crypto::{CryptoRng, Secret};
 use crate::root_key::RootKey;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Migration,
-    NewApiKey, NewClient, NewKeys, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
+    NewApiKey, NewClient, NewKeys, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 settings! {
@@ -260,4 +260,11 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// [`Error::Busy`], [`Error::RootKey`], or [`Error::Storage`] when it cannot be read at all.
     fn check(&self) -> Result<CheckReport, StoreError>;
+
+    /// Makes the next step of a scan for edits, which reads some hundred rows in a short transaction. A store without the authenticated
+    /// tree has nothing to compare its rows with: its scan ends at once.
+    ///
+    /// # Errors
+    /// As [`Keystore::check`]; the same step comes again.
+    fn scan(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError>;
 }

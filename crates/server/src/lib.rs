@@ -18,6 +18,7 @@ mod metrics;
 mod outbox;
 mod refusals;
 mod rpc;
+mod scan_thread;
 mod server;
 mod server_state;
 mod settings;

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{DecisionObserver, RequestOrigin};
@@ -126,6 +126,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// Called once a second on its own thread, to refresh keys and expire caches.
     fn maintain(&self) {}
+
+    /// Makes a step of the scan for edits in the store, on its own thread, and returns how long to wait before the next one; `None` ends
+    /// the thread.
+    fn scan(&self) -> Option<Duration> {
+        None
+    }
 
     /// Registers `due`, which the service calls when [`Service::maintain`] should run soon. It must not block.
     fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {

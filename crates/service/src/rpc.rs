@@ -15,13 +15,14 @@ mod span;
 mod values;
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{
     Caller, DecisionObserver, Engine, EngineCounters, EntryPoint, Error, LookupRun, Principal, RequestOrigin,
-    RequestReport,
+    RequestReport, ScanNews,
 };
 use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits};
 
@@ -54,6 +55,8 @@ pub struct EngineService {
     /// The threads that read the store for requests, once started.
     lookups: Mutex<Option<Arc<LookupRun>>>,
     failures: Arc<dyn FailureObserver>,
+    /// Whether the last step of the scan has failed.
+    scan_fails: AtomicBool,
 }
 
 impl EngineService {
@@ -63,7 +66,8 @@ impl EngineService {
         engine.prepare();
         let failures = Arc::new(NoObserver);
         let (store_lost_since, lookups) = (Mutex::default(), Mutex::default());
-        Self { engine, limits, answer_size_max, failures, store_lost_since, lookups }
+        let scan_fails = AtomicBool::new(false);
+        Self { engine, limits, answer_size_max, failures, store_lost_since, lookups, scan_fails }
     }
 
     /// The same service, which reports failed envelopes to `failures`.
@@ -170,6 +174,21 @@ impl Service for EngineService {
 
     fn counters(&self) -> EngineCounters {
         self.engine.counters()
+    }
+
+    fn scan(&self) -> Option<Duration> {
+        let ScanNews { edits, is_clean_again, failure, pause } = self.engine.scan_store()?;
+        for edit in edits {
+            tracing::error!(%edit, "found an edit in the keystore: what depends on it is refused");
+        }
+        if is_clean_again {
+            tracing::info!("the keystore has no edits any more");
+        }
+        let failed = self.scan_fails.swap(failure.is_some(), Ordering::Relaxed);
+        if let Some(error) = failure.filter(|_| !failed) {
+            tracing::warn!(%error, "cannot scan the keystore for edits: trying again");
+        }
+        Some(pause)
     }
 
     fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {

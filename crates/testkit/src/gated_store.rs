@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    Migration, NewApiKey, NewClient, NewKeys, Secret, StoreError, TOKEN_SECRET_SIZE, VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
+    VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -201,5 +202,9 @@ impl Keystore for GatedStore {
 
     fn check(&self) -> Result<CheckReport, StoreError> {
         self.store.check()
+    }
+
+    fn scan(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError> {
+        self.store.scan(scan)
     }
 }

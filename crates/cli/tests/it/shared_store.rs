@@ -229,6 +229,30 @@ fn engines_on_one_database_follow_its_changes() {
 }
 
 #[test]
+fn an_edit_that_no_request_meets_is_found_by_running_engines() {
+    let place = Place::new().with_client();
+    place.run(&["certs", "issue", "idle", "--app", "acme", "--allow", "encrypt"]).ok();
+    let mut engine = place.serve(&["--set", "engine.store_scan_interval=1s"]);
+    let log = Log::of(&mut engine);
+    let has = |line: &str| engine.probe("/metrics").lines().any(|found| found == line);
+    place.encrypt(&engine).ok();
+    until("the whole store was scanned", || !has("leafseal_keystore_scans_total 0"));
+    assert!(has("leafseal_keystore_edits 0"));
+    let edit = |flag| {
+        let update = format!("UPDATE leafseal.client SET may_decrypt = {flag} WHERE name = 'idle'");
+        place.server.sql(&place.database, &update)
+    };
+    edit("TRUE");
+    until("the edit is found", || has("leafseal_keystore_edits 1"));
+    log.wait_for("found an edit in the keystore", 1);
+    place.encrypt(&engine).ok();
+    edit("FALSE");
+    until("it is gone", || has("leafseal_keystore_edits 0"));
+    log.wait_for("the keystore has no edits any more", 1);
+    assert_eq!(log.others(), Vec::<Value>::new());
+}
+
+#[test]
 fn an_engine_outlives_an_outage_of_its_store_but_not_a_long_one() {
     let server = PostgresServer::start(Durability::Fast, &[]);
     let place = Place::on(&server).with_client();

@@ -73,14 +73,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
         report.faults.extend(survey.edits.iter().cloned().map(StoreFault::Edited));
         for kind in EntryKind::ALL {
             // What is unreadable was said above; an entry without such a row differs from its leaf.
-            let entries = StoredEntries::read(sql, kind, None)?.entries;
+            let entries = StoredEntries::read(sql, kind, None, u32::MAX)?.entries;
             report.faults.extend(tree.edits(kind, &entries, &survey.leaves).into_iter().map(StoreFault::Edited));
         }
         Ok(())
     }
 
     fn check_apps(&self, session: &mut StoreSession<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
-        let mut stored = StoredEntries::read(session.sql, EntryKind::KeyVersion, None)?;
+        let mut stored = StoredEntries::read(session.sql, EntryKind::KeyVersion, None, u32::MAX)?;
         let unreadable_apps: BTreeSet<String> = stored.unreadable.drain(..).map(|(_, app)| app).collect();
         let mut versions: BTreeMap<String, Vec<EntryRows>> = BTreeMap::new();
         for (key, rows) in stored.entries.into_iter().rev() {

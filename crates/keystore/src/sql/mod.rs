@@ -10,6 +10,7 @@ mod clients;
 pub(crate) mod copy;
 pub(crate) mod migration;
 mod roles;
+mod scan;
 pub(crate) mod schema;
 pub(crate) mod session;
 pub(crate) mod table;
@@ -32,6 +33,7 @@ use crate::model::{
     StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
 };
 use crate::root_key::RootKey;
+use crate::scan::{ScanStep, StoreScan};
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::store::{Environment, Generation, Keystore, StoreLimits, WallClock};
 use crate::wrapping::StoreId;
@@ -308,5 +310,9 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn check(&self) -> Result<CheckReport, StoreError> {
         self.backend.read(|sql| self.check_all(sql))
+    }
+
+    fn scan(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError> {
+        self.scan_step(scan)
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
 use super::tree::{StoreTree, TreeKeys};
-use super::value::{RANGE, Sql, SqlRow, params};
+use super::value::{RANGE, Sql, SqlRow, SqlValue, params};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
@@ -85,7 +85,7 @@ impl<'s> StoreSession<'s> {
             Some(tree) => tree.parts(self.sql, EntryKind::KeyVersion, app)?,
             None => Vec::new(),
         };
-        let mut stored = StoredEntries::read(self.sql, EntryKind::KeyVersion, Some(app))?;
+        let mut stored = StoredEntries::read(self.sql, EntryKind::KeyVersion, Some(&[app]), u32::MAX)?;
         let mut versions = Vec::with_capacity(numbers.len());
         for number in numbers {
             let key = EntryKey::new(EntryKind::KeyVersion, app, number);
@@ -149,7 +149,7 @@ impl<'s> StoreSession<'s> {
 
     /// The same as the database has them, unverified.
     pub(super) fn stored(&mut self, kind: EntryKind) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
-        let stored = StoredEntries::read(self.sql, kind, None)?;
+        let stored = StoredEntries::read(self.sql, kind, None, u32::MAX)?;
         if stored.unreadable.is_empty() { Ok(stored.entries) } else { Err(RANGE) }
     }
 }
@@ -159,18 +159,33 @@ pub(super) struct StoredEntries {
     pub(super) entries: BTreeMap<EntryKey, EntryRows>,
     /// Rows that cannot be of their table: its name, and the first column if that is a text.
     pub(super) unreadable: Vec<(&'static str, String)>,
+    pub(super) row_count: u64,
+    /// A table has more rows than the limit.
+    pub(super) is_cut: bool,
 }
 
 impl StoredEntries {
-    /// All entries of a kind, or those of a name. Rows that belong to nothing are left to the check of references.
-    pub(super) fn read(sql: &mut dyn Sql, kind: EntryKind, name: Option<&str>) -> Result<Self, StoreError> {
+    /// All entries of a kind, or those of some names, from at most `limit` rows of a table. Rows that belong to nothing are left to the
+    /// check of references.
+    pub(super) fn read(
+        sql: &mut dyn Sql,
+        kind: EntryKind,
+        names: Option<&[&str]>,
+        limit: u32,
+    ) -> Result<Self, StoreError> {
         let tables = kind.tables();
         let (mut entries, mut unreadable) = (BTreeMap::<EntryKey, EntryRows>::new(), Vec::new());
+        let params: Vec<SqlValue> = names.unwrap_or_default().iter().map(|name| SqlValue::from(*name)).collect();
+        let numbers: Vec<String> = (1..=params.len()).map(|number| format!("?{number}")).collect();
+        let (mut row_count, mut is_cut) = (0, false);
         for (index, table) in tables.iter().enumerate() {
-            let rows = match name {
-                Some(name) => table.read_each(sql, &format!("WHERE {} = ?1", table.columns[0].0), params![name])?,
-                None => table.read_each(sql, "", &[])?,
+            let condition = match names {
+                Some(_) => format!("WHERE {} IN ({})", table.columns[0].0, numbers.join(", ")),
+                None => String::new(),
             };
+            let rows = table.read_each(sql, &condition, &params, limit)?;
+            row_count += rows.len() as u64;
+            is_cut |= rows.len() >= limit as usize;
             for row in rows {
                 match row.and_then(|row| EntryKey::of_row(kind, &row).map(|key| (key, row.clone())).map_err(|_| row)) {
                     Ok((key, row)) => {
@@ -182,7 +197,7 @@ impl StoredEntries {
             }
         }
         entries.retain(|_, rows| !rows.is_missing());
-        Ok(Self { entries, unreadable })
+        Ok(Self { entries, unreadable, row_count, is_cut })
     }
 }
 

@@ -129,19 +129,36 @@ impl Table {
         condition: &str,
         params: &[SqlValue],
     ) -> Result<Vec<SqlRow>, StoreError> {
-        self.read_each(sql, condition, params)?.into_iter().map(|row| row.map_err(|_| RANGE)).collect()
+        self.read_each(sql, condition, params, u32::MAX)?.into_iter().map(|row| row.map_err(|_| RANGE)).collect()
     }
 
-    /// The same; a row that cannot be one of this table comes as it is, as an error, and hides no other.
+    /// The same, at most `limit`; a row that cannot be one of this table comes as it is, as an error, and hides no other.
     pub(crate) fn read_each(
         &self,
         sql: &mut dyn Sql,
         condition: &str,
         params: &[SqlValue],
+        limit: u32,
     ) -> Result<Vec<Result<SqlRow, SqlRow>>, StoreError> {
-        let key: Vec<&str> = self.key_columns().iter().map(|(name, _)| *name).collect();
-        let select = format!("SELECT {} FROM {} {condition} ORDER BY {}", self.names(), self.name, key.join(", "));
+        let (names, key) = (self.names(), self.key_names());
+        let select = format!("SELECT {names} FROM {} {condition} ORDER BY {key} LIMIT {limit}", self.name);
         Ok(sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect())
+    }
+
+    /// The primary keys of the rows that `clauses` select, likewise.
+    pub(crate) fn read_keys(
+        &self,
+        sql: &mut dyn Sql,
+        clauses: &str,
+        params: &[SqlValue],
+    ) -> Result<Vec<Result<SqlRow, SqlRow>>, StoreError> {
+        let select = format!("SELECT {} FROM {} {clauses}", self.key_names(), self.name);
+        Ok(sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect())
+    }
+
+    /// The columns of the primary key.
+    pub(crate) fn key_names(&self) -> String {
+        self.key_columns().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn insert(&self, sql: &mut dyn Sql, row: &SqlRow) -> Result<(), StoreError> {

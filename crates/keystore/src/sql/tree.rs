@@ -17,8 +17,9 @@
 
 mod change;
 mod keys;
+mod survey;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{Sql, SqlRow, params};
@@ -214,78 +215,6 @@ impl<'k> StoreTree<'k> {
             None => Ok(survey.leaves),
         }
     }
-
-    /// Reads the whole tree, and reports what of it others have changed.
-    pub(crate) fn survey(&self, sql: &mut dyn Sql) -> Result<TreeSurvey, StoreError> {
-        let mut edits = BTreeSet::new();
-        if sql.count("SELECT count(*) FROM tree_root", &[])? != 1 {
-            edits.insert(EditedPart::Root);
-        }
-        let expected = self.survey_nodes(&stored_nodes(sql, &mut edits)?, &mut edits);
-        let mut buckets: BTreeMap<u32, Vec<Leaf>> = BTreeMap::new();
-        for row in sql.rows(LEAVES, &[])? {
-            match LeafRow::parse(&row) {
-                Some(row) => buckets.entry(row.bucket).or_default().push(row.leaf),
-                None => drop(edits.insert(EditedPart::Bucket(row.number(0).unwrap_or(BUCKETS)))),
-            }
-        }
-        for &number in buckets.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
-            let mut leaves = buckets.get(&number).cloned().unwrap_or_default();
-            leaves.sort_unstable_by(|one, other| one.key.cmp(&other.key));
-            if self.keys.bucket_digest(number, &leaves) != *expected.get(&number).unwrap_or(&ZERO) {
-                edits.insert(EditedPart::Bucket(number));
-            }
-        }
-        let leaves = buckets.into_values().flatten().map(|leaf| (leaf.key.clone(), leaf)).collect();
-        let edits = edits.into_iter().map(|part| StoreEdit { part, kind: EditKind::Changed }).collect();
-        Ok(TreeSurvey { leaves, edits })
-    }
-
-    /// Compares each node with what the one above says, and returns what the lowest say of the buckets.
-    fn survey_nodes(&self, stored: &StoredNodes, edits: &mut BTreeSet<EditedPart>) -> BTreeMap<u32, TreeDigest> {
-        let mut expected: BTreeMap<u32, TreeDigest> = BTreeMap::from([(0, self.root)]);
-        let none = no_children();
-        for (level, nodes) in (0..).zip(stored) {
-            let mut below = BTreeMap::new();
-            for &position in nodes.keys().chain(expected.keys()).collect::<BTreeSet<_>>() {
-                let children = nodes.get(&position).unwrap_or(&none);
-                let digest = expected.get(&position).copied().unwrap_or(ZERO);
-                let is_stray = digest == ZERO && nodes.contains_key(&position);
-                if is_stray || self.keys.node_digest(level, position, children) != digest {
-                    edits.insert(EditedPart::Node { level, position });
-                }
-                let digests = (0..FANOUT).map(|index| (position * FANOUT + index, child(children, index)));
-                below.extend(digests.filter(|(_, digest)| *digest != ZERO));
-            }
-            expected = below;
-        }
-        expected
-    }
-}
-
-/// The nodes of each level by position.
-type StoredNodes = Vec<BTreeMap<u32, Children>>;
-
-fn stored_nodes(sql: &mut dyn Sql, edits: &mut BTreeSet<EditedPart>) -> Result<StoredNodes, StoreError> {
-    let mut levels: StoredNodes = vec![BTreeMap::new(); LEVELS as usize];
-    for row in sql.rows("SELECT level, position, children FROM tree_node", &[])? {
-        let (level, position) = (row.number(0).unwrap_or(LEVELS), row.number(1).unwrap_or(BUCKETS));
-        let is_possible = level < LEVELS && position < FANOUT.pow(level);
-        match (is_possible, row.blob(2)) {
-            (true, Ok(children)) if children.len() == NODE_SIZE => {
-                drop(levels[level as usize].insert(position, children.to_vec()))
-            }
-            _ => drop(edits.insert(EditedPart::Node { level, position })),
-        }
-    }
-    Ok(levels)
-}
-
-/// A whole tree as it is stored.
-pub(crate) struct TreeSurvey {
-    pub(crate) leaves: BTreeMap<EntryKey, Leaf>,
-    /// Nodes and buckets that are not what the level above says.
-    pub(crate) edits: Vec<StoreEdit>,
 }
 
 fn no_children() -> Children {

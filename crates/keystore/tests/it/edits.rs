@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use leafseal_keystore::{
-    ApiKeyId, Apps, EditedPart, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles, StoreAddress,
-    StoreError, StoreFault, StoreLimits, copy_store,
+    ApiKeyId, Apps, EditKind, EditedPart, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles,
+    StoreAddress, StoreEdit, StoreError, StoreFault, StoreLimits, StoreScan, copy_store,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -32,6 +32,8 @@ on_both_databases! {
     a_trigger_cannot_change_what_is_authenticated,
     an_unreadable_row_hides_no_edit,
     stray_nodes_are_refused_and_named,
+    a_scan_reads_each_row_once_in_small_steps,
+    a_scan_passes_changes_made_meanwhile,
     an_older_store_is_migrated_whole,
     a_damaged_older_store_is_not_migrated,
 }
@@ -170,6 +172,7 @@ impl Truth {
     fn assert_named(&self, store: &Store, touched: &BTreeSet<Option<String>>, edit: &[String]) {
         let faults = store.check().expect("checked").faults;
         assert_eq!(faults.is_empty(), touched.is_empty(), "{faults:?}: {edit:#?}");
+        assert_scan_names(store, &faults, edit);
         let named = |fault: &StoreFault| match fault {
             StoreFault::Edited(edit) => entity_of_part(&edit.part),
             _ => None,
@@ -184,6 +187,37 @@ impl Truth {
             assert!(named.contains(name) || faults.iter().any(is_bucket), "{name}: {faults:?}: {edit:#?}");
         }
     }
+}
+
+/// What a whole scan finds, and the rows that each step has read.
+fn scan(store: &Store) -> (BTreeSet<StoreEdit>, Vec<u64>) {
+    let (mut scan, mut edits, mut row_counts) = (StoreScan::default(), BTreeSet::new(), Vec::new());
+    loop {
+        let step = store.scan(&mut scan).expect("scanned");
+        row_counts.push(step.row_count);
+        edits.extend(step.edits);
+        if step.is_last {
+            return (edits, row_counts);
+        }
+    }
+}
+
+/// A scan names what a check does; of rows that refer to nothing, which a check names by their tables, the entries, and of a leaf in
+/// another bucket the entry, too.
+fn assert_scan_names(store: &Store, faults: &[StoreFault], edit: &[String]) {
+    let (scanned, _) = scan(store);
+    let mut others = false;
+    for fault in faults {
+        match fault {
+            StoreFault::Edited(named) => {
+                assert!(scanned.contains(named), "{named}: {scanned:?}: {edit:#?}");
+                others |= matches!(named.part, EditedPart::Bucket(_));
+            }
+            _ => others = true,
+        }
+    }
+    let is_named = |found: &StoreEdit| faults.iter().any(|fault| *fault == StoreFault::Edited(found.clone()));
+    assert!(others || scanned.iter().all(is_named), "{scanned:?}: {faults:?}: {edit:#?}");
 }
 
 fn edit_count(ordinary: usize) -> usize {
@@ -343,10 +377,15 @@ fn an_unreadable_row_hides_no_edit(place: &Place) {
     };
     place.tamper(&format!("{junk} UPDATE client SET may_decrypt = TRUE WHERE name = 'one'"));
     let faults = store.check().expect("checked").faults;
+    let (scanned, _) = scan(&store);
+    assert!(
+        scanned.iter().any(|edit| edit.part == EditedPart::Row { table: "client" }) || place.kind == Kind::Postgres
+    );
     let version_1 = EditedPart::KeyVersion { app: "a".to_owned(), version: 1 };
     for part in [EditedPart::Client("one".to_owned()), version_1, EditedPart::Bucket(0)] {
         let is_named = |fault: &StoreFault| matches!(fault, StoreFault::Edited(edit) if edit.part == part);
         assert!(faults.iter().any(is_named), "{part}: {faults:?}");
+        assert!(scanned.iter().any(|edit| edit.part == part), "{part}: {scanned:?}");
     }
     assert!(store.client(&client("two")).expect("read").is_some());
     assert!(matches!(store.client(&client("one")), Err(StoreError::Edited(_))));
@@ -368,6 +407,49 @@ fn stray_nodes_are_refused_and_named(place: &Place) {
     let is_node =
         |fault: &&StoreFault| matches!(fault, StoreFault::Edited(edit) if matches!(edit.part, EditedPart::Node { .. }));
     assert!(faults.iter().filter(is_node).count() > 20, "{faults:?}");
+    assert_scan_names(&store, &faults, &[]);
+}
+
+/// The pace of a scan counts rows, so a step must not read many, and a pass not more than it needs.
+fn a_scan_reads_each_row_once_in_small_steps(place: &Place) {
+    const APP_COUNT: u64 = 60;
+    let store = place.open();
+    assert_eq!(scan(&store).0, BTreeSet::new());
+    for number in 0..APP_COUNT {
+        store.create_app(&app(&format!("a-{number}")), NewKeys::generated()).expect("made");
+    }
+    let (edits, row_counts) = scan(&store);
+    assert_eq!(edits, BTreeSet::new());
+    // Two leaves, an app, a version and two keys, which the tables show once more; and the nodes.
+    let total: u64 = row_counts.iter().sum();
+    let expected = APP_COUNT * (2 + 4 + 4);
+    assert!((expected..expected + 3 * APP_COUNT + 100).contains(&total), "{total} rows");
+    assert!(row_counts.len() < 60 && row_counts.iter().all(|count| *count < 2_500), "{row_counts:?}");
+    place.tamper(
+        "DELETE FROM key_pair WHERE app = 'a-7'; DELETE FROM key_version WHERE app = 'a-7'; UPDATE app SET name = 'b-8' WHERE
+         name = 'a-8'; INSERT INTO client_role VALUES ('nobody', 'pci')",
+    );
+    let app = |name: &str, kind| StoreEdit { part: EditedPart::App(name.to_owned()), kind };
+    let version =
+        |app: &str, kind| StoreEdit { part: EditedPart::KeyVersion { app: app.to_owned(), version: 1 }, kind };
+    let nobody = StoreEdit { part: EditedPart::Client("nobody".to_owned()), kind: EditKind::Added };
+    let edits = [app("a-8", EditKind::Removed), app("b-8", EditKind::Added), version("a-7", EditKind::Removed), nobody];
+    assert_eq!(scan(&store).0, edits.into());
+}
+
+fn a_scan_passes_changes_made_meanwhile(place: &Place) {
+    let store = place.open();
+    let mut position = StoreScan::default();
+    for number in 0..30 {
+        store.create_app(&app(&format!("a-{number}")), NewKeys::generated()).expect("made");
+        store.put_client(&grant("one", &[&format!("a-{number}")])).expect("made");
+        assert_eq!(store.scan(&mut position).expect("scanned").edits, []);
+    }
+    // What was edited before a pass began is found by it, wherever the one before it was.
+    place.tamper("UPDATE client SET may_decrypt = TRUE");
+    while !store.scan(&mut position).expect("scanned").is_last {}
+    let changed = StoreEdit { part: EditedPart::Client("one".to_owned()), kind: EditKind::Changed };
+    assert_eq!(scan(&store).0, [changed].into());
 }
 
 fn an_older_store_is_migrated_whole(place: &Place) {

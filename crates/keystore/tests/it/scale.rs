@@ -3,12 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use leafseal_keystore::{Keystore, NewKeys, OpenMode, SqliteKeystore, StoreLimits};
+use leafseal_keystore::{Keystore, NewKeys, OpenMode, SqliteKeystore, StoreLimits, StoreScan};
 
 use crate::common::{app, environment, place};
 
 /// Apps in an ordinary run.
 const APP_COUNT: u32 = 300;
+
+/// Rows that a scan reads for an app with one version.
+const SCAN_ROWS_PER_APP: u64 = 12;
 
 fn timed<T>(what: &str, act: impl FnOnce() -> T) -> T {
     let start = Instant::now();
@@ -54,5 +57,20 @@ fn a_large_store_is_migrated_and_read() {
     assert_eq!(apps.len() as u32, app_count);
     let report = timed("check", || store.check().expect("checked"));
     assert_eq!((report.app_count as u32, report.faults), (app_count, vec![]));
+    let (mut scan, mut row_counts) = (StoreScan::default(), Vec::new());
+    timed("scan", || {
+        loop {
+            let step = store.scan(&mut scan).expect("scanned");
+            assert_eq!(step.edits, []);
+            row_counts.push(step.row_count);
+            if step.is_last {
+                break;
+            }
+        }
+    });
+    let (total, most) = (row_counts.iter().sum::<u64>(), row_counts.iter().max());
+    println!("scan: {} steps, {total} rows, at most {} in a step", row_counts.len(), most.unwrap_or(&0));
+    // `engine.store_scan_rows_per_second` counts on it.
+    assert!(total < u64::from(app_count) * SCAN_ROWS_PER_APP + 2_000, "{total} rows");
     timed("a new version", || store.rotate(&app("app-0")).expect("rotated"));
 }

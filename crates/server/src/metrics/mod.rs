@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_engine::pool::PoolObserver;
-use leafseal_engine::{self as engine, DecisionCounts, EntryPoint, LookupCounters};
+use leafseal_engine::{self as engine, DecisionCounts, EntryPoint, LookupCounters, ScanCounters};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter, openmetrics};
@@ -276,6 +276,7 @@ impl MetricsSnapshot {
             store_silence,
             store_resyncs,
             lookups: store_lookups,
+            scan,
         } = self.engine;
         let caches = [
             ("apps", apps),
@@ -294,7 +295,8 @@ impl MetricsSnapshot {
         out.counter(TRIALS, opening_trials)?;
         out.gauge(SILENCE, store_silence.as_secs_f64())?;
         out.counter(RESYNCS, store_resyncs)?;
-        write_lookups(store_lookups, out)
+        write_lookups(store_lookups, out)?;
+        write_scan(scan, out)
     }
 
     fn write_cpu(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
@@ -327,6 +329,25 @@ fn write_lookups(lookups: LookupCounters, out: &mut MetricsWriter<'_>) -> fmt::R
     out.counters(LOOKUPS, ["result"], results)?;
     out.gauge(WAITING, waiting as u64)?;
     out.gauge(MISSES, miss_bytes as u64)
+}
+
+fn write_scan(scan: ScanCounters, out: &mut MetricsWriter<'_>) -> fmt::Result {
+    const EDITS: MetricName = MetricName::plain(
+        "keystore_edits",
+        "Parts of the keystore that something other than Leafseal has changed, added or removed, as the last whole scan found them, or the \
+         present one if these are more. The log names them; what depends on them is refused",
+    );
+    const ROWS: MetricName = MetricName::plain("keystore_scan_rows", "Rows that the scan for edits has read");
+    const PASSES: MetricName = MetricName::plain("keystore_scans", "Scans of the whole keystore for edits");
+    const AGE: MetricName = MetricName::seconds(
+        "keystore_scan_age",
+        "Time since the last whole scan for edits ended, or since the start; 0 if engine.store_scan_rows_per_second is 0",
+    );
+    let ScanCounters { rows, passes, edits, age } = scan;
+    out.gauge(EDITS, edits)?;
+    out.counter(ROWS, rows)?;
+    out.counter(PASSES, passes)?;
+    out.gauge(AGE, age.as_secs_f64())
 }
 
 fn write_api(api: &ApiSnapshot, out: &mut MetricsWriter<'_>) -> fmt::Result {

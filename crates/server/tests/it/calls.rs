@@ -575,6 +575,14 @@ fn maintenance_continues_after_a_panic() {
     wait_until("it was called twice", || test_server.service.maintained.load(Ordering::SeqCst) >= 2);
 }
 
+/// Requests and maintenance go on whatever the scan does.
+#[test]
+fn the_scan_of_the_store_has_a_thread_of_its_own() {
+    let TestServer { service, .. } = &TestServer::new();
+    wait_until("it was called again after its pause", || service.scanned.load(Ordering::SeqCst) >= 3);
+    assert!(service.scan_threads.lock().unwrap().iter().all(|name| name == "leafseal-scan"));
+}
+
 #[test]
 fn maintenance_runs_when_the_service_requests_it() {
     let TestServer { service, .. } = &TestServer::new();

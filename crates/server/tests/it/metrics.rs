@@ -290,6 +290,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
         store_silence: _,
         store_resyncs,
         lookups,
+        scan: _,
     } = *counters;
     for (cache, counted) in [
         ("apps", apps),

@@ -53,7 +53,7 @@ impl TreeKeys {
     }
 
     /// Where an entry's leaf lies. Keyed, so that nobody can choose names that fill one bucket.
-    pub(super) fn bucket(&self, key: &EntryKey) -> u32 {
+    pub(crate) fn bucket(&self, key: &EntryKey) -> u32 {
         let group = if key.kind == EntryKind::KeyVersion { EntryKind::App } else { key.kind };
         let mac = hmac_sha256(self.places.expose(), &[&[group as u8], key.name.as_bytes()].concat());
         u32::from_be_bytes(*mac.first_chunk().expect("32 bytes")) % BUCKETS

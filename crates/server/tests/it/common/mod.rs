@@ -205,6 +205,9 @@ pub(crate) struct TestService {
     pub steps: Arc<AtomicUsize>,
     pub maintained: AtomicUsize,
     pub maintenance_panics: AtomicBool,
+    /// Steps of the scan of the store, and the threads that made them.
+    pub scanned: AtomicUsize,
+    pub scan_threads: Mutex<Vec<String>>,
     /// Requests maintenance, once a server has started.
     pub maintenance_due: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     pub is_unready: AtomicBool,
@@ -311,6 +314,12 @@ impl Service for TestService {
 
     fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {
         *self.maintenance_due.lock().unwrap() = Some(due);
+    }
+
+    fn scan(&self) -> Option<Duration> {
+        self.scan_threads.lock().unwrap().push(std::thread::current().name().unwrap_or_default().to_owned());
+        self.scanned.fetch_add(1, Ordering::SeqCst);
+        Some(Duration::from_millis(10))
     }
 
     fn maintain(&self) {
