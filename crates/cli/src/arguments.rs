@@ -713,6 +713,40 @@ Examples:
         #[command(flatten)]
         form: AnswerFormat,
     },
+    /// Write a backup of the keystore to a file, encrypted under its root key, while engines run
+    #[command(after_help = "\
+The backup is the keystore as of one moment: apps, key versions, grants and API keys, each row compared with what was authenticated. \
+Only the root key opens it, which it does not contain: keep that apart. Engines go on; changes of a SQLite file wait meanwhile.
+
+Examples:
+  leafseal store backup keystore-2026-11-27.backup
+  leafseal store backup - | ssh backup.internal 'cat > keystore.backup'")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the generation, rows and bytes")))]
+    Backup {
+        /// File to write, atomically; - means standard output
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+    /// Restore a backup as the configured keystore, a SQLite file or a PostgreSQL database, where there is none yet
+    #[command(after_help = "\
+The restored keystore is the one that was backed up, with the same root key, in whichever database. It never overwrites a keystore. \
+Every row is authenticated before it is there at all, and every key is opened afterwards. Permissions are restored, too: revoke again \
+what was revoked since.
+
+Example:
+  leafseal --dir restored store restore keystore-2026-11-27.backup")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: generation, rows, apps, key versions, clients and API keys")))]
+    Restore {
+        /// Backup to read; - means standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
     /// Copy the keystore between a SQLite file and the configured store, such as a PostgreSQL database
     #[command(after_help = "\
 The copy is the same keystore under the same root key. The command compares every row with the original and opens every key of the copy. \

@@ -156,7 +156,7 @@ impl From<admin::StoreError> for CommandFailure {
             | E::Inconsistent(_)
             | E::Edited(_)
             | E::DamagedKey { .. } => Exit::Unreachable,
-            E::Full => Exit::Output,
+            E::Full | E::BackupWrite(_) => Exit::Output,
             _ => Exit::Failed,
         };
         let advice = match &error {

@@ -199,6 +199,17 @@ impl Write for OutputDestination {
     }
 }
 
+/// For writers that report the system's errors.
+impl Write for OpenOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
 impl OpenOutput {
     /// Standard output, without the standard library's buffer, which flushes at line breaks and hides a closed descriptor.
     pub(crate) fn standard() -> CommandOutcome<Self> {

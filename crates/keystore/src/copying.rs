@@ -5,6 +5,8 @@ use std::path::Path;
 use crate::error::Location;
 use crate::postgres::{PostgresKeystore, PostgresSettings};
 use crate::sql::OpenMode;
+use crate::sql::schema::TableDefinitions;
+use crate::sql::value::Sql;
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, Keystore, StoreLimits};
 use crate::{CheckReport, StoreError};
@@ -24,6 +26,18 @@ impl StoreAddress<'_> {
         match self {
             Self::File(path) => (*path).into(),
             Self::Database(settings) => Location::Database(settings.url.to_string()),
+        }
+    }
+
+    /// Makes the tables of a store, with what `fill` writes into them, where there is none.
+    pub(crate) fn create(
+        &self,
+        limits: &StoreLimits,
+        fill: impl FnOnce(&mut dyn Sql, &TableDefinitions) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match self {
+            Self::File(path) => SqliteKeystore::create_filled(path, limits, fill),
+            Self::Database(settings) => PostgresKeystore::create_filled(settings, limits, fill),
         }
     }
 
@@ -74,10 +88,7 @@ pub fn copy_store(
         }
     };
     let content = read()?;
-    match to {
-        StoreAddress::File(path) => SqliteKeystore::create_copy(path, &content, &limits)?,
-        StoreAddress::Database(settings) => PostgresKeystore::create_copy(settings, &content, &limits)?,
-    }
+    to.create(&limits, |sql, definitions| content.write(sql, definitions))?;
     let report = to.open(OpenMode::Existing, environment()?, limits)?.check()?;
     if read()? != content {
         return Err(StoreError::ChangedMeanwhile(from.location()));

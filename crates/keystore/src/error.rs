@@ -191,6 +191,15 @@ pub enum StoreError {
     /// The root key could not be read, made or used.
     #[error("{0}")]
     RootKey(#[from] RootKeyError),
+    /// A file is not a backup that can be restored.
+    #[error("{0}")]
+    Backup(BackupFault),
+    /// The backup could not be written.
+    #[error("the backup cannot be written: {0}")]
+    BackupWrite(#[source] std::io::Error),
+    /// The backup could not be read.
+    #[error("the backup cannot be read: {0}")]
+    BackupRead(#[source] std::io::Error),
     /// A PEM was refused.
     #[error("{0}")]
     Import(#[from] ImportError),
@@ -244,6 +253,30 @@ pub enum LimitedEntries {
     GrantEntries,
     /// API keys in a store.
     ApiKeys,
+}
+
+/// A fault of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BackupFault {
+    /// It does not begin as one.
+    NotABackup,
+    /// A newer program made it.
+    NewerFormat,
+    /// It was changed, or a part of it is missing.
+    Damaged,
+    /// The store is larger than a backup can be.
+    TooLarge,
+}
+
+impl fmt::Display for BackupFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotABackup => "not a backup: it must begin with leafseal-backup-",
+            Self::NewerFormat => "a newer Leafseal made this backup: use that to restore it",
+            Self::Damaged => "the backup is damaged: it was changed, or a part of it is missing; nothing was restored",
+            Self::TooLarge => "the keystore is too large for a backup",
+        })
+    }
 }
 
 /// A fault of a private key in the store.

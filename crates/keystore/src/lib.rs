@@ -12,6 +12,7 @@
 //! grant or a state unnoticed: every row is authenticated (`docs/decisions/0041-authenticated-store.md`).
 
 mod attributes;
+mod backup;
 mod copying;
 mod drafts;
 mod edit;
@@ -29,6 +30,7 @@ mod replacing;
 mod root_key;
 mod scan;
 mod schema_version;
+mod sealed_stream;
 mod secret_path;
 mod sql;
 mod sqlite;
@@ -39,10 +41,11 @@ pub use leafseal_crypto::Secret;
 pub use leafseal_errors::Operation;
 
 pub use attributes::{Attributes, AttributesError};
+pub use backup::{BackedUp, Restored, back_up, restore};
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use edit::{EditKind, EditedPart, StoreEdit};
-pub use error::{KeyFault, LimitedEntries, Location, StoreError};
+pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError};
 pub use extracting::{Extracted, extract_apps};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use model::{

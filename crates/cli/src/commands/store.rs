@@ -1,13 +1,14 @@
-//! `store`: checks everything in the keystore and reports its faults; migrates it; copies it between a file and a database; extracts
-//! some apps.
+//! `store`: checks everything in the keystore and reports its faults; migrates it; backs it up and restores it; copies it between a file
+//! and a database; extracts some apps.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    AppName, CheckReport, Copied, Extracted, LocalRootKey, Migration, RootKey, StoreAddress, StoreError, StorePlace,
-    copy_store, extract_apps,
+    self, AppName, BackedUp, CheckReport, Copied, Extracted, LocalRootKey, Migration, Restored, RootKey, StoreAddress,
+    StoreError, StorePlace, back_up, copy_store, extract_apps,
 };
 use leafseal_engine::system_random;
 use serde_json::json;
@@ -15,13 +16,15 @@ use serde_json::json;
 use crate::arguments::{AnswerFormat, StoreCommand};
 use crate::context::{RunContext, environment, make_folder, read_root_key};
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::output::{print, print_json};
+use crate::output::{OpenOutput, print, print_json};
 
 /// `leafseal store`.
 pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcome {
     match command {
         StoreCommand::Check { form } => check(context, *form),
         StoreCommand::Migrate { dry_run, form } => migrate(context, *dry_run, *form),
+        StoreCommand::Backup { file, form } => backup(context, file, *form),
+        StoreCommand::Restore { file, form } => restore(context, file, *form),
         StoreCommand::Copy { from: Some(from), form, .. } => {
             copy(context, &StoreAddress::File(from), &context.place().address(), *form)
         }
@@ -76,6 +79,54 @@ fn migrate(context: &RunContext, is_dry_run: bool, form: AnswerFormat) -> Comman
             "migrated from schema {from} to {to}: {entry_count} entries; every row was authenticated, every key was opened\n"
         ),
     })
+}
+
+fn backup(context: &RunContext, file: &Path, form: AnswerFormat) -> CommandOutcome {
+    let is_standard = file == Path::new("-");
+    let mut out = OpenOutput::open(Some(file).filter(|_| !is_standard))?;
+    let environment = context.environments()?()?;
+    let done = back_up(&context.place().address(), environment, context.config().keystore, &mut out);
+    let BackedUp { generation, row_count, size } = done.map_err(|error| match error {
+        StoreError::BackupWrite(error) => CommandFailure::writing(file.display(), &error),
+        error => error.into(),
+    })?;
+    out.finish()?;
+    if is_standard {
+        return Ok(());
+    }
+    if form.json {
+        return print_json(&json!({ "generation": generation, "rows": row_count, "bytes": size }));
+    }
+    let file = file.display();
+    print(&format!(
+        "backed up to {file}: generation {generation}, rows {row_count}, bytes {size}: every row was authenticated\n"
+    ))
+}
+
+fn restore(context: &RunContext, file: &Path, form: AnswerFormat) -> CommandOutcome {
+    let mut input: Box<dyn Read> = match file == Path::new("-") {
+        true => Box::new(std::io::stdin().lock()),
+        false => Box::new(File::open(file).map_err(|error| CommandFailure::reading(file, &error))?),
+    };
+    let place = context.place();
+    let done = admin::restore(&mut *input, &place.address(), context.environments()?, context.config().keystore);
+    let Restored { generation, row_count, report } = done.map_err(|error| match error {
+        StoreError::BackupRead(error) => CommandFailure::reading(file, &error),
+        error => error.into(),
+    })?;
+    let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    refuse_faults(&faults, "remove the restored keystore, and restore another backup")?;
+    if form.json {
+        let mut facts = facts(&report);
+        facts["generation"] = generation.into();
+        facts["rows"] = row_count.into();
+        return print_json(&facts);
+    }
+    let to = place.address().location();
+    print(&format!(
+        "restored {to}: generation {generation}, rows {row_count}, {}: every row was authenticated, every key was opened\n",
+        counts(&report)
+    ))
 }
 
 fn copy(context: &RunContext, from: &StoreAddress<'_>, to: &StoreAddress<'_>, form: AnswerFormat) -> CommandOutcome {

@@ -27,7 +27,6 @@ use turns::FairLock;
 
 use crate::StoreError;
 use crate::model::StoreFault;
-use crate::sql::copy::StoreContent;
 use crate::sql::schema::TableDefinitions;
 use crate::sql::session::only_row;
 use crate::sql::tree::TreeKeys;
@@ -108,14 +107,14 @@ impl PostgresKeystore {
         }
     }
 
-    /// Makes a store in a database with the rows of another.
-    pub(crate) fn create_copy(
+    /// Makes a store in a database with what `fill` writes.
+    pub(crate) fn create_filled(
         settings: &PostgresSettings,
-        content: &StoreContent,
         limits: &StoreLimits,
+        fill: impl FnOnce(&mut dyn Sql, &TableDefinitions) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let database = Postgres::connect(settings, limits)?;
-        let created = database.create_if_blank(|sql| content.write(sql, &schema::TABLES))?;
+        let created = database.create_if_blank(|sql| fill(sql, &schema::TABLES))?;
         if created { Ok(()) } else { Err(StoreError::NotEmpty(database.link.location())) }
     }
 

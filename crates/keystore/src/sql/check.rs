@@ -8,14 +8,16 @@ use leafseal_crypto::Curve;
 use super::schema;
 use super::session::{StoreSession, StoredEntries, open_tree};
 use super::table::{EntryKind, EntryRows};
-use super::tree::StoreTree;
+use super::tree::{StoreTree, TreeKeys};
 use super::value::{RANGE, Sql};
 use super::{SqlBackend, SqlKeystore, api_keys, apps, clients};
 use crate::StoreError;
+use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::model::{CheckReport, KeyState, StoreFault};
+use crate::root_key::RootKey;
 use crate::schema_version::TREE_SCHEMA_VERSION;
-use crate::wrapping::UnwrapError;
+use crate::wrapping::{StoreId, UnwrapError};
 
 impl<B: SqlBackend> SqlKeystore<B> {
     /// `sql`: a transaction that reads.
@@ -56,27 +58,18 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
     /// Compares every row with the authenticated tree.
     fn check_edits(&self, sql: &mut dyn Sql, report: &mut CheckReport) -> Result<(), StoreError> {
-        let known = self.schema.load(Ordering::Acquire);
-        if report.schema_version.max(known) < TREE_SCHEMA_VERSION {
-            return Ok(());
-        }
-        let tree = match open_tree(sql, &self.keys, known, 0) {
-            Ok(opened) => opened.tree,
-            Err(StoreError::Edited(edit)) => {
-                report.faults.push(StoreFault::Edited(edit));
-                Some(StoreTree::unverified(sql, &self.keys)?)
-            }
-            Err(other) => return Err(other),
-        };
-        let Some(tree) = tree else { return Ok(()) };
-        let survey = tree.survey(sql)?;
-        report.faults.extend(survey.edits.iter().cloned().map(StoreFault::Edited));
-        for kind in EntryKind::ALL {
-            // What is unreadable was said above; an entry without such a row differs from its leaf.
-            let entries = StoredEntries::read(sql, kind, None, u32::MAX)?.entries;
-            report.faults.extend(tree.edits(kind, &entries, &survey.leaves).into_iter().map(StoreFault::Edited));
-        }
+        let known = self.schema.load(Ordering::Acquire).max(report.schema_version);
+        report.faults.extend(edits(sql, &self.keys, known)?.into_iter().map(StoreFault::Edited));
         Ok(())
+    }
+
+    /// Compares every row with the authenticated tree, and returns the generation.
+    pub(crate) fn verify_rows(&self, sql: &mut dyn Sql) -> Result<u64, StoreError> {
+        let known = self.schema.load(Ordering::Acquire);
+        let generation = open_tree(sql, &self.keys, known, 0)?.generation;
+        let schema = schema::version(sql)?;
+        refuse_edits(sql, &self.keys, known.max(schema))?;
+        Ok(generation.cast_unsigned())
     }
 
     fn check_apps(&self, session: &mut StoreSession<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
@@ -142,6 +135,48 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
         Ok(())
     }
+}
+
+/// How the rows differ from the authenticated tree; nothing in a store of a schema without one. `known`: the newest schema that the store
+/// was seen to have.
+fn edits(sql: &mut dyn Sql, keys: &TreeKeys, known: u32) -> Result<Vec<StoreEdit>, StoreError> {
+    if known < TREE_SCHEMA_VERSION {
+        return Ok(Vec::new());
+    }
+    let mut edits = Vec::new();
+    let tree = match open_tree(sql, keys, known, 0) {
+        Ok(opened) => opened.tree,
+        Err(StoreError::Edited(edit)) => {
+            edits.push(edit);
+            Some(StoreTree::unverified(sql, keys)?)
+        }
+        Err(other) => return Err(other),
+    };
+    let Some(tree) = tree else { return Ok(edits) };
+    let survey = tree.survey(sql)?;
+    edits.extend(survey.edits);
+    for kind in EntryKind::ALL {
+        // What is unreadable has no row here, and differs from its leaf.
+        let entries = StoredEntries::read(sql, kind, None, u32::MAX)?.entries;
+        edits.extend(tree.edits(kind, &entries, &survey.leaves));
+    }
+    Ok(edits)
+}
+
+fn refuse_edits(sql: &mut dyn Sql, keys: &TreeKeys, known: u32) -> Result<(), StoreError> {
+    match edits(sql, keys, known)?.into_iter().next() {
+        Some(edit) => Err(StoreError::Edited(edit)),
+        None => Ok(()),
+    }
+}
+
+/// Checks a store that was written just now: it is the one that is meant, and every row is authenticated.
+pub(crate) fn verify_restored(sql: &mut dyn Sql, root_key: &dyn RootKey, store: StoreId) -> Result<(), StoreError> {
+    let found = schema::verify(sql, root_key.id())?;
+    if found.id != store {
+        return Err(StoreError::Inconsistent("the rows of a backup are of another store"));
+    }
+    refuse_edits(sql, &TreeKeys::new(root_key, store), found.schema())
 }
 
 /// A row that breaks a rule is a fault of the store; anything else hinders the check itself.

@@ -5,9 +5,10 @@
 
 mod api_keys;
 pub(crate) mod apps;
-mod check;
+pub(crate) mod check;
 mod clients;
 pub(crate) mod copy;
+pub(crate) mod dump;
 pub(crate) mod migration;
 mod roles;
 mod scan;
@@ -103,7 +104,7 @@ pub trait SqlBackend: Send + Sync {
 /// A [`Keystore`] in the tables of a database. Threads may share it.
 pub struct SqlKeystore<B> {
     pub(crate) backend: B,
-    root_key: Box<dyn RootKey>,
+    pub(crate) root_key: Box<dyn RootKey>,
     clock: Box<dyn WallClock>,
     rng: Mutex<Box<dyn CryptoRng + Send>>,
     context: EcContext,
@@ -157,7 +158,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 
     /// A panic in another call leaves a generator as good as any.
-    fn rng(&self) -> MutexGuard<'_, Box<dyn CryptoRng + Send>> {
+    pub(crate) fn rng(&self) -> MutexGuard<'_, Box<dyn CryptoRng + Send>> {
         self.rng.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -161,6 +161,17 @@ impl Table {
         self.key_columns().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 
+    /// At most `size` rows after the row `last`, by primary key.
+    pub(crate) fn page(&self, sql: &mut dyn Sql, last: Option<&SqlRow>, size: u32) -> Result<Vec<SqlRow>, StoreError> {
+        let places: Vec<String> = (1..=self.key_size).map(|number| format!("?{number}")).collect();
+        let after = format!("WHERE ({}) > ({})", self.key_names(), places.join(", "));
+        let rows = match last {
+            Some(last) => self.read_each(sql, &after, self.key(last), size)?,
+            None => self.read_each(sql, "", &[], size)?,
+        };
+        rows.into_iter().map(|row| row.map_err(|_| RANGE)).collect()
+    }
+
     pub(crate) fn insert(&self, sql: &mut dyn Sql, row: &SqlRow) -> Result<(), StoreError> {
         let numbers: Vec<String> = (1..=self.columns.len()).map(|number| format!("?{number}")).collect();
         let insert = format!("INSERT INTO {} ({}) VALUES ({})", self.name, self.names(), numbers.join(", "));

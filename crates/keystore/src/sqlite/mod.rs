@@ -24,7 +24,6 @@ use crate::model::StoreFault;
 use crate::root_key::RootKeyId;
 use crate::schema_version::SCHEMA_VERSION;
 use crate::secret_path::SecretPath;
-use crate::sql::copy::StoreContent;
 use crate::sql::schema::{StoredFormat, TableDefinitions};
 use crate::sql::session::{StoreSession, only_row};
 use crate::sql::tree::TreeKeys;
@@ -109,9 +108,13 @@ impl SqliteKeystore {
 }
 
 impl SqliteKeystore {
-    /// Makes a store at `path` with the rows of another.
-    pub(crate) fn create_copy(path: &Path, content: &StoreContent, limits: &StoreLimits) -> Result<(), StoreError> {
-        let created = create_if_blank(path, limits, |sql| content.write(sql, &schema::TABLES))?;
+    /// Makes a store at `path` with what `fill` writes.
+    pub(crate) fn create_filled(
+        path: &Path,
+        limits: &StoreLimits,
+        fill: impl FnOnce(&mut dyn Sql, &TableDefinitions) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let created = create_if_blank(path, limits, |sql| fill(sql, &schema::TABLES))?;
         if created { Ok(()) } else { Err(StoreError::NotEmpty(path.into())) }
     }
 

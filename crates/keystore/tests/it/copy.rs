@@ -18,7 +18,7 @@ fn copy(from: &Place, to: &Place) -> Result<Copied, StoreError> {
 }
 
 /// A store with something in every table, and in every column that may be empty.
-fn fill(place: &Place) {
+pub(crate) fn fill(place: &Place) {
     let store = place.open();
     for (name, number) in [("a", 1), ("b", 3)] {
         store.create_app(&app(name), NewKeys::generated().with(key(Curve::P256, number))).expect("made");
@@ -39,7 +39,7 @@ fn fill(place: &Place) {
     store.token_secret().expect("made");
 }
 
-fn assert_equal(left: &Place, right: &Place) {
+pub(crate) fn assert_equal(left: &Place, right: &Place) {
     let [left, right] = [left, right].map(Place::open);
     assert_eq!(left.list_apps().expect("read"), right.list_apps().expect("read"));
     assert_eq!(left.list_clients().expect("read"), right.list_clients().expect("read"));

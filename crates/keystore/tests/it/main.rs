@@ -1,6 +1,7 @@
 //! Integration tests of leafseal-keystore: one program, so that it is compiled and linked once.
 
 mod api_keys;
+mod backup;
 mod common;
 mod copy;
 mod crash;
