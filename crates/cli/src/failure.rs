@@ -146,6 +146,7 @@ impl From<admin::StoreError> for CommandFailure {
             E::NoStore(_)
             | E::NotAStore(_)
             | E::NewerSchema { .. }
+            | E::OldSchema { .. }
             | E::WrongRootKey { .. }
             | E::Busy
             | E::Unreachable { .. }

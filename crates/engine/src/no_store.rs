@@ -65,6 +65,10 @@ impl Keystore for NoStore {
         no_store()
     }
 
+    fn renew_client(&self, _: &ClientName, _: [u8; 32], _: u64) -> Result<ClientGrant, StoreError> {
+        no_store()
+    }
+
     fn client(&self, _: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
         Ok(None)
     }

@@ -152,13 +152,17 @@ pub(crate) fn not_a_key() -> Error {
 static NO_ROLE: Roles = Roles::Only(BTreeSet::new());
 
 impl Rights {
-    /// The permissions of a client with this certificate.
-    pub(crate) fn granted(grant: Arc<ClientGrant>, certificate_sha256: &[u8; 32]) -> Result<Self, Error> {
+    /// The permissions of a client with this certificate at this time.
+    pub(crate) fn granted(
+        grant: Arc<ClientGrant>,
+        certificate_sha256: &[u8; 32],
+        now_unix_s: u64,
+    ) -> Result<Self, Error> {
         let name = &grant.name;
         if grant.disabled {
             return Err(Error::new(ErrorCode::Forbidden, format!("client {name} is disabled")));
         }
-        if grant.certificate_sha256.is_some_and(|pinned| pinned != *certificate_sha256) {
+        if !grant.accepts(certificate_sha256, now_unix_s) {
             let message = format!("client {name} came with another certificate than the one it was granted");
             return Err(Error::new(ErrorCode::Forbidden, message));
         }

@@ -52,6 +52,14 @@ pub enum StoreError {
         /// The newest that this program supports.
         supported: u32,
     },
+    /// The store's schema is too old for what it was asked for.
+    #[error("the keystore has schema version {found}, and this needs {needed}: run leafseal store migrate")]
+    OldSchema {
+        /// The schema version of the store.
+        found: u32,
+        /// The one that is needed.
+        needed: u32,
+    },
     /// The store was made with another root key.
     #[error("this keystore was created with root key {store}, but the given one is {given}")]
     WrongRootKey {

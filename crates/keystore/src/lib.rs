@@ -50,7 +50,8 @@ pub use extracting::{Extracted, extract_apps};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use model::{
     ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,
-    Migration, NewApiKey, NewClient, NewKeys, Roles, StoreFault, TOKEN_SECRET_SIZE, TrimmedVersion, VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, ReplacedCertificate, Roles, StoreFault, TOKEN_SECRET_SIZE,
+    TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
 pub use pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem, public_key_pem};

@@ -229,6 +229,15 @@ pub struct NewClient {
     pub certificate_sha256: Option<[u8; 32]>,
 }
 
+/// A certificate that a renewal has replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplacedCertificate {
+    /// SHA-256 of the certificate (DER).
+    pub sha256: [u8; 32],
+    /// The last Unix second in which it is accepted.
+    pub accepted_until: u64,
+}
+
 /// The permissions of a client over mTLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientGrant {
@@ -242,6 +251,8 @@ pub struct ClientGrant {
     pub roles: Roles,
     /// SHA-256 of the one certificate (DER) that is accepted; without it, any certificate of this name that the CA signed.
     pub certificate_sha256: Option<[u8; 32]>,
+    /// Certificates that a renewal has replaced, still accepted for a time.
+    pub replaced_certificates: Vec<ReplacedCertificate>,
     /// A disabled client may do nothing.
     pub disabled: bool,
     /// Unix seconds of the first grant.
@@ -249,6 +260,14 @@ pub struct ClientGrant {
 }
 
 impl ClientGrant {
+    /// Whether the client may come with this certificate at this time: its newest one, or one that a renewal has replaced not long ago.
+    pub fn accepts(&self, certificate_sha256: &[u8; 32], now_unix_s: u64) -> bool {
+        let is_replaced =
+            |it: &ReplacedCertificate| it.sha256 == *certificate_sha256 && now_unix_s <= it.accepted_until;
+        self.certificate_sha256.is_none_or(|pinned| pinned == *certificate_sha256)
+            || self.replaced_certificates.iter().any(is_replaced)
+    }
+
     /// Whether the client is enabled and may use `operation` with `app`. Roles are checked separately, once a value is decrypted.
     pub fn allows(&self, operation: Operation, app: &AppName) -> bool {
         let granted_as = match operation {

@@ -188,6 +188,18 @@ pub trait Keystore: Send + Sync {
     /// [`Error::UnknownApp`] for an app in the grant, [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
     fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError>;
 
+    /// Accepts a new certificate of a client, whose permissions stay, and its present one until `old_until` (Unix seconds). No change if
+    /// the grant accepts every certificate of the client's name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownClient`], [`Error::OldSchema`], [`Error::Busy`], [`Error::Full`].
+    fn renew_client(
+        &self,
+        client: &ClientName,
+        certificate_sha256: [u8; 32],
+        old_until: u64,
+    ) -> Result<ClientGrant, StoreError>;
+
     /// One client's grant, or `None`.
     ///
     /// # Errors

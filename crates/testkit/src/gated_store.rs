@@ -153,6 +153,10 @@ impl Keystore for GatedStore {
         self.store.put_client(client)
     }
 
+    fn renew_client(&self, client: &ClientName, sha256: [u8; 32], old_until: u64) -> Result<ClientGrant, StoreError> {
+        self.store.renew_client(client, sha256, old_until)
+    }
+
     fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
         self.gate.pass(client.as_str());
         self.store.client(client)

@@ -35,7 +35,8 @@ impl Engine {
             Caller::Anonymous => Some(Rights::PublicKeys),
             Caller::OnBehalf { .. } => None,
             Caller::Client { name, certificate_sha256 } => {
-                directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256).ok())
+                let now = u64::from(self.shared.clock.now_unix_s());
+                directory.known_client(name).and_then(|grant| Rights::granted(grant, certificate_sha256, now).ok())
             }
             Caller::ApiKey { id, secret_sha256 } => {
                 directory.known_api_key(id).and_then(|key| Rights::of_key(Some(key), secret_sha256).ok())
@@ -54,7 +55,8 @@ impl Engine {
             Caller::Owner => Ok(Rights::Everything),
             Caller::Anonymous => Ok(Rights::PublicKeys),
             Caller::Client { name, certificate_sha256 } => {
-                Rights::granted(directory.client(name, &*self.shared.clock)?, certificate_sha256)
+                let now = u64::from(self.shared.clock.now_unix_s());
+                Rights::granted(directory.client(name, &*self.shared.clock)?, certificate_sha256, now)
             }
             // Its key was verified when the request arrived.
             Caller::ApiKey { id, secret_sha256 } => Rights::of_key(self.api_key(id)?, secret_sha256),

@@ -29,6 +29,7 @@ use crate::StoreError;
 use crate::model::StoreFault;
 use crate::sql::schema::TableDefinitions;
 use crate::sql::session::only_row;
+use crate::sql::table::tables;
 use crate::sql::tree::TreeKeys;
 use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
@@ -284,7 +285,10 @@ impl SqlBackend for Postgres {
     /// PostgreSQL keeps its own rules, unless a superuser turned them off.
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
         let mut faults = Vec::new();
-        for [table, columns, parent, referred] in schema::REFERENCES {
+        let present = common::version(sql)?;
+        let is_present = |table: &str| tables(present).any(|known| known.name == table);
+        for [table, columns, parent, referred] in schema::REFERENCES.into_iter().filter(|[table, ..]| is_present(table))
+        {
             let missing = format!(
                 "SELECT count(*) FROM {table} AS t WHERE ({columns}) NOT IN (SELECT {referred} FROM {parent})",
                 columns = columns.split(", ").map(|column| format!("t.{column}")).collect::<Vec<_>>().join(", "),

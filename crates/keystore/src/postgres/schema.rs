@@ -92,6 +92,12 @@ const SECOND: &str = r#"
 
 /// The additions of version 3 to version 2: the authenticated tree. Whoever may use the other tables may use these.
 const THIRD: &str = r#"
+    CREATE TABLE client_certificate (
+        client TEXT COLLATE "C" NOT NULL REFERENCES client (name),
+        sha256 BYTEA NOT NULL CHECK (length(sha256) = 32),
+        accepted_until BIGINT NOT NULL CHECK (accepted_until >= 0),
+        PRIMARY KEY (client, sha256)
+    );
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BYTEA NOT NULL CHECK (length(digest) = 32),
@@ -115,7 +121,7 @@ const THIRD: &str = r#"
     DO $$ DECLARE held record; BEGIN
         FOR held IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
             WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
-        LOOP EXECUTE format('GRANT %s ON tree_root, tree_node, tree_leaf TO %s', held.privilege_type,
+        LOOP EXECUTE format('GRANT %s ON client_certificate, tree_root, tree_node, tree_leaf TO %s', held.privilege_type,
             CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
     END $$;
 "#;
@@ -124,12 +130,13 @@ const THIRD: &str = r#"
 pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
 
 /// Table, its columns that refer to another, that other, and its columns.
-pub(super) const REFERENCES: [[&str; 4]; 7] = [
+pub(super) const REFERENCES: [[&str; 4]; 8] = [
     ["key_version", "app", "app", "name"],
     ["key_pair", "app, version", "key_version", "app, version"],
     ["client_app", "client", "client", "name"],
     ["client_app", "app", "app", "name"],
     ["client_role", "client", "client", "name"],
+    ["client_certificate", "client", "client", "name"],
     ["api_key", "app", "app", "name"],
     ["api_key_role", "api_key", "api_key", "id"],
 ];

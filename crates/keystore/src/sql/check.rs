@@ -73,7 +73,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 
     fn check_apps(&self, session: &mut StoreSession<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
-        let mut stored = StoredEntries::read(session.sql, EntryKind::KeyVersion, None, u32::MAX)?;
+        let mut stored = StoredEntries::read(session.sql, EntryKind::KeyVersion, None, u32::MAX, session.schema)?;
         let unreadable_apps: BTreeSet<String> = stored.unreadable.drain(..).map(|(_, app)| app).collect();
         let mut versions: BTreeMap<String, Vec<EntryRows>> = BTreeMap::new();
         for (key, rows) in stored.entries.into_iter().rev() {
@@ -157,7 +157,7 @@ fn edits(sql: &mut dyn Sql, keys: &TreeKeys, known: u32) -> Result<Vec<StoreEdit
     edits.extend(survey.edits);
     for kind in EntryKind::ALL {
         // What is unreadable has no row here, and differs from its leaf.
-        let entries = StoredEntries::read(sql, kind, None, u32::MAX)?.entries;
+        let entries = StoredEntries::read(sql, kind, None, u32::MAX, TREE_SCHEMA_VERSION)?.entries;
         edits.extend(tree.edits(kind, &entries, &survey.leaves));
     }
     Ok(edits)

@@ -11,9 +11,16 @@ use super::session::StoreSession;
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{Sql, SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
-use crate::model::{Apps, ClientGrant, NewClient, Roles};
+use crate::model::{Apps, ClientGrant, NewClient, ReplacedCertificate, Roles};
+use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::store::StoreLimits;
 use crate::{AppName, ClientName, StoreError};
+
+/// The column of `client` with the newest certificate, and the rows of an entry with those that it replaced.
+const CERTIFICATE: usize = 7;
+const REPLACED: usize = 3;
+/// Replaced certificates of a client that are accepted at most; the first to end go first.
+pub(super) const REPLACED_COUNT_MAX: usize = 4;
 
 fn key(client: &ClientName) -> EntryKey {
     EntryKey::new(EntryKind::Client, client.as_str(), 0)
@@ -47,8 +54,13 @@ fn grant(rows: &EntryRows) -> Result<ClientGrant, StoreError> {
         operations: operations.into_iter().filter_map(|(operation, may)| may.then_some(operation)).collect(),
         apps: if row.flag(5)? { Apps::All } else { Apps::Only(apps) },
         roles: if row.flag(6)? { Roles::Any } else { Roles::Only(roles::read(rows.rows(2))?) },
-        certificate_sha256: row.optional_array(7)?,
+        certificate_sha256: row.optional_array(CERTIFICATE)?,
+        replaced_certificates: rows.rows(REPLACED).iter().map(replaced).collect::<Result<_, _>>()?,
     })
+}
+
+fn replaced(row: &SqlRow) -> Result<ReplacedCertificate, StoreError> {
+    Ok(ReplacedCertificate { sha256: row.array(1)?, accepted_until: row.unix_s(2)? })
 }
 
 /// Inserts or replaces a grant; date and state of an existing client stay.
@@ -73,8 +85,10 @@ pub(super) fn put(
         SqlValue::optional(client.certificate_sha256, Type::Blob),
     ];
     let name = client.name.as_str();
-    let rows =
+    let mut rows =
         EntryRows(vec![vec![SqlRow(head.to_vec())], app_rows(session, client)?, roles::rows(name, &client.roles)]);
+    // Only the certificate of this grant is accepted from now on.
+    rows.0.resize(EntryKind::Client.tables_in(session.schema).len(), Vec::new());
     session.put(&key(&client.name), false, &rows)?;
     grant(&rows)
 }
@@ -103,6 +117,39 @@ fn check_limits(sql: &mut dyn Sql, client: &NewClient, limits: &StoreLimits) -> 
         return Err(StoreError::TooMany { what, limit });
     }
     Ok(())
+}
+
+/// Accepts `certificate_sha256` in place of the newest certificate, which is accepted until a time, too, as are those before it.
+pub(super) fn renew(
+    session: &mut StoreSession<'_>,
+    client: &ClientName,
+    certificate_sha256: [u8; 32],
+    old_until: u64,
+    now: u64,
+) -> Result<ClientGrant, StoreError> {
+    if session.schema < TREE_SCHEMA_VERSION {
+        return Err(StoreError::OldSchema { found: session.schema, needed: SCHEMA_VERSION });
+    }
+    let key = key(client);
+    let mut rows = session.entry(&key)?.ok_or_else(|| StoreError::UnknownClient(client.clone()))?;
+    let before = grant(&rows)?;
+    if let Some(pinned) = before.certificate_sha256 {
+        let newest = ReplacedCertificate { sha256: pinned, accepted_until: old_until };
+        let mut kept: Vec<ReplacedCertificate> = before.replaced_certificates;
+        kept.retain(|it| it.accepted_until >= now && ![pinned, certificate_sha256].contains(&it.sha256));
+        if old_until >= now && pinned != certificate_sha256 {
+            kept.push(newest);
+        }
+        kept.sort_by_key(|it| std::cmp::Reverse(it.accepted_until));
+        kept.truncate(REPLACED_COUNT_MAX);
+        let row = |it: &ReplacedCertificate| {
+            SqlRow(params![client.as_str(), SqlValue::from(it.sha256.to_vec()), it.accepted_until].to_vec())
+        };
+        rows.0[REPLACED] = kept.iter().map(row).collect();
+        rows.head_mut()?.0[CERTIFICATE] = SqlValue::from(certificate_sha256.to_vec());
+        session.put(&key, false, &rows)?;
+    }
+    grant(&rows)
 }
 
 /// Enables or disables a client.

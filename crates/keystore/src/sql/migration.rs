@@ -101,6 +101,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let resealing = Resealing { keys: &self.keys, root_key: &*self.root_key, from: session.schema };
         let mut rng = self.rng();
         for (key, rows) in &mut entries {
+            // Tables that the older schema does not have.
+            rows.0.resize(key.kind.tables().len(), Vec::new());
             match key.kind {
                 EntryKind::KeyVersion => {
                     rows.0[1].iter_mut().try_for_each(|row| resealing.key(key, row, rng.as_mut()))?;

@@ -259,6 +259,15 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
         self.change(|session| clients::put(session, client, self.now(), &self.limits))
     }
 
+    fn renew_client(
+        &self,
+        client: &ClientName,
+        certificate_sha256: [u8; 32],
+        old_until: u64,
+    ) -> Result<ClientGrant, StoreError> {
+        self.change(|session| clients::renew(session, client, certificate_sha256, old_until, self.now()))
+    }
+
     fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
         self.read(|session| clients::find(session, client))
     }

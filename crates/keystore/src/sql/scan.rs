@@ -123,7 +123,7 @@ fn compare(
     leaves: &BTreeMap<EntryKey, Leaf>,
     step: &mut ScanStep,
 ) -> Result<(), StoreError> {
-    let stored = StoredEntries::read(sql, kind, Some(names), ROWS_MAX)?;
+    let stored = StoredEntries::read(sql, kind, Some(names), ROWS_MAX, TREE_SCHEMA_VERSION)?;
     step.row_count += stored.row_count;
     let is_named = |key: &EntryKey| key.kind == kind && names.binary_search(&key.name.as_str()).is_ok();
     let of_names = leaves.iter().filter(|(key, _)| is_named(key));

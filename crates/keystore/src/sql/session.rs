@@ -61,11 +61,11 @@ impl<'s> StoreSession<'s> {
     /// An entry's rows, or `None` where there is no such entry.
     pub(crate) fn entry(&mut self, key: &EntryKey) -> Result<Option<EntryRows>, StoreError> {
         let Some(tree) = &mut self.tree else {
-            let rows = EntryRows::read(self.sql, key)?;
+            let rows = EntryRows::read(self.sql, key, self.schema)?;
             return Ok((!rows.is_missing()).then_some(rows));
         };
         let Some(leaf) = tree.leaf(self.sql, key)? else { return Ok(None) };
-        match EntryRows::read(self.sql, key) {
+        match EntryRows::read(self.sql, key, self.schema) {
             Ok(rows) if tree.covers(&leaf, &rows) => Ok(Some(rows)),
             Ok(rows) => Err(edited(key, Some(&rows))),
             // A row that cannot be one of ours.
@@ -85,7 +85,7 @@ impl<'s> StoreSession<'s> {
             Some(tree) => tree.parts(self.sql, EntryKind::KeyVersion, app)?,
             None => Vec::new(),
         };
-        let mut stored = StoredEntries::read(self.sql, EntryKind::KeyVersion, Some(&[app]), u32::MAX)?;
+        let mut stored = StoredEntries::read(self.sql, EntryKind::KeyVersion, Some(&[app]), u32::MAX, self.schema)?;
         let mut versions = Vec::with_capacity(numbers.len());
         for number in numbers {
             let key = EntryKey::new(EntryKind::KeyVersion, app, number);
@@ -109,8 +109,8 @@ impl<'s> StoreSession<'s> {
         if let Some(tree) = &mut self.tree {
             tree.put(self.sql, key, active, rows)?;
         }
-        let stored = EntryRows::read(self.sql, key)?;
-        let tables = key.kind.tables();
+        let stored = EntryRows::read(self.sql, key, self.schema)?;
+        let tables = key.kind.tables_in(self.schema);
         for (index, table) in tables.iter().enumerate().rev() {
             let is_gone = |row: &&SqlRow| !rows.rows(index).iter().any(|kept| table.key(kept) == table.key(row));
             for row in stored.rows(index).iter().filter(is_gone) {
@@ -149,7 +149,7 @@ impl<'s> StoreSession<'s> {
 
     /// The same as the database has them, unverified.
     pub(super) fn stored(&mut self, kind: EntryKind) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
-        let stored = StoredEntries::read(self.sql, kind, None, u32::MAX)?;
+        let stored = StoredEntries::read(self.sql, kind, None, u32::MAX, self.schema)?;
         if stored.unreadable.is_empty() { Ok(stored.entries) } else { Err(RANGE) }
     }
 }
@@ -172,8 +172,9 @@ impl StoredEntries {
         kind: EntryKind,
         names: Option<&[&str]>,
         limit: u32,
+        schema: u32,
     ) -> Result<Self, StoreError> {
-        let tables = kind.tables();
+        let tables = kind.tables_in(schema);
         let (mut entries, mut unreadable) = (BTreeMap::<EntryKey, EntryRows>::new(), Vec::new());
         let params: Vec<SqlValue> = names.unwrap_or_default().iter().map(|name| SqlValue::from(*name)).collect();
         let numbers: Vec<String> = (1..=params.len()).map(|number| format!("?{number}")).collect();

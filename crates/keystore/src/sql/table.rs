@@ -59,6 +59,9 @@ const CLIENT: Table = table(
     ],
 );
 const CLIENT_APP: Table = table("client_app", 1, 2, &[("client", Text), ("app", Text)]);
+/// Certificates that a renewal has replaced, and until when they are accepted.
+const CLIENT_CERTIFICATE: Table =
+    table("client_certificate", 3, 2, &[("client", Text), ("sha256", Blob), ("accepted_until", Integer)]);
 const CLIENT_ROLE: Table = table("client_role", 1, 2, &[("client", Text), ("role", Text)]);
 const API_KEY: Table = table(
     "api_key",
@@ -98,6 +101,7 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &CLIENT,
         &CLIENT_APP,
         &CLIENT_ROLE,
+        &CLIENT_CERTIFICATE,
         &API_KEY,
         &API_KEY_ROLE,
         &SECRET,
@@ -258,10 +262,16 @@ impl EntryKind {
         match self {
             Self::App => &[&APP],
             Self::KeyVersion => &[&KEY_VERSION, &KEY_PAIR],
-            Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE],
+            Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE, &CLIENT_CERTIFICATE],
             Self::ApiKey => &[&API_KEY, &API_KEY_ROLE],
             Self::Secret => &[&SECRET],
         }
+    }
+
+    /// Those that a schema has; later ones come last.
+    pub(crate) fn tables_in(self, schema: u32) -> &'static [&'static Table] {
+        let all = self.tables();
+        &all[..all.iter().take_while(|table| table.since <= schema).count()]
     }
 
     /// Whether the second column of its tables is the number of a part.
@@ -297,8 +307,8 @@ impl EntryKey {
 pub(crate) struct EntryRows(pub(crate) Vec<Vec<SqlRow>>);
 
 impl EntryRows {
-    pub(crate) fn read(sql: &mut dyn Sql, key: &EntryKey) -> Result<Self, StoreError> {
-        let tables = key.kind.tables().iter();
+    pub(crate) fn read(sql: &mut dyn Sql, key: &EntryKey, schema: u32) -> Result<Self, StoreError> {
+        let tables = key.kind.tables_in(schema).iter();
         let read = |table: &&Table| match key.kind.has_parts() {
             true => {
                 let condition = format!("WHERE {} = ?1 AND {} = ?2", table.columns[0].0, table.columns[1].0);

@@ -84,8 +84,14 @@ const SECOND: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The additions of version 3 to version 2: the authenticated tree.
+/// The additions of version 3 to version 2: certificates that a renewal has replaced, and the authenticated tree.
 const THIRD: &str = "
+    CREATE TABLE client_certificate (
+        client TEXT NOT NULL REFERENCES client (name),
+        sha256 BLOB NOT NULL CHECK (length(sha256) = 32),
+        accepted_until INTEGER NOT NULL CHECK (accepted_until >= 0),
+        PRIMARY KEY (client, sha256)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BLOB NOT NULL CHECK (length(digest) = 32),

@@ -54,7 +54,11 @@ fn filled(place: &Place, older: &Path) -> Store {
     for secret in [1, 2] {
         store.create_api_key(&NewApiKey { roles: roles(), ..new_key("a", secret) }).expect("made");
     }
-    store.put_client(&NewClient { roles: roles(), ..grant("two", &["c"]) }).expect("replaced");
+    let pinned = Some([6; 32]);
+    store
+        .put_client(&NewClient { roles: roles(), certificate_sha256: pinned, ..grant("two", &["c"]) })
+        .expect("replaced");
+    store.renew_client(&client("two"), [7; 32], u64::MAX >> 1).expect("renewed");
     store.token_secret().expect("made");
     std::fs::copy(place.path(), older).expect("copied");
     store.rotate(&app("c")).expect("rotated");
@@ -115,7 +119,7 @@ fn view(store: &Store, ids: &[ApiKeyId]) -> View {
 fn entity(table: &str, row: &[String]) -> Option<String> {
     Some(match table {
         "app" | "key_version" | "key_pair" => format!("app {}", row[0]),
-        "client" | "client_app" | "client_role" => format!("client {}", row[0]),
+        "client" | "client_app" | "client_role" | "client_certificate" => format!("client {}", row[0]),
         "api_key" | "api_key_role" => format!("API key {}", row[0]),
         "secret" => "secret".to_owned(),
         _ => return None,

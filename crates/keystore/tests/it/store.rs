@@ -26,6 +26,7 @@ on_both_databases! {
     the_sdk_test_keys_import_by_their_scalars,
     disabled_versions_and_apps_say_so,
     grants_are_kept_replaced_and_disabled,
+    a_renewed_certificate_keeps_its_grant_and_the_old_one_ends,
     bounds_hold_and_say_which,
     trimmed_versions_are_gone_and_make_room,
     each_change_shows_in_the_generation_that_others_read,
@@ -183,6 +184,39 @@ fn grants_are_kept_replaced_and_disabled(place: &Place) {
     assert_eq!(nothing.apps, Apps::Only(BTreeSet::new()));
     let names: Vec<_> = store.list_clients().expect("read").into_iter().map(|one| one.name).collect();
     assert_eq!(names, [client("another"), client("billing")]);
+    assert_sound(&store);
+}
+
+fn a_renewed_certificate_keeps_its_grant_and_the_old_one_ends(place: &Place) {
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let name = client("c");
+    let renew = |sha256: u8, until: u64| store.renew_client(&name, [sha256; 32], until).expect("renewed");
+    let accepted = |now: u64| {
+        let grant = store.client(&name).expect("read").expect("there");
+        (1..=9).filter(|sha256| grant.accepts(&[*sha256; 32], now)).collect::<Vec<u8>>()
+    };
+    assert!(matches!(store.renew_client(&name, [1; 32], NOW), Err(StoreError::UnknownClient(_))));
+
+    store.put_client(&NewClient { certificate_sha256: Some([1; 32]), ..grant("c", &["a"]) }).expect("put");
+    let renewed = renew(2, NOW + 10);
+    assert_eq!((&renewed.apps, renewed.disabled), (&grant("c", &["a"]).apps, false));
+    assert_eq!([NOW, NOW + 10, NOW + 11].map(accepted), [vec![1, 2], vec![1, 2], vec![2]]);
+    // The same again is no other certificate, and one that ends at once is not kept.
+    renew(2, NOW + 10);
+    assert_eq!(accepted(NOW), [1, 2]);
+    renew(3, NOW - 1);
+    assert_eq!(accepted(NOW), [1, 3]);
+    // Those that end first go first.
+    (4..=9).for_each(|sha256| drop(renew(sha256, NOW + 10 + u64::from(sha256))));
+    assert_eq!(accepted(NOW), [5, 6, 7, 8, 9]);
+
+    // Another grant accepts its own certificate alone.
+    store.put_client(&NewClient { certificate_sha256: Some([2; 32]), ..grant("c", &["a"]) }).expect("put");
+    assert_eq!(accepted(NOW), [2]);
+    store.put_client(&grant("c", &["a"])).expect("put");
+    renew(3, NOW + 10);
+    assert_eq!(accepted(NOW).len(), 9, "not pinned");
     assert_sound(&store);
 }
 
