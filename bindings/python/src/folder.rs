@@ -48,8 +48,11 @@ pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened,
         }
     }
     let root_key = root_key(&folder.join(&settings.store.root_key_file), root_key_text)?;
-    let environment =
-        Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) };
+    let environment = Environment {
+        providers: vec![Box::new(root_key)],
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
     let (store, warning) = open_store(&settings, folder, environment)?;
     let engine = Engine::new(store, settings.engine);
     engine.prepare();

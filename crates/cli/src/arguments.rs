@@ -11,10 +11,12 @@ pub(crate) use bench::{
 };
 pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
 use options::OptionArguments;
+pub(crate) use slots::{SlotAddArguments, SlotCommand};
 
 mod bench;
 mod load;
 mod options;
+mod slots;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -91,6 +93,9 @@ pub(crate) enum Command {
     /// Check or copy the keystore
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Manage the ways in which the keystore can be opened: root keys, passphrases, shares
+    #[command(subcommand)]
+    Slot(SlotCommand),
     /// Check or print the configuration
     #[command(subcommand)]
     Config(ConfigCommand),

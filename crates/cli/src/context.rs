@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SqliteKeystore, StoreAddress,
-    StoreLimits, system_clock,
+    Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider, SqliteKeystore,
+    StoreAddress, StoreLimits, read_unseal_file, system_clock,
 };
 use leafseal_engine::{Engine, EntryPoint, RequestOrigin, admin, system_random};
 use zeroize::Zeroizing;
@@ -152,7 +152,7 @@ impl RunContext {
         {
             return Err(admin::StoreError::NoStore(path.as_path().into()).into());
         }
-        self.open(&place, OpenMode::Existing, self.root_key()?)
+        self.open(&place, OpenMode::Existing, self.providers()?)
     }
 
     /// Everything that prevents the store from being opened.
@@ -164,8 +164,8 @@ impl RunContext {
             }
             _ => None,
         };
-        match (missing, self.root_key()) {
-            (None, Ok(root_key)) => self.open(&place, OpenMode::Existing, root_key).err().into_iter().collect(),
+        match (missing, self.providers()) {
+            (None, Ok(providers)) => self.open(&place, OpenMode::Existing, providers).err().into_iter().collect(),
             // A root key is created together with the store.
             (Some(missing), Ok(_)) => vec![missing],
             (Some(missing), Err(failure)) if failure.exit == Exit::Unreachable => vec![missing],
@@ -185,8 +185,12 @@ impl RunContext {
             tempfile::tempdir().map_err(|error| CommandFailure::writing("the folder for temporary files", &error))?;
         let root_key = LocalRootKey::generate(&mut system_random());
         let path = folder.path().join("keystore.db");
-        let store =
-            SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment(root_key), self.config().keystore)?;
+        let store = SqliteKeystore::open(
+            &path,
+            OpenMode::CreateIfMissing,
+            environment(vec![Box::new(root_key)]),
+            self.config().keystore,
+        )?;
         Ok(Engine::new(Box::new(store), self.config().engine.clone()))
     }
 
@@ -194,7 +198,7 @@ impl RunContext {
     pub(crate) fn store_or_new(&self) -> CommandOutcome<Box<dyn Keystore>> {
         let place = self.place();
         if place.exists(&self.config().keystore)? {
-            return self.open(&place, OpenMode::CreateIfMissing, self.root_key()?);
+            return self.open(&place, OpenMode::CreateIfMissing, self.providers()?);
         }
         let (store, key_created) = self.new_store()?;
         note(format_args!("created the keystore {}", place.address().location()));
@@ -209,15 +213,16 @@ impl RunContext {
     /// Creates a store, and its root key if it is missing; returns whether the root key was created.
     pub(crate) fn new_store(&self) -> CommandOutcome<(Box<dyn Keystore>, Created)> {
         let (key, key_created) = self.root_key_or_new()?;
-        Ok((self.open(&self.place(), OpenMode::CreateIfMissing, key)?, key_created))
+        Ok((self.open(&self.place(), OpenMode::CreateIfMissing, vec![Box::new(key)])?, key_created))
     }
 
-    fn open(&self, place: &StoreLocation, mode: OpenMode, root_key: LocalRootKey) -> CommandOutcome<Box<dyn Keystore>> {
+    fn open(&self, place: &StoreLocation, mode: OpenMode, providers: Providers) -> CommandOutcome<Box<dyn Keystore>> {
+        let environment = environment(providers);
         let limits = self.config().keystore;
         let StoreLocation::Database(settings) = place else {
-            return Ok(place.address().open(mode, environment(root_key), limits)?);
+            return Ok(place.address().open(mode, environment, limits)?);
         };
-        let store = PostgresKeystore::open(settings, mode, environment(root_key), limits)?;
+        let store = PostgresKeystore::open(settings, mode, environment, limits)?;
         // Where there is a log, they are in it, now and after each connect.
         if !tracing::dispatcher::has_been_set() {
             store.durability_limits().iter().for_each(|limit| note(format_args!("leafseal: warning: {limit}")));
@@ -225,10 +230,35 @@ impl RunContext {
         Ok(Box::new(store))
     }
 
-    /// Returns what a store needs besides its place, for each time that one is opened under the root key.
+    /// Returns what a store needs besides its place, for each time that it is opened.
     pub(crate) fn environments(&self) -> CommandOutcome<impl Fn() -> Result<Environment, admin::StoreError>> {
-        let root_key = self.root_key()?.to_text();
-        Ok(move || Ok(environment(LocalRootKey::from_text(&root_key)?)))
+        // Here, for the advice that the failure has.
+        self.providers()?;
+        let root_key = self.root_key().ok();
+        let unseal_file = self.unseal_file();
+        Ok(move || {
+            let mut providers: Providers = Vec::new();
+            providers.extend(root_key.clone().map(|key| Box::new(key) as Box<dyn SlotProvider>));
+            if let Some(path) = &unseal_file {
+                providers.push(read_unseal_file(path)?);
+            }
+            Ok(environment(providers))
+        })
+    }
+
+    fn unseal_file(&self) -> Option<PathBuf> {
+        self.config().store.unseal_file.as_ref().map(|path| self.path(path))
+    }
+
+    /// What may open the store: the root key, unless a passphrase or shares are to do without it.
+    fn providers(&self) -> CommandOutcome<Providers> {
+        let Some(path) = self.unseal_file() else { return Ok(vec![Box::new(self.root_key()?)]) };
+        let mut providers: Providers = Vec::new();
+        if root_key_text()?.is_some() || self.root_key_path().exists() {
+            providers.push(Box::new(self.root_key()?));
+        }
+        providers.push(read_unseal_file(&path)?);
+        Ok(providers)
     }
 
     fn root_key_from_environment(&self) -> CommandOutcome<Option<LocalRootKey>> {
@@ -247,7 +277,7 @@ impl RunContext {
         let path = self.root_key_path();
         if !path.exists() {
             let message = format!("no root key at {}", path.display());
-            let advice = format!("restore it from a backup, or set {ROOT_KEY_VARIABLE}");
+            let advice = format!("restore it from a backup, or set {ROOT_KEY_VARIABLE} or keystore.unseal_file");
             return Err(CommandFailure::unreachable(message).advise(advice));
         }
         read_root_key(&path)
@@ -302,9 +332,12 @@ fn wipe(value: OsString) {
     drop(Zeroizing::new(value.into_encoded_bytes()));
 }
 
+/// What may open a store.
+type Providers = Vec<Box<dyn SlotProvider>>;
+
 /// The parameters of a store besides its location.
-pub(crate) fn environment(root_key: LocalRootKey) -> Environment {
-    Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) }
+pub(crate) fn environment(providers: Providers) -> Environment {
+    Environment { providers, clock: Box::new(system_clock), rng: Box::new(system_random()) }
 }
 
 /// Creates a folder that only its owner may enter, and its parents.

@@ -148,6 +148,10 @@ impl From<admin::StoreError> for CommandFailure {
             | E::NewerSchema { .. }
             | E::OldSchema { .. }
             | E::WrongRootKey { .. }
+            | E::Sealed { .. }
+            | E::RootReplaced
+            | E::Provider { .. }
+            | E::Unseal(_)
             | E::Busy
             | E::Unreachable { .. }
             | E::Unconfirmed(_)
@@ -163,6 +167,8 @@ impl From<admin::StoreError> for CommandFailure {
         let advice = match &error {
             E::NoStore(_) => " (leafseal keys create APP, or leafseal dev for development)",
             E::WrongRootKey { .. } => ": give the root key that belongs to this store",
+            E::Sealed { .. } => ": give what opens one of them",
+            E::UnknownSlot(_) => ": run leafseal slot list to see the slots",
             E::UnknownApp(_) => ": run leafseal keys list to see the apps, leafseal keys create APP to create one",
             E::AppExists(_) => ": run leafseal keys rotate APP to add a key version",
             E::UnknownClient(_) => ": run leafseal certs list to see the clients",
@@ -196,6 +202,7 @@ fn way_out(counted: admin::LimitedEntries) -> &'static str {
         C::Apps => ": raise keystore.app_count_max",
         C::Clients => ": raise keystore.client_count_max",
         C::GrantEntries => ": grant all apps or every role, or raise keystore.grant_entry_count_max",
+        C::Slots => ": remove one with leafseal slot remove, or raise keystore.slot_count_max",
         C::ApiKeys => ": raise keystore.api_key_count_max (revoked keys count)",
     }
 }

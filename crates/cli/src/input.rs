@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::BYTE_ORDER_MARK;
+use zeroize::Zeroizing;
 
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
@@ -46,6 +47,24 @@ pub(crate) fn read_file(path: &Path, size_max: u64, kind: &str) -> CommandOutcom
         return Ok(bytes);
     }
     Err(CommandFailure::usage(format!("{}: a {kind} must be at most {size_max} bytes", path.display())))
+}
+
+/// Longest secret on one line in bytes.
+const SECRET_SIZE_MAX: u64 = 4096;
+
+/// Reads a secret from the first line of a file; `-` is standard input, where a terminal shows nothing and asks twice.
+pub(crate) fn read_secret_line(path: &Path, prompt: &str) -> CommandOutcome<Zeroizing<String>> {
+    let failed = |error: io::Error| CommandFailure::reading(path, &error);
+    if path == Path::new("-") && io::stdin().is_terminal() {
+        let first = Zeroizing::new(rpassword::prompt_password(format!("{prompt}: ")).map_err(failed)?);
+        let again = Zeroizing::new(rpassword::prompt_password("Once more: ").map_err(failed)?);
+        return if first == again { Ok(first) } else { Err(CommandFailure::usage("the two differ".to_owned())) };
+    }
+    let mut line = Zeroizing::new(String::with_capacity(SECRET_SIZE_MAX as usize));
+    let source: Box<dyn Read> =
+        if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(failed)?) };
+    BufReader::new(source.take(SECRET_SIZE_MAX)).read_line(&mut line).map_err(failed)?;
+    Ok(line)
 }
 
 impl InputFile {

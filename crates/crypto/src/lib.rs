@@ -11,6 +11,7 @@
 //! single call. Callers state the operation ([`AeadAlgorithm`], [`Curve`]), never the library.
 
 pub mod aead;
+pub mod argon2;
 mod chacha;
 pub mod chain;
 pub mod cipher;
@@ -19,6 +20,7 @@ pub mod ec;
 pub mod ecdsa;
 mod guarded;
 pub mod hash;
+pub mod hpke;
 mod lanes;
 pub mod mac;
 mod pair;

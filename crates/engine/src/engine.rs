@@ -427,7 +427,7 @@ mod tests {
     /// An engine whose clock returns the stored seconds, and the file of its store.
     fn engine(folder: &tempfile::TempDir, seconds: &Arc<AtomicU64>) -> (Engine, std::path::PathBuf) {
         let environment = Environment {
-            root_key: Box::new(LocalRootKey::generate(&mut system_random())),
+            providers: vec![Box::new(LocalRootKey::generate(&mut system_random()))],
             clock: Box::new(system_clock),
             rng: Box::new(system_random()),
         };

@@ -1,9 +1,9 @@
 //! Backups: a whole store in one file, under a key that is derived from the root key, whatever database it was in.
 //!
-//! The file begins with `leafseal-backup-1`, a line feed, the store's id (16 bytes), the id of the root key (8) and a random salt (32); the
-//! rest is a sealed stream ([`crate::sealed_stream`]) of all rows ([`crate::sql::dump`]). Its key is derived from the root key with the
-//! label `leafseal-backup-1 ` and the salt, so that whoever has the root key can restore the store, and nobody else learns more of it than
-//! its size.
+//! The file begins with `leafseal-backup-1`, a line feed, the store's id (16 bytes), the id of its root (8), a random salt (32), and the
+//! rows of the key slots after their size (4); the rest is a sealed stream ([`crate::sealed_stream`]) of all rows ([`crate::sql::dump`]).
+//! Its key is derived from the root with the label `leafseal-backup-1 ` and the salt, so that whoever can open one of the slots can restore
+//! the store, and nobody else learns more of it than its size and its slots.
 
 use std::cell::Cell;
 use std::io::{Read, Write};
@@ -13,12 +13,13 @@ use leafseal_crypto::{CryptoRng, Secret};
 use crate::copying::StoreAddress;
 use crate::error::BackupFault;
 use crate::postgres::PostgresKeystore;
-use crate::root_key::{ID_SIZE, RootKey, RootKeyId};
+use crate::root_key::{ID_SIZE, RootKeyId, StoreRoot};
 use crate::sealed_stream::{DAMAGED, OpeningReader, SealingWriter, read_up_to};
-use crate::sql::{OpenMode, SqlBackend, SqlKeystore, check, dump};
+use crate::sql::slots::OpenRoot;
+use crate::sql::{OpenMode, SqlBackend, SqlKeystore, check, dump, schema};
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, StoreLimits};
-use crate::wrapping::{STORE_ID_SIZE, StoreId};
+use crate::store_id::{STORE_ID_SIZE, StoreId};
 use crate::{CheckReport, StoreError};
 
 /// First bytes of a backup, up to the version of the format.
@@ -28,7 +29,10 @@ const VERSION: &[u8] = b"1\n";
 /// What the key of a backup is derived for, before the salt.
 const LABEL: &[u8] = b"leafseal-backup-1 ";
 const SALT_SIZE: usize = 32;
-const HEADER_SIZE: usize = MAGIC.len() + VERSION.len() + STORE_ID_SIZE + ID_SIZE + SALT_SIZE;
+/// Bytes before the slots.
+const HEADER_SIZE: usize = MAGIC.len() + VERSION.len() + STORE_ID_SIZE + ID_SIZE + SALT_SIZE + 4;
+/// Most bytes of slots: some 1,500.
+const SLOTS_SIZE_MAX: usize = 4 << 20;
 
 /// A backup that was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,18 +88,13 @@ pub fn restore(
     environment: impl Fn() -> Result<Environment, StoreError>,
     limits: StoreLimits,
 ) -> Result<Restored, StoreError> {
-    let root_key = environment()?.root_key;
     let header = BackupHeader::read(input)?;
-    let given = root_key.id();
-    if header.root_key != given {
-        let store = header.root_key;
-        return Err(StoreError::WrongRootKey { store, given });
-    }
-    let reader = OpeningReader::new(&header.key(&*root_key), &header.bytes(), input)?;
+    let open = header.unlock(&environment()?)?;
+    let reader = OpeningReader::new(&header.key(&open.root), &header.bytes(), input)?;
     let row_count = Cell::new(0);
     to.create(&limits, |sql, definitions| {
         row_count.set(dump::read(sql, definitions, reader)?);
-        check::verify_restored(sql, &*root_key, header.store)
+        check::verify_restored(sql, &open)
     })?;
     let store = to.open(OpenMode::Existing, environment()?, limits)?;
     let report = store.check()?;
@@ -108,13 +107,13 @@ pub fn restore(
 
 impl<B: SqlBackend> SqlKeystore<B> {
     fn back_up(&self, out: &mut dyn Write) -> Result<BackedUp, StoreError> {
-        let header = BackupHeader::new(self.id, self.root_key.id(), self.rng().as_mut());
-        let writer = SealingWriter::new(&header.key(&*self.root_key), &header.bytes(), out)?;
         // A read may be made again when its connection is lost; a part of the backup has been written then.
-        let writer = Cell::new(Some(writer));
+        let out = Cell::new(Some(out));
         self.backend.read(|sql| {
-            let mut writer = writer.take().ok_or(StoreError::Busy)?;
-            let generation = self.verify_rows(sql)?;
+            let out = out.take().ok_or(StoreError::Busy)?;
+            let (open, generation) = self.verify_rows(sql)?;
+            let header = BackupHeader::new(&open, dump::slots(sql)?, self.rng().as_mut());
+            let mut writer = SealingWriter::new(&header.key(&open.root), &header.bytes(), out)?;
             let row_count = dump::write(sql, &mut writer)?;
             Ok(BackedUp { generation, row_count, size: writer.finish()? })
         })
@@ -124,15 +123,17 @@ impl<B: SqlBackend> SqlKeystore<B> {
 /// What is written before the sealed stream.
 struct BackupHeader {
     store: StoreId,
-    root_key: RootKeyId,
+    root: RootKeyId,
     salt: [u8; SALT_SIZE],
+    /// Their rows.
+    slots: Vec<u8>,
 }
 
 impl BackupHeader {
-    fn new(store: StoreId, root_key: RootKeyId, rng: &mut dyn CryptoRng) -> Self {
+    fn new(open: &OpenRoot, slots: Vec<u8>, rng: &mut dyn CryptoRng) -> Self {
         let mut salt = [0; SALT_SIZE];
         rng.fill_bytes(&mut salt);
-        Self { store, root_key, salt }
+        Self { store: open.tree.store, root: open.root.id(), salt, slots }
     }
 
     fn read(input: &mut dyn Read) -> Result<Self, StoreError> {
@@ -140,16 +141,29 @@ impl BackupHeader {
         let rest = bytes.strip_prefix(MAGIC).ok_or(StoreError::Backup(BackupFault::NotABackup))?;
         let rest = rest.strip_prefix(VERSION).ok_or(StoreError::Backup(BackupFault::NewerFormat))?;
         let (store, rest) = rest.split_first_chunk().ok_or(DAMAGED)?;
-        let (root_key, rest) = rest.split_first_chunk().ok_or(DAMAGED)?;
-        let salt = rest.try_into().map_err(|_| DAMAGED)?;
-        Ok(Self { store: StoreId(*store), root_key: RootKeyId(*root_key), salt })
+        let (root, rest) = rest.split_first_chunk().ok_or(DAMAGED)?;
+        let (salt, rest) = rest.split_first_chunk().ok_or(DAMAGED)?;
+        let size = u32::from_be_bytes(rest.try_into().map_err(|_| DAMAGED)?) as usize;
+        let slots = if size <= SLOTS_SIZE_MAX { read_up_to(input, size)? } else { return Err(DAMAGED) };
+        if slots.len() != size {
+            return Err(DAMAGED);
+        }
+        Ok(Self { store: StoreId(*store), root: RootKeyId(*root), salt: *salt, slots })
+    }
+
+    /// The root of the store.
+    fn unlock(&self, environment: &Environment) -> Result<OpenRoot, StoreError> {
+        let slots = dump::read_slots(&self.slots)?;
+        let open = schema::unlock((self.store, self.root), &slots, &environment.providers)?;
+        if open.root.id() == self.root { Ok(open) } else { Err(DAMAGED) }
     }
 
     fn bytes(&self) -> Vec<u8> {
-        [MAGIC, VERSION, &self.store.0, &self.root_key.0, &self.salt].concat()
+        let size = u32::try_from(self.slots.len()).unwrap_or(u32::MAX).to_be_bytes();
+        [MAGIC, VERSION, &self.store.0, &self.root.0, &self.salt, &size, &self.slots].concat()
     }
 
-    fn key(&self, root_key: &dyn RootKey) -> Secret<32> {
-        root_key.derive(&[LABEL, &self.salt].concat())
+    fn key(&self, root: &StoreRoot) -> Secret<32> {
+        root.derive(&[LABEL, &self.salt].concat())
     }
 }

@@ -29,6 +29,8 @@ pub enum EditedPart {
     ApiKey(String),
     /// A secret of the store's own.
     Secret(String),
+    /// A key slot.
+    Slot(String),
     /// The generation of the store, or the root of its authenticated tree.
     Root,
     /// A node of the tree.
@@ -66,6 +68,7 @@ impl fmt::Display for EditedPart {
             Self::Client(name) => write!(f, "client {name}"),
             Self::ApiKey(id) => write!(f, "API key {id}"),
             Self::Secret(purpose) => write!(f, "the keystore's secret for {purpose}"),
+            Self::Slot(id) => write!(f, "key slot {id}"),
             Self::Root => f.write_str("the generation of the keystore, or the root of its tree,"),
             Self::Node { level, position } => write!(f, "node {position} at level {level} of the keystore's tree"),
             Self::Bucket(number) => write!(f, "bucket {number} of the keystore's tree"),

@@ -9,6 +9,7 @@ use crate::edit::StoreEdit;
 use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
 use crate::secret_path::SecretPath;
+use crate::slots::{InvalidShare, ProviderError, ShareError, SlotId, SlotKind, SlotSummary};
 use crate::{ApiKeyId, AppName, ClientName};
 
 /// The reason why an operation was refused or failed. Unless stated otherwise nothing was changed.
@@ -60,14 +61,45 @@ pub enum StoreError {
         /// The one that is needed.
         needed: u32,
     },
-    /// The store was made with another root key.
-    #[error("this keystore was created with root key {store}, but the given one is {given}")]
+    /// The store is opened by another root key.
+    #[error("this keystore is opened by root key {store}, but the given one is {given}")]
     WrongRootKey {
-        /// The id that the store names.
+        /// The id of the key that the store needs.
         store: RootKeyId,
         /// The id of the key that was given.
         given: RootKeyId,
     },
+    /// Nothing that was given opens one of the store's slots.
+    #[error("the keystore is sealed: {}", sealed(.slots, .tried))]
+    Sealed {
+        /// All slots of the store.
+        slots: Vec<SlotSummary>,
+        /// Those that were tried, and why they did not open.
+        tried: Vec<(SlotSummary, ProviderError)>,
+    },
+    /// The root of the store was replaced, and there is no way from the root that this process has to the new one.
+    #[error("the root of the keystore was replaced: unseal this engine again, or restart it")]
+    RootReplaced,
+    /// What keeps a slot's secrets does not wrap them.
+    #[error("the {kind} slot cannot be made: {error}")]
+    Provider {
+        /// The kind of the slot.
+        kind: SlotKind,
+        /// The reason.
+        error: ProviderError,
+    },
+    /// What a person gave is neither a passphrase nor shares of one slot.
+    #[error("{0}")]
+    Unseal(#[from] UnsealError),
+    /// No slot of this id.
+    #[error("no key slot {0}")]
+    UnknownSlot(SlotId),
+    /// Without this slot nothing would open the store.
+    #[error("slot {0} is the only one: add another first")]
+    LastSlot(SlotId),
+    /// Stores of older schemas have no slots.
+    #[error("a keystore of schema 2 has no key slots: run leafseal store migrate first")]
+    NoSlots,
     /// Others than the owner may reach a file or folder that must be private.
     #[error(
         "{what} {path} has mode {mode:04o}, which lets others reach it: run chmod {} {path}",
@@ -224,6 +256,29 @@ pub enum StoreError {
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
+/// Why a text opens no slot.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnsealError {
+    /// Nothing but white space.
+    #[error("give a passphrase, or shares, one per line")]
+    Empty,
+    /// Longer than [`UNSEAL_SIZE_MAX`](crate::UNSEAL_SIZE_MAX).
+    #[error("neither a passphrase nor shares: it is too long")]
+    TooLong,
+    /// Not UTF-8.
+    #[error("neither a passphrase nor shares: it is not UTF-8 text")]
+    Text,
+    /// A passphrase out of bounds.
+    #[error(transparent)]
+    Passphrase(#[from] ProviderError),
+    /// A share that is none.
+    #[error(transparent)]
+    Share(#[from] InvalidShare),
+    /// Shares that make no key.
+    #[error(transparent)]
+    Shares(#[from] ShareError),
+}
+
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
@@ -261,6 +316,8 @@ pub enum LimitedEntries {
     GrantEntries,
     /// API keys in a store.
     ApiKeys,
+    /// Key slots of a store.
+    Slots,
 }
 
 /// A fault of a backup.
@@ -324,8 +381,16 @@ impl fmt::Display for LimitedEntries {
             Self::Clients => "clients in the store",
             Self::GrantEntries => "apps or roles in the grant",
             Self::ApiKeys => "API keys in the store",
+            Self::Slots => "key slots of the store",
         })
     }
+}
+
+fn sealed(slots: &[SlotSummary], tried: &[(SlotSummary, ProviderError)]) -> String {
+    let list = |all: Vec<String>| if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+    let all = list(slots.iter().map(ToString::to_string).collect());
+    let tried: Vec<String> = tried.iter().map(|(slot, error)| format!("; slot {slot}: {error}")).collect();
+    format!("nothing that was given opens one of its slots, {all}{}", tried.concat())
 }
 
 impl StoreError {

@@ -12,14 +12,16 @@ use leafseal_crypto::{CryptoRng, Curve, PublicKey};
 use crate::copying::StoreAddress;
 use crate::model::{AppKeyPair, AppKeys, AppSummary, CheckReport, KeyState, TrimmedVersion, VersionSummary};
 use crate::postgres::PostgresKeystore;
-use crate::root_key::RootKey;
+use crate::root_key::StoreRoot;
 use crate::sql::apps::{self, StoredPair, StoredVersion};
+use crate::sql::schema::NewStore;
 use crate::sql::session::StoreSession;
-use crate::sql::tree::TreeKeys;
+use crate::sql::slots::OpenRoot;
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore};
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, Keystore, StoreLimits};
-use crate::wrapping::{self, KeyLocation, StoreId};
+use crate::store_id::StoreId;
+use crate::wrapping::{self, KeyLocation};
 use crate::{AppName, StoreError};
 
 /// The result of an extraction.
@@ -55,10 +57,14 @@ pub fn extract_apps(
         }
     }?;
     SqliteKeystore::prepare_new(to, &limits)?;
-    let Environment { root_key, mut rng, .. } = of_extract()?;
-    let id = original.of_extract(root_key.id());
-    SqliteKeystore::create_with(to, &TreeKeys::new(&*root_key, id), &limits, |session| {
-        apps.iter().try_for_each(|app| app.write(session, id, &*root_key, rng.as_mut()))
+    let Environment { providers, clock, mut rng } = of_extract()?;
+    let key = providers.iter().find_map(|provider| provider.root_without_slots()).ok_or(StoreError::NoSlots)?;
+    let id = original.of_extract(key.id());
+    // The same for later extracts, so that engines which have an earlier one open may take it.
+    let root = StoreRoot::from_bytes(key.derive(&[EXTRACT_ROOT, &id.0].concat()));
+    let new = NewStore::with_root(OpenRoot::new(root, 1, id), &providers, clock.now_unix_s(), rng.as_mut())?;
+    SqliteKeystore::create_with(to, &new, &limits, |session| {
+        apps.iter().try_for_each(|app| app.write(session, id, rng.as_mut()))
     })?;
     let report = SqliteKeystore::open(to, OpenMode::Existing, of_extract()?, limits)?.check()?;
     Ok(Extracted { left_out_count: apps.iter().map(ExtractedApp::left_out_count).sum(), report })
@@ -72,6 +78,9 @@ fn read<B: SqlBackend>(
     let apps = apps.iter().map(|app| ExtractedApp::read(store, app)).collect::<Result<_, _>>()?;
     Ok((store.id, apps))
 }
+
+/// What the root of an extract is derived with, from the root key of the extract.
+const EXTRACT_ROOT: &[u8] = b"leafseal-extract-root-1 ";
 
 /// An app to write.
 struct ExtractedApp {
@@ -106,14 +115,8 @@ impl ExtractedApp {
         self.keys.versions.iter().find(|active| active.version == version).map(|active| active.pair(curve))
     }
 
-    fn write(
-        &self,
-        session: &mut StoreSession<'_>,
-        store: StoreId,
-        root_key: &dyn RootKey,
-        rng: &mut dyn CryptoRng,
-    ) -> Result<(), StoreError> {
-        let (app, schema) = (&self.summary.name, session.schema);
+    fn write(&self, session: &mut StoreSession<'_>, store: StoreId, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
+        let (app, schema, root) = (&self.summary.name, session.schema, &session.open.root);
         apps::write_app(session, app, self.summary.created_at)?;
         for &TrimmedVersion { version, created_at } in &self.summary.trimmed {
             apps::write_version(session, app, &StoredVersion::without_keys(version, created_at))?;
@@ -123,8 +126,8 @@ impl ExtractedApp {
             let place = KeyLocation { store, schema, app, version: version.version };
             let mut wrap = |public: PublicKey| {
                 let wrapped = match self.pair(version.version, public.curve()) {
-                    Some(pair) => wrapping::wrap(root_key, &place, pair, rng)?,
-                    None => wrapping::wrap_nothing(root_key, &place, &public, rng)?,
+                    Some(pair) => wrapping::wrap(root, &place, pair, rng),
+                    None => wrapping::wrap_nothing(root, &place, &public, rng),
                 };
                 Ok(StoredPair { public, wrapped })
             };

@@ -1,12 +1,11 @@
 //! Apps, their key versions, the clients' grants and the API keys at rest.
 //!
 //! [`Keystore`] is the interface, [`SqliteKeystore`] the embedded default, [`PostgresKeystore`] for several engines that share one store.
-//! Private keys are stored encrypted under a [`RootKey`],
-//! which is kept elsewhere: in its own file, or as text that the caller read from its environment
-//! (`docs/decisions/0005-keystore.md` gives the reasons).
+//! Private keys are stored encrypted under the store's root ([`StoreRoot`]), which key slots hold: each is one way to open the store, by a
+//! key file, a passphrase or shares ([`SlotProvider`], `docs/decisions/0042-key-slots.md`).
 //!
 //! Guarantees: changes are atomic, also across kill −9 or a power failure. A private key is returned only after it decrypted under
-//! the root key and was found to match its public key. Errors and `Debug` output contain no key, PEM or root key text, and buffers
+//! the root and was found to match its public key. Errors and `Debug` output contain no key, PEM or root key text, and buffers
 //! that held one are wiped. Non-goals: nothing here decides whether a request may use a key (that is the engine's policy over
 //! [`ClientGrant`]) and nothing caches. Who can write to the store's file can never read or swap a key, and since schema 3 not change a
 //! grant or a state unnoticed: every row is authenticated (`docs/decisions/0041-authenticated-store.md`).
@@ -32,9 +31,12 @@ mod scan;
 mod schema_version;
 mod sealed_stream;
 mod secret_path;
+mod slots;
 mod sql;
 mod sqlite;
 mod store;
+mod store_id;
+mod unsealing;
 mod wrapping;
 
 pub use leafseal_crypto::Secret;
@@ -45,12 +47,12 @@ pub use backup::{BackedUp, Restored, back_up, restore};
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use edit::{EditKind, EditedPart, StoreEdit};
-pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError};
+pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError, UnsealError};
 pub use extracting::{Extracted, extract_apps};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use model::{
     ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,
-    Migration, NewApiKey, NewClient, NewKeys, ReplacedCertificate, Roles, StoreFault, TOKEN_SECRET_SIZE,
+    Migration, NewApiKey, NewClient, NewKeys, ReplacedCertificate, Roles, RootRotation, StoreFault, TOKEN_SECRET_SIZE,
     TrimmedVersion, VersionSummary,
 };
 pub use name::{ApiKeyId, AppName, ClientName, InvalidName, RoleName};
@@ -59,10 +61,16 @@ pub use pem_file::read_private_key_pem;
 pub use place::{StorePlace, StoreUrl};
 pub use postgres::{InvalidUrl, Postgres, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode};
 pub use replacing::{Readers, replace_file};
-pub use root_key::{RootKey, RootKeyError, RootKeyId};
+pub use root_key::{RootKeyError, RootKeyId, StoreRoot};
 pub use scan::{ScanStep, StoreScan};
 pub use schema_version::SCHEMA_VERSION;
 pub use secret_path::SecretPath;
+pub use slots::{
+    ARGON2_COST_MAX, Argon2Cost, InvalidShare, InvalidSlotId, KeyShare, PASSPHRASE_SIZE_MAX, PASSPHRASE_SIZE_MIN,
+    Passphrase, ProviderError, SHARE_COUNT_MAX, ShamirKey, ShareError, SlotId, SlotKind, SlotPlace, SlotProvider,
+    SlotSummary,
+};
 pub use sql::{OpenMode, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};
 pub use store::{Environment, Generation, Keystore, StoreLimits, WallClock, system_clock};
+pub use unsealing::{UNSEAL_SIZE_MAX, read_unseal_file, unseal_text};

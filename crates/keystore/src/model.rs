@@ -7,6 +7,7 @@ use leafseal_errors::Operation;
 
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
+use crate::root_key::RootKeyId;
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
 
 /// Whether a key version may be used.
@@ -341,6 +342,17 @@ pub struct Migration {
     pub to: u32,
     /// Apps, key versions, clients, API keys and secrets that are sealed and written again.
     pub entry_count: usize,
+}
+
+/// What a new root of the store did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RootRotation {
+    /// The id of the new root.
+    pub root: RootKeyId,
+    /// Its number among the roots of the store.
+    pub epoch: u32,
+    /// Private keys and secrets that were sealed again.
+    pub sealed_count: usize,
 }
 
 /// One thing that is wrong with a store.

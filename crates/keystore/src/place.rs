@@ -14,6 +14,8 @@ settings! {
         pub path: PathBuf = "keystore.db".into();
         /// The file with the root key. The environment variable `LEAFSEAL_ROOT_KEY`, which holds the key's text, overrides it.
         pub root_key_file: PathBuf = "root.key".into();
+        /// A file that opens the store besides the root key: a passphrase, or shares, one per line.
+        pub unseal_file: Option<PathBuf> = None;
         /// The PostgreSQL database with apps, keys and grants, which several engines can share: `postgres://USER@HOST:PORT/DATABASE`,
         /// without a password. Of several servers (`HOST:PORT,HOST:PORT`) the engine uses the primary. A host that begins with `%2F` is the
         /// folder of a Unix socket. Empty: the file of `keystore.path`; to set both is an error.

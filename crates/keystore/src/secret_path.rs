@@ -26,13 +26,15 @@ pub enum SecretPath {
     PasswordFile,
     /// The file with the private key of a certificate.
     PrivateKeyFile,
+    /// The file with a passphrase or shares.
+    UnsealFile,
 }
 
 impl SecretPath {
     /// The argument of `chmod` that mends it.
     pub(crate) fn wanted_mode(self) -> &'static str {
         match self {
-            Self::RootKeyFile | Self::StoreFile | Self::PasswordFile | Self::PrivateKeyFile => "600",
+            Self::RootKeyFile | Self::StoreFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile => "600",
             Self::StoreFolder => "700",
         }
     }
@@ -47,12 +49,14 @@ impl SecretPath {
     /// Kubernetes gives the files of a Secret to root and to the group of the pod, which no file system permission separates further.
     pub(crate) fn refused_bits(self, owner: u32, group: u32, own_group: u32) -> u32 {
         match self {
-            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile
+            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile
                 if owner == ROOT_USER && [ROOT_GROUP, own_group].contains(&group) =>
             {
                 ANY_BY_OTHERS & !READ_BY_GROUP
             }
-            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::StoreFile => ANY_BY_OTHERS,
+            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile | Self::StoreFile => {
+                ANY_BY_OTHERS
+            }
             Self::StoreFolder => WRITE_BY_OTHERS,
         }
     }
@@ -66,6 +70,7 @@ impl fmt::Display for SecretPath {
             Self::StoreFolder => "the keystore's folder",
             Self::PasswordFile => "the password file",
             Self::PrivateKeyFile => "the private key file",
+            Self::UnsealFile => "the file with a passphrase or shares",
         })
     }
 }

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::{CryptoRng, Secret};
 
-use crate::root_key::RootKey;
+use crate::slots::{SlotId, SlotProvider, SlotSummary};
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Migration,
-    NewApiKey, NewClient, NewKeys, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 settings! {
@@ -29,6 +29,8 @@ settings! {
         pub grant_entry_count_max: u32 = 1_000, in 1..=100_000;
         /// Maximum size of the store's file. Does not apply to PostgreSQL.
         pub store_size_max: u64 = 1 << 30, bytes in 1 << 20..=1 << 40;
+        /// Maximum number of key slots of the store.
+        pub slot_count_max: u32 = 32, in 1..=1_000;
         /// How long a command waits while another process has locked the store.
         pub busy_timeout: Duration = secs(5), in ms(0)..;
     }
@@ -53,8 +55,8 @@ pub fn system_clock() -> u64 {
 
 /// The external inputs of a store.
 pub struct Environment {
-    /// Under which private keys are stored.
-    pub root_key: Box<dyn RootKey>,
+    /// What may open the store's slots. A new store gets a slot of each.
+    pub providers: Vec<Box<dyn SlotProvider>>,
     /// Dates apps, versions and grants.
     pub clock: Box<dyn WallClock>,
     /// Makes keys, nonces and ids.
@@ -265,6 +267,61 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// As [`Keystore::plan_migration`], and [`Error::Full`].
     fn migrate(&self) -> Result<Migration, StoreError>;
+
+    /// The key slots, oldest first; none before schema 3.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Edited`], [`Error::Inconsistent`].
+    fn slots(&self) -> Result<Vec<SlotSummary>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Adds a slot. The provider is called twice, before the change: it must open what it wrapped.
+    ///
+    /// # Errors
+    /// [`Error::NoSlots`], [`Error::Provider`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
+    fn add_slot(&self, _: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+        Err(StoreError::NoSlots)
+    }
+
+    /// Adds a slot and removes another in one change.
+    ///
+    /// # Errors
+    /// As [`Keystore::add_slot`], and [`Error::UnknownSlot`].
+    fn replace_slot(&self, _: &SlotId, _: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+        Err(StoreError::NoSlots)
+    }
+
+    /// Removes a slot. Who has an older copy of the store and what opened the slot can still open that copy.
+    ///
+    /// # Errors
+    /// [`Error::NoSlots`], [`Error::UnknownSlot`], [`Error::LastSlot`], [`Error::Busy`], [`Error::Full`].
+    fn remove_slot(&self, _: &SlotId) -> Result<(), StoreError> {
+        Err(StoreError::NoSlots)
+    }
+
+    /// Puts the store under a new root, which every slot opens from then on, in one change: every private key is sealed again. Running
+    /// engines follow for `link`, or not at all: those whose slots no provider opens by itself must then be unsealed. `progress`: keys that
+    /// were sealed again, of all.
+    ///
+    /// # Errors
+    /// [`Error::NoSlots`], [`Error::DamagedKey`], [`Error::Edited`], [`Error::Busy`], [`Error::Full`].
+    fn rotate_root(
+        &self,
+        _link: Option<Duration>,
+        _progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<RootRotation, StoreError> {
+        Err(StoreError::NoSlots)
+    }
+
+    /// Removes the ways from former roots to the present one, which [`Keystore::rotate_root`] made. Who later gets hold of a former root
+    /// has no use for it then.
+    ///
+    /// # Errors
+    /// [`Error::NoSlots`], [`Error::Busy`], [`Error::Full`].
+    fn remove_root_links(&self) -> Result<(), StoreError> {
+        Err(StoreError::NoSlots)
+    }
 
     /// Checks everything: the database's integrity, that every private key decrypts and matches its public key, that versions count
     /// up from 1 and every app has an active one. Faults of the store are in the report.

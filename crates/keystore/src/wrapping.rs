@@ -3,17 +3,14 @@
 //! The format on disk must not change. The associated data contains the store, the app, the version, the curve and the public key,
 //! so that an encrypted key moved to another row, store or public key does not decrypt.
 
-use leafseal_crypto::hash::sha256;
-use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Secret};
+use leafseal_crypto::{CryptoRng, Curve, DecryptFailed, EcContext, PrivateKey, PublicKey, Secret};
 
 use crate::AppName;
 use crate::error::KeyFault;
 use crate::model::AppKeyPair;
-use crate::root_key::{RootKey, RootKeyError, RootKeyId};
+use crate::root_key::StoreRoot;
 use crate::schema_version::TREE_SCHEMA_VERSION;
-
-/// Bytes of a store's id.
-pub(crate) const STORE_ID_SIZE: usize = 16;
+use crate::store_id::StoreId;
 
 /// First bytes of the associated data, before the authenticated tree and since. Without the difference, an attacker who can write to the
 /// database could pass a store off as one that has no tree.
@@ -22,29 +19,6 @@ const AAD_LABELS: [&[u8]; 2] = [b"leafseal-private-key-1", b"leafseal-private-ke
 /// The one of two labels that a schema has.
 fn label(labels: [&'static [u8]; 2], schema: u32) -> &'static [u8] {
     labels[usize::from(schema >= TREE_SCHEMA_VERSION)]
-}
-
-/// The id of a store, made with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StoreId(pub(crate) [u8; STORE_ID_SIZE]);
-
-/// First bytes of what an extract's id is a hash of.
-const EXTRACT_LABEL: &[u8] = b"leafseal-extract-1";
-
-impl StoreId {
-    /// The id of a new store.
-    pub(crate) fn random(rng: &mut dyn CryptoRng) -> Self {
-        let mut id = Self([0; STORE_ID_SIZE]);
-        rng.fill_bytes(&mut id.0);
-        id
-    }
-
-    /// The id of an extract under a root key: the same for a later extract of the same store, which may so take the place of an earlier one
-    /// that an engine has open.
-    pub(crate) fn of_extract(self, root_key: RootKeyId) -> Self {
-        let hash = sha256(&[EXTRACT_LABEL, &self.0, &root_key.0]);
-        Self(*hash.first_chunk().expect("32 bytes"))
-    }
 }
 
 /// Where a private key belongs.
@@ -80,69 +54,53 @@ pub(crate) fn secret_associated_data(store: StoreId, schema: u32, purpose: &str)
 }
 
 /// Seals the private half of `pair` for its place.
-pub(crate) fn wrap(
-    root_key: &dyn RootKey,
-    place: &KeyLocation<'_>,
-    pair: &AppKeyPair,
-    rng: &mut dyn CryptoRng,
-) -> Result<Vec<u8>, RootKeyError> {
+pub(crate) fn wrap(root: &StoreRoot, place: &KeyLocation<'_>, pair: &AppKeyPair, rng: &mut dyn CryptoRng) -> Vec<u8> {
     let aad = associated_data(place, pair.public());
-    root_key.seal(&aad, pair.private().scalar().expose(), rng)
+    root.seal(&aad, pair.private().scalar().expose(), rng)
 }
 
 /// Seals nothing in the place of the private half of `public`: what an extract stores for a version that must not be used. Only who has the
 /// root key can write it, so that a key which was lost does not pass for one that was left out.
 pub(crate) fn wrap_nothing(
-    root_key: &dyn RootKey,
+    root: &StoreRoot,
     place: &KeyLocation<'_>,
     public: &PublicKey,
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<u8>, RootKeyError> {
-    root_key.seal(&associated_data(place, public), &[], rng)
+) -> Vec<u8> {
+    root.seal(&associated_data(place, public), &[], rng)
 }
 
-/// Seals for the place `to` what is sealed for `from`, whether it is a key or what stands for none.
+/// Seals under one root for the place `to` what is sealed under another for `from`, whether it is a key or what stands for none.
 pub(crate) fn rewrap(
-    root_key: &dyn RootKey,
-    (from, to): (&KeyLocation<'_>, &KeyLocation<'_>),
+    (from_root, from): (&StoreRoot, &KeyLocation<'_>),
+    (to_root, to): (&StoreRoot, &KeyLocation<'_>),
     public: &PublicKey,
     wrapped: &[u8],
     rng: &mut dyn CryptoRng,
-) -> Result<Vec<u8>, RootKeyError> {
-    let opened = root_key.open(&associated_data(from, public), wrapped)?;
-    root_key.seal(&associated_data(to, public), &opened, rng)
-}
-
-/// Why a wrapped key cannot be unwrapped to a pair.
-pub(crate) enum UnwrapError {
-    /// The stored key is at fault.
-    Key(KeyFault),
-    /// The root key is.
-    RootKey(RootKeyError),
+) -> Result<Vec<u8>, DecryptFailed> {
+    let opened = from_root.open(&associated_data(from, public), wrapped)?;
+    Ok(to_root.seal(&associated_data(to, public), &opened, rng))
 }
 
 /// Opens the private half of `public` and proves that the two belong together.
 pub(crate) fn unwrap(
-    root_key: &dyn RootKey,
+    root: &StoreRoot,
     context: &EcContext,
     place: &KeyLocation<'_>,
     public: &PublicKey,
     wrapped: &[u8],
-) -> Result<AppKeyPair, UnwrapError> {
+) -> Result<AppKeyPair, KeyFault> {
     let aad = associated_data(place, public);
-    let scalar = root_key.open(&aad, wrapped).map_err(|error| match error {
-        RootKeyError::DecryptFailed => UnwrapError::Key(KeyFault::Unopenable),
-        other => UnwrapError::RootKey(other),
-    })?;
+    let scalar = root.open(&aad, wrapped).map_err(|_| KeyFault::Unopenable)?;
     if scalar.is_empty() {
-        return Err(UnwrapError::Key(KeyFault::LeftOut));
+        return Err(KeyFault::LeftOut);
     }
     let curve: Curve = public.curve();
     let private = Secret::from_slice(&scalar)
         .and_then(|scalar| PrivateKey::from_scalar(curve, scalar).ok())
-        .ok_or(UnwrapError::Key(KeyFault::Mismatch))?;
+        .ok_or(KeyFault::Mismatch)?;
     let pair = AppKeyPair::new(private, context);
-    if pair.public() == public { Ok(pair) } else { Err(UnwrapError::Key(KeyFault::Mismatch)) }
+    if pair.public() == public { Ok(pair) } else { Err(KeyFault::Mismatch) }
 }
 
 #[cfg(test)]
@@ -155,12 +113,10 @@ mod tests {
     use sha2::Sha256;
 
     use super::*;
-    use crate::local_root_key::LocalRootKey;
-
-    const ROOT_KEY: &str = "leafseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
+    use crate::store_id::STORE_ID_SIZE;
 
     struct Fixture {
-        root_key: LocalRootKey,
+        root: StoreRoot,
         context: EcContext,
         pair: AppKeyPair,
         app: AppName,
@@ -172,7 +128,7 @@ mod tests {
         let context = EcContext::new(&mut rng);
         let pair = AppKeyPair::new(PrivateKey::generate(curve, &mut rng), &context);
         Fixture {
-            root_key: LocalRootKey::from_text(ROOT_KEY).expect("valid"),
+            root: StoreRoot::from_bytes(Secret::from_bytes(&[0x5a; 32])),
             context,
             pair,
             app: AppName::parse("pay").expect("valid"),
@@ -185,11 +141,8 @@ mod tests {
         KeyLocation { store, schema: 2, app, version }
     }
 
-    fn fault(result: Result<AppKeyPair, UnwrapError>) -> Option<KeyFault> {
-        match result {
-            Err(UnwrapError::Key(fault)) => Some(fault),
-            _ => None,
-        }
+    fn fault(result: Result<AppKeyPair, KeyFault>) -> Option<KeyFault> {
+        result.err()
     }
 
     /// Frozen on disk: another library, fed with the layout as the comments have it, opens what is written.
@@ -197,8 +150,7 @@ mod tests {
     fn another_library_decrypts_wrapped_keys() {
         for curve in Curve::ALL {
             let mut fixture = fixture(curve);
-            let wrapped =
-                wrap(&fixture.root_key, &place(&fixture.app), &fixture.pair, &mut fixture.rng).expect("wrapped");
+            let wrapped = wrap(&fixture.root, &place(&fixture.app), &fixture.pair, &mut fixture.rng);
             let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(&[0x5a; 32]).expect("any length");
             mac.update(b"leafseal-root-key-1 wrapping\x01");
             let cipher = Aes256Gcm::new(&mac.finalize().into_bytes());
@@ -220,10 +172,9 @@ mod tests {
     fn a_wrapped_key_opens_in_its_place_only() {
         let mut fixture = fixture(Curve::P256);
         let (here, other) = (place(&fixture.app), AppName::parse("payx").expect("valid"));
-        let wrapped = wrap(&fixture.root_key, &here, &fixture.pair, &mut fixture.rng).expect("wrapped");
-        let open = |place: &KeyLocation<'_>| {
-            unwrap(&fixture.root_key, &fixture.context, place, fixture.pair.public(), &wrapped)
-        };
+        let wrapped = wrap(&fixture.root, &here, &fixture.pair, &mut fixture.rng);
+        let open =
+            |place: &KeyLocation<'_>| unwrap(&fixture.root, &fixture.context, place, fixture.pair.public(), &wrapped);
         assert!(open(&here).is_ok());
         let elsewhere = [
             KeyLocation { app: &other, ..here },
@@ -242,8 +193,8 @@ mod tests {
         let here = place(&fixture.app);
         let aad = associated_data(&here, fixture.pair.public());
         for scalar in [&[1; 32][..], &[0; 32], &[0xff; 32], &[1; 31], &[1; 33]] {
-            let wrapped = fixture.root_key.seal(&aad, scalar, &mut fixture.rng).expect("sealed");
-            let opened = unwrap(&fixture.root_key, &fixture.context, &here, fixture.pair.public(), &wrapped);
+            let wrapped = fixture.root.seal(&aad, scalar, &mut fixture.rng);
+            let opened = unwrap(&fixture.root, &fixture.context, &here, fixture.pair.public(), &wrapped);
             assert_eq!(fault(opened), Some(KeyFault::Mismatch), "{scalar:02x?}");
         }
     }
@@ -252,9 +203,9 @@ mod tests {
     fn nothing_in_the_place_of_a_key_is_told_from_damage() {
         let mut fixture = fixture(Curve::P256);
         let (here, public) = (place(&fixture.app), *fixture.pair.public());
-        let nothing = wrap_nothing(&fixture.root_key, &here, &public, &mut fixture.rng).expect("sealed");
+        let nothing = wrap_nothing(&fixture.root, &here, &public, &mut fixture.rng);
         let open = |place: &KeyLocation<'_>, wrapped: &[u8]| {
-            fault(unwrap(&fixture.root_key, &fixture.context, place, &public, wrapped))
+            fault(unwrap(&fixture.root, &fixture.context, place, &public, wrapped))
         };
         assert_eq!(open(&here, &nothing), Some(KeyFault::LeftOut));
         assert_eq!(

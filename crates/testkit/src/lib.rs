@@ -52,7 +52,7 @@ impl ScratchStore {
     /// When it does not open.
     pub fn open(&self) -> SqliteKeystore {
         let environment = Environment {
-            root_key: Box::new(LocalRootKey::from_text(&self.root_key).expect("a root key")),
+            providers: vec![Box::new(LocalRootKey::from_text(&self.root_key).expect("a root key"))],
             clock: Box::new(system_clock),
             rng: Box::new(system_random()),
         };

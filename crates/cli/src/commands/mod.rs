@@ -14,6 +14,7 @@ mod probe;
 mod relay;
 mod rewrite;
 mod serve;
+mod slots;
 mod store;
 
 use crate::arguments::{Arguments, Command};
@@ -60,6 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> CommandOutcome {
         Command::Certs(command) => certs::run(&context, command),
         Command::ApiKeys(command) => api_keys::run(&context, command),
         Command::Store(command) => store::run(&context, &command),
+        Command::Slot(command) => slots::run(&context, &command),
         Command::Info(arguments) => info::run(&context, &arguments),
         Command::Config(_) | Command::Bench(_) | Command::Load(_) | Command::Generate(_) => {
             unreachable!("handled above")

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    self, AppName, BackedUp, CheckReport, Copied, Extracted, LocalRootKey, Migration, Restored, RootKey, StoreAddress,
+    self, AppName, BackedUp, CheckReport, Copied, Extracted, LocalRootKey, Migration, Restored, StoreAddress,
     StoreError, StorePlace, back_up, copy_store, extract_apps,
 };
 use leafseal_engine::system_random;
@@ -170,14 +170,15 @@ impl Extract {
 
 fn extract(context: &RunContext, apps: &BTreeSet<AppName>, to: &Extract, form: AnswerFormat) -> CommandOutcome {
     let is_new_key = !to.root_key.exists();
-    if !is_new_key && read_root_key(&to.root_key)?.id() == context.root_key()?.id() {
+    let is_original = |key: &LocalRootKey| context.root_key().is_ok_and(|original| original.id() == key.id());
+    if !is_new_key && is_original(&read_root_key(&to.root_key)?) {
         let path = to.root_key.display();
         return Err(CommandFailure::usage(format!(
             "{path}: the root key of an extract must not be that of the original"
         )));
     }
     make_folder(to.root_key.parent().unwrap_or(Path::new("")))?;
-    let of_extract = || to.root_key_or_new().map(environment);
+    let of_extract = || to.root_key_or_new().map(|key| environment(vec![Box::new(key)]));
     let (place, of_original, limits) = (context.place(), context.environments()?()?, context.config().keystore);
     let Extracted { left_out_count, report } =
         extract_apps(&place.address(), of_original, &to.store, apps, of_extract, limits)?;

@@ -23,8 +23,11 @@ type Secrets = BTreeMap<String, Vec<u8>>;
 fn secrets(test_folder: &TestFolder) -> Secrets {
     let text = String::from_utf8(test_folder.read(".leafseal/root.key")).expect("text");
     let root_key = LocalRootKey::from_text(&text).expect("a root key");
-    let environment =
-        Environment { root_key: Box::new(root_key), clock: Box::new(system_clock), rng: Box::new(system_random()) };
+    let environment = Environment {
+        providers: vec![Box::new(root_key)],
+        clock: Box::new(system_clock),
+        rng: Box::new(system_random()),
+    };
     let path = test_folder.path(".leafseal/keystore.db");
     let store = SqliteKeystore::open(&path, OpenMode::Existing, environment, StoreLimits::default()).expect("opened");
     let mut secrets = Secrets::new();

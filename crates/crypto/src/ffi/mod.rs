@@ -13,6 +13,7 @@ pub(crate) mod fork_barrier;
 pub(crate) mod gcm_stream;
 pub(crate) mod guarded;
 pub(crate) mod hash;
+pub(crate) mod hpke;
 pub(crate) mod k256;
 mod number;
 pub(crate) mod p256;

@@ -3,5 +3,6 @@
 pub(crate) mod aead;
 pub(crate) mod curve;
 pub(crate) mod hash;
+pub(crate) mod hpke;
 pub(crate) mod rsa;
 pub(crate) mod ticket;

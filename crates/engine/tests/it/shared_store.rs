@@ -28,7 +28,7 @@ fn engine_with(settings: &PostgresSettings, engine: Settings) -> (Engine, Manual
 
 fn store(settings: &PostgresSettings, clock: fn() -> u64) -> PostgresKeystore {
     let environment = Environment {
-        root_key: Box::new(LocalRootKey::from_text(ROOT_KEY).expect("a root key")),
+        providers: vec![Box::new(LocalRootKey::from_text(ROOT_KEY).expect("a root key"))],
         clock: Box::new(clock),
         rng: Box::new(system_random()),
     };

@@ -27,14 +27,13 @@ use turns::FairLock;
 
 use crate::StoreError;
 use crate::model::StoreFault;
-use crate::sql::schema::TableDefinitions;
+use crate::sql::schema::{NewStore, TableDefinitions};
 use crate::sql::session::only_row;
 use crate::sql::table::tables;
-use crate::sql::tree::TreeKeys;
 use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, Keystore, StoreLimits};
-use crate::wrapping::StoreId;
+use crate::store_id::StoreId;
 
 /// How long a process may do something else in the middle of a change, such as wait for a root key in hardware, before the server
 /// rolls the change back: it may have been stopped, or its machine be gone, and others wait for its lock.
@@ -67,13 +66,12 @@ impl PostgresKeystore {
         mut environment: Environment,
         limits: StoreLimits,
     ) -> Result<Self, StoreError> {
-        let root_key = environment.root_key.id();
         let mut database = Postgres::connect(settings, &limits)?;
         let mut created = false;
         if let Some(version) = mode.new_schema() {
-            let keys = TreeKeys::new(&*environment.root_key, StoreId::random(environment.rng.as_mut()));
-            created =
-                database.create_if_blank(|sql| common::create(sql, (&schema::TABLES, version), &keys, |_| Ok(())))?;
+            created = database.create_if_blank(|sql| {
+                common::create(sql, &schema::TABLES, &NewStore::make(version, &mut environment)?, |_| Ok(()))
+            })?;
         }
         let found = database.read(|sql| {
             match identify(sql)? {
@@ -81,13 +79,14 @@ impl PostgresKeystore {
                 SchemaContent::Foreign => return Err(StoreError::NotAStore(database.link.location())),
                 SchemaContent::Store => {}
             }
-            common::verify(sql, root_key)
+            common::identify(sql)
         })?;
         database.id = Some(found.id);
         if found.is_too_old() {
             database.change(|sql| common::bring_to_oldest_used(sql, &schema::TABLES))?;
         }
-        let store = Self::new(database, (found.id, found.schema()), environment, limits).refuse_downgraded()?;
+        let open = found.unlock(&environment.providers)?;
+        let store = Self::new(database, found.schema(), open, environment, limits).refuse_downgraded()?;
         if created {
             // Engines need it, and may log in with a role that only reads.
             store.token_secret()?;

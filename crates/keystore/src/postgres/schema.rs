@@ -90,13 +90,31 @@ const SECOND: &str = r#"
     );
 "#;
 
-/// The additions of version 3 to version 2: the authenticated tree. Whoever may use the other tables may use these.
+/// The additions of version 3 to version 2: key slots and the authenticated tree. Whoever may use the other tables may use these.
 const THIRD: &str = r#"
     CREATE TABLE client_certificate (
         client TEXT COLLATE "C" NOT NULL REFERENCES client (name),
         sha256 BYTEA NOT NULL CHECK (length(sha256) = 32),
         accepted_until BIGINT NOT NULL CHECK (accepted_until >= 0),
         PRIMARY KEY (client, sha256)
+    );
+    CREATE TABLE slot (
+        id TEXT COLLATE "C" PRIMARY KEY CHECK (length(id) = 16),
+        kind TEXT COLLATE "C" NOT NULL,
+        key_name TEXT COLLATE "C" NOT NULL,
+        created_at BIGINT NOT NULL CHECK (created_at >= 0),
+        public_key BYTEA NOT NULL,
+        wrapped_secrets BYTEA NOT NULL,
+        wrapped_mac_key BYTEA NOT NULL,
+        epoch BIGINT NOT NULL,
+        sealed_root BYTEA NOT NULL,
+        root_mac BYTEA NOT NULL CHECK (length(root_mac) = 32)
+    );
+    CREATE TABLE root_link (
+        from_root BYTEA PRIMARY KEY CHECK (length(from_root) = 8),
+        epoch BIGINT NOT NULL,
+        expires_at BIGINT NOT NULL CHECK (expires_at >= 0),
+        sealed BYTEA NOT NULL
     );
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
@@ -121,7 +139,7 @@ const THIRD: &str = r#"
     DO $$ DECLARE held record; BEGIN
         FOR held IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
             WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
-        LOOP EXECUTE format('GRANT %s ON client_certificate, tree_root, tree_node, tree_leaf TO %s', held.privilege_type,
+        LOOP EXECUTE format('GRANT %s ON client_certificate, slot, root_link, tree_root, tree_node, tree_leaf TO %s', held.privilege_type,
             CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
     END $$;
 "#;

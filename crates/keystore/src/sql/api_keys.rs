@@ -12,9 +12,9 @@ use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{Sql, SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
 use crate::model::{ApiKey, NewApiKey, Roles, TOKEN_SECRET_SIZE};
-use crate::root_key::{RootKey, RootKeyError};
 use crate::store::StoreLimits;
-use crate::wrapping::{StoreId, secret_associated_data};
+use crate::store_id::StoreId;
+use crate::wrapping::secret_associated_data;
 use crate::{ApiKeyId, StoreError};
 
 /// The name of the secret that signs client-side tokens.
@@ -114,34 +114,29 @@ fn secret_key() -> EntryKey {
 /// The secret that tokens are signed with, where the store has one.
 pub(super) fn token_secret(
     session: &mut StoreSession<'_>,
-    root_key: &dyn RootKey,
     store: StoreId,
 ) -> Result<Option<Secret<TOKEN_SECRET_SIZE>>, StoreError> {
     let schema = session.schema;
     let Some(rows) = session.entry(&secret_key())? else { return Ok(None) };
     const DAMAGED: StoreError = StoreError::Inconsistent("the secret of tokens does not open under the root key");
     let aad = secret_associated_data(store, schema, TOKENS);
-    let opened = root_key.open(&aad, rows.head()?.blob(1)?).map_err(|error| match error {
-        RootKeyError::DecryptFailed => DAMAGED,
-        other => other.into(),
-    })?;
+    let opened = session.open.root.open(&aad, rows.head()?.blob(1)?).map_err(|_| DAMAGED)?;
     Secret::from_slice(&opened).map(Some).ok_or(DAMAGED)
 }
 
 /// The same, made where there is none.
 pub(super) fn token_secret_or_new(
     session: &mut StoreSession<'_>,
-    root_key: &dyn RootKey,
     store: StoreId,
     rng: &mut dyn CryptoRng,
 ) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
     // Another process may have been quicker.
-    if let Some(secret) = token_secret(session, root_key, store)? {
+    if let Some(secret) = token_secret(session, store)? {
         return Ok(secret);
     }
     let mut secret = Secret::zeroed();
     rng.fill_bytes(secret.expose_mut());
-    let wrapped = root_key.seal(&secret_associated_data(store, session.schema, TOKENS), secret.expose(), rng)?;
+    let wrapped = session.open.root.seal(&secret_associated_data(store, session.schema, TOKENS), secret.expose(), rng);
     let row = SqlRow(params![TOKENS, wrapped].to_vec());
     session.put(&secret_key(), false, &EntryRows(vec![vec![row]]))?;
     Ok(secret)

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 
 use super::session::{StoreSession, VersionSelection};
+use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{Sql, SqlRow, SqlValue, params};
 use super::{EnabledState, SqlBackend, SqlKeystore};
 use crate::error::{KeyFault, LimitedEntries};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
-use crate::wrapping::{self, KeyLocation, UnwrapError};
+use crate::wrapping::{self, KeyLocation};
 use crate::{AppName, StoreError};
 
 /// A row of `app`.
@@ -340,8 +341,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
     ) -> Result<VersionSummary, StoreError> {
         let place = self.place(app, version, session.schema);
         let (r1, k1) = keys.into_parts();
-        let r1 = self.new_pair(session.sql, &place, Curve::P256, r1)?;
-        let k1 = self.new_pair(session.sql, &place, Curve::Secp256k1, k1)?;
+        let r1 = self.new_pair(session, &place, Curve::P256, r1)?;
+        let k1 = self.new_pair(session, &place, Curve::Secp256k1, k1)?;
         let (of_r1, of_k1, state) = (r1.public, k1.public, KeyState::Active);
         write_version(session, app, &StoredVersion { version, created_at: now, state, pairs: vec![r1, k1] })?;
         Ok(VersionSummary { version, created_at: now, state, r1: of_r1, k1: of_k1 })
@@ -349,7 +350,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
     fn new_pair(
         &self,
-        sql: &mut dyn Sql,
+        session: &mut StoreSession<'_>,
         place: &KeyLocation<'_>,
         curve: Curve,
         key: Option<PrivateKey>,
@@ -357,42 +358,54 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let mut rng = self.rng();
         let private = key.unwrap_or_else(|| PrivateKey::generate(curve, rng.as_mut()));
         let pair = AppKeyPair::new(private, &self.context);
-        if let Some((app, version)) = holder(sql, pair.public())? {
+        if let Some((app, version)) = holder(session.sql, pair.public())? {
             return Err(StoreError::KeyInUse { curve, app, version });
         }
-        let wrapped = wrapping::wrap(self.root_key.as_ref(), place, &pair, rng.as_mut())?;
+        let wrapped = wrapping::wrap(&session.open.root, place, &pair, rng.as_mut());
         Ok(StoredPair { public: *pair.public(), wrapped })
     }
 
     /// Opens one stored pair.
-    pub(super) fn open_pair(&self, app: &AppName, row: &VersionRow, curve: Curve) -> Result<AppKeyPair, UnwrapError> {
-        let pair = row.pair(curve).ok_or(UnwrapError::Key(KeyFault::Missing))?;
-        let public = pair.public(curve).map_err(UnwrapError::Key)?;
+    pub(super) fn open_pair(
+        &self,
+        open: &OpenRoot,
+        app: &AppName,
+        row: &VersionRow,
+        curve: Curve,
+    ) -> Result<AppKeyPair, KeyFault> {
+        let pair = row.pair(curve).ok_or(KeyFault::Missing)?;
+        let public = pair.public(curve)?;
         let place = self.place(app, row.version, row.schema);
-        wrapping::unwrap(self.root_key.as_ref(), &self.context, &place, &public, &pair.wrapped)
+        wrapping::unwrap(&open.root, &self.context, &place, &public, &pair.wrapped)
     }
 
     /// Opens both pairs of a version.
-    pub(super) fn open_version(&self, app: &AppName, row: &VersionRow) -> Result<KeyVersion, StoreError> {
-        let open = |curve| {
-            self.open_pair(app, row, curve).map_err(|error| match error {
-                UnwrapError::Key(fault) => damaged(app, row.version, curve, fault),
-                UnwrapError::RootKey(error) => error.into(),
-            })
-        };
+    pub(super) fn open_version(
+        &self,
+        open: &OpenRoot,
+        app: &AppName,
+        row: &VersionRow,
+    ) -> Result<KeyVersion, StoreError> {
+        let pair =
+            |curve| self.open_pair(open, app, row, curve).map_err(|fault| damaged(app, row.version, curve, fault));
         Ok(KeyVersion {
             version: row.version,
             created_at: row.created_at,
             state: row.state,
-            r1: open(Curve::P256)?,
-            k1: open(Curve::Secp256k1)?,
+            r1: pair(Curve::P256)?,
+            k1: pair(Curve::Secp256k1)?,
         })
     }
 
     /// Opens `versions` of an app.
-    pub(super) fn open_app(&self, app: AppRow, versions: &[VersionRow]) -> Result<AppKeys, StoreError> {
+    pub(super) fn open_app(
+        &self,
+        open: &OpenRoot,
+        app: AppRow,
+        versions: &[VersionRow],
+    ) -> Result<AppKeys, StoreError> {
         let versions =
-            versions.iter().map(|row| self.open_version(&app.name, row)).collect::<Result<_, StoreError>>()?;
+            versions.iter().map(|row| self.open_version(open, &app.name, row)).collect::<Result<_, StoreError>>()?;
         Ok(AppKeys { name: app.name.clone(), disabled: app.disabled, versions })
     }
 }

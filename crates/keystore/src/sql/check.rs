@@ -1,12 +1,14 @@
 //! The integrity check: the database by its own means, then every key and every count.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use leafseal_crypto::Curve;
 
 use super::schema;
-use super::session::{StoreSession, StoredEntries, open_tree};
+use super::session::{StoreSession, StoreState, StoredEntries};
+use super::slots::OpenRoot;
 use super::table::{EntryKind, EntryRows};
 use super::tree::{StoreTree, TreeKeys};
 use super::value::{RANGE, Sql};
@@ -15,13 +17,14 @@ use crate::StoreError;
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::model::{CheckReport, KeyState, StoreFault};
-use crate::root_key::RootKey;
 use crate::schema_version::TREE_SCHEMA_VERSION;
-use crate::wrapping::{StoreId, UnwrapError};
 
 impl<B: SqlBackend> SqlKeystore<B> {
     /// `sql`: a transaction that reads.
     pub(super) fn check_all(&self, sql: &mut dyn Sql) -> Result<CheckReport, StoreError> {
+        // Brings this process to the newest root; what was edited is found below.
+        let open = self.settled_root(sql)?;
+        let open = open.as_ref();
         let mut report = CheckReport {
             schema_version: schema::version(sql)?,
             app_count: 0,
@@ -32,13 +35,13 @@ impl<B: SqlBackend> SqlKeystore<B> {
         };
         // The reports of a damaged database about keys are meaningless; what it does not read at all is said already.
         if report.faults.iter().any(|fault| matches!(fault, StoreFault::Database(_))) {
-            return match self.check_edits(sql, &mut report) {
+            return match self.check_edits(sql, open, &mut report) {
                 Ok(()) | Err(StoreError::Storage(_)) => Ok(report),
                 Err(other) => Err(other),
             };
         }
         // What the database has, whether it was edited or not: each key is looked at, too.
-        let mut stored = StoreSession::unverified(sql, &self.keys, report.schema_version);
+        let mut stored = StoreSession::unverified(sql, open, report.schema_version);
         self.check_apps(&mut stored, &mut report)?;
         match clients::read_stored(&mut stored) {
             Ok(count) => report.client_count = count,
@@ -49,27 +52,25 @@ impl<B: SqlBackend> SqlKeystore<B> {
             Err(error) => report.faults.push(unreadable("the API keys", error)?),
         }
         // Said to be inconsistent where it does not open.
-        if let Err(error) = api_keys::token_secret(&mut stored, &*self.root_key, self.id) {
+        if let Err(error) = api_keys::token_secret(&mut stored, self.id) {
             report.faults.push(unreadable("the store's secrets", error)?);
         }
-        self.check_edits(sql, &mut report)?;
+        self.check_edits(sql, open, &mut report)?;
         Ok(report)
     }
 
     /// Compares every row with the authenticated tree.
-    fn check_edits(&self, sql: &mut dyn Sql, report: &mut CheckReport) -> Result<(), StoreError> {
+    fn check_edits(&self, sql: &mut dyn Sql, open: &OpenRoot, report: &mut CheckReport) -> Result<(), StoreError> {
         let known = self.schema.load(Ordering::Acquire).max(report.schema_version);
-        report.faults.extend(edits(sql, &self.keys, known)?.into_iter().map(StoreFault::Edited));
+        report.faults.extend(edits(sql, &open.tree, known)?.into_iter().map(StoreFault::Edited));
         Ok(())
     }
 
     /// Compares every row with the authenticated tree, and returns the generation.
-    pub(crate) fn verify_rows(&self, sql: &mut dyn Sql) -> Result<u64, StoreError> {
-        let known = self.schema.load(Ordering::Acquire);
-        let generation = open_tree(sql, &self.keys, known, 0)?.generation;
-        let schema = schema::version(sql)?;
-        refuse_edits(sql, &self.keys, known.max(schema))?;
-        Ok(generation.cast_unsigned())
+    pub(crate) fn verify_rows(&self, sql: &mut dyn Sql) -> Result<(Arc<OpenRoot>, u64), StoreError> {
+        let (open, state) = self.settle(sql, 0)?;
+        refuse_edits(sql, &open.tree, state.schema)?;
+        Ok((open, state.generation.cast_unsigned()))
     }
 
     fn check_apps(&self, session: &mut StoreSession<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
@@ -93,13 +94,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
                 true => Err(RANGE),
                 false => of_app.iter().map(read).collect::<Result<Vec<_>, _>>(),
             };
-            self.check_app(&app, read, report)?;
+            self.check_app(session.open, &app, read, report)?;
         }
         Ok(())
     }
 
     fn check_app(
         &self,
+        open: &OpenRoot,
         row: &apps::AppRow,
         versions: Result<Vec<apps::VersionRow>, StoreError>,
         report: &mut CheckReport,
@@ -120,16 +122,15 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
         for version in versions.iter().filter(|version| !version.is_trimmed()) {
             for curve in Curve::ALL {
-                match self.open_pair(&row.name, version, curve) {
+                match self.open_pair(open, &row.name, version, curve) {
                     Ok(_) => {}
-                    Err(UnwrapError::Key(KeyFault::LeftOut)) if version.state == KeyState::Disabled => {}
-                    Err(UnwrapError::Key(fault)) => report.faults.push(StoreFault::Key {
+                    Err(KeyFault::LeftOut) if version.state == KeyState::Disabled => {}
+                    Err(fault) => report.faults.push(StoreFault::Key {
                         app: row.name.clone(),
                         version: version.version,
                         curve,
                         fault,
                     }),
-                    Err(UnwrapError::RootKey(error)) => return Err(error.into()),
                 }
             }
         }
@@ -144,8 +145,8 @@ fn edits(sql: &mut dyn Sql, keys: &TreeKeys, known: u32) -> Result<Vec<StoreEdit
         return Ok(Vec::new());
     }
     let mut edits = Vec::new();
-    let tree = match open_tree(sql, keys, known, 0) {
-        Ok(opened) => opened.tree,
+    let tree = match StoreState::verified(sql, keys, known, 0) {
+        Ok(state) => state.tree_root.map(|root| StoreTree::of_root(keys, root)),
         Err(StoreError::Edited(edit)) => {
             edits.push(edit);
             Some(StoreTree::unverified(sql, keys)?)
@@ -171,12 +172,12 @@ fn refuse_edits(sql: &mut dyn Sql, keys: &TreeKeys, known: u32) -> Result<(), St
 }
 
 /// Checks a store that was written just now: it is the one that is meant, and every row is authenticated.
-pub(crate) fn verify_restored(sql: &mut dyn Sql, root_key: &dyn RootKey, store: StoreId) -> Result<(), StoreError> {
-    let found = schema::verify(sql, root_key.id())?;
-    if found.id != store {
+pub(crate) fn verify_restored(sql: &mut dyn Sql, open: &OpenRoot) -> Result<(), StoreError> {
+    let found = schema::identify(sql)?;
+    if found.id != open.tree.store {
         return Err(StoreError::Inconsistent("the rows of a backup are of another store"));
     }
-    refuse_edits(sql, &TreeKeys::new(root_key, store), found.schema())
+    refuse_edits(sql, &open.tree, found.schema())
 }
 
 /// A row that breaks a rule is a fault of the store; anything else hinders the check itself.

@@ -7,7 +7,7 @@
 //! Numbers are big-endian.
 
 use super::schema::{self, TableDefinitions};
-use super::table::{Table, tables};
+use super::table::{EntryKind, Table, tables};
 use super::value::{Sql, SqlRow, SqlValue};
 use crate::StoreError;
 use crate::schema_version::{OLDEST_USED, SCHEMA_VERSION};
@@ -44,7 +44,12 @@ pub(crate) fn write(sql: &mut dyn Sql, out: &mut SealingWriter<'_>) -> Result<u6
 }
 
 fn write_row(out: &mut SealingWriter<'_>, table: u8, row: &SqlRow) -> Result<(), StoreError> {
-    let mut bytes = vec![table];
+    out.write(&[table])?;
+    out.write(&encoded(row))
+}
+
+fn encoded(row: &SqlRow) -> Vec<u8> {
+    let mut bytes = Vec::new();
     for value in &row.0 {
         match value {
             SqlValue::Null(_) => bytes.push(0),
@@ -57,7 +62,48 @@ fn write_row(out: &mut SealingWriter<'_>, table: u8, row: &SqlRow) -> Result<(),
             SqlValue::Flag(flag) => bytes.push(4 + u8::from(*flag)),
         }
     }
-    out.write(&bytes)
+    bytes
+}
+
+/// The rows of the key slots, one after the other as above: who restores a backup needs them before anything else.
+pub(crate) fn slots(sql: &mut dyn Sql) -> Result<Vec<u8>, StoreError> {
+    let has_slots = schema::version(sql)? >= EntryKind::Slot.since();
+    let rows = if has_slots { slot_table().read(sql, "", &[])? } else { Vec::new() };
+    Ok(rows.iter().flat_map(encoded).collect())
+}
+
+/// The rows that [`slots`] wrote.
+pub(crate) fn read_slots(mut bytes: &[u8]) -> Result<Vec<SqlRow>, StoreError> {
+    let mut rows = Vec::new();
+    while !bytes.is_empty() {
+        rows.push(read_row(&mut bytes, slot_table())?);
+    }
+    Ok(rows)
+}
+
+fn slot_table() -> &'static Table {
+    EntryKind::Slot.tables()[0]
+}
+
+/// What rows are read from.
+trait RowInput {
+    /// Fills all of `bytes`.
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), StoreError>;
+}
+
+impl RowInput for OpeningReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), StoreError> {
+        OpeningReader::read(self, bytes)
+    }
+}
+
+impl RowInput for &[u8] {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), StoreError> {
+        let (front, rest) = self.split_at_checked(bytes.len()).ok_or(DAMAGED)?;
+        bytes.copy_from_slice(front);
+        *self = rest;
+        Ok(())
+    }
 }
 
 fn write_sized(bytes: &mut Vec<u8>, tag: u8, value: &[u8]) {
@@ -104,7 +150,7 @@ pub(crate) fn read(
     Ok(count)
 }
 
-fn read_row(input: &mut OpeningReader<'_>, table: &Table) -> Result<SqlRow, StoreError> {
+fn read_row(input: &mut impl RowInput, table: &Table) -> Result<SqlRow, StoreError> {
     let value = |(_, of): &(&str, _)| {
         Ok(match read_array::<1>(input)? {
             [0] => SqlValue::Null(*of),
@@ -118,7 +164,7 @@ fn read_row(input: &mut OpeningReader<'_>, table: &Table) -> Result<SqlRow, Stor
     table.columns.iter().map(value).collect::<Result<_, StoreError>>().map(SqlRow)
 }
 
-fn read_sized(input: &mut OpeningReader<'_>) -> Result<Vec<u8>, StoreError> {
+fn read_sized(input: &mut impl RowInput) -> Result<Vec<u8>, StoreError> {
     let size = u32::from_be_bytes(read_array(input)?) as usize;
     if size > VALUE_SIZE_MAX {
         return Err(DAMAGED);
@@ -128,7 +174,7 @@ fn read_sized(input: &mut OpeningReader<'_>) -> Result<Vec<u8>, StoreError> {
     Ok(bytes)
 }
 
-fn read_array<const SIZE: usize>(input: &mut OpeningReader<'_>) -> Result<[u8; SIZE], StoreError> {
+fn read_array<const SIZE: usize>(input: &mut impl RowInput) -> Result<[u8; SIZE], StoreError> {
     let mut bytes = [0; SIZE];
     input.read(&mut bytes)?;
     Ok(bytes)

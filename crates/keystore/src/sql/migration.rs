@@ -1,31 +1,22 @@
-//! Brings a store to the newest schema: every private key and secret is sealed again for it, and every entry gets its leaf in the
-//! authenticated tree.
+//! Brings a store to the newest schema: it gets a random root, a key slot for each provider, and the authenticated tree.
 //!
 //! All of it is one change, so that programs see the store as it was or as it is, and a kill leaves it as it was.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use leafseal_crypto::{CryptoRng, Curve, PublicKey};
-
+use super::resealing::{self, Resealing};
+use super::schema::NewStore;
 use super::session::StoreSession;
+use super::slots::{self, OpenRoot};
 use super::table::{EntryKey, EntryKind, EntryRows};
-use super::tree::{StoreTree, TreeKeys};
-use super::value::{SqlRow, SqlValue, params};
-use super::{SqlBackend, SqlKeystore, apps};
+use super::value::{SqlRow, params};
+use super::{SqlBackend, SqlKeystore};
+use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
-use crate::error::KeyFault;
 use crate::model::Migration;
-use crate::root_key::{RootKey, RootKeyError};
+use crate::root_key::StoreRoot;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
-use crate::wrapping::{self, KeyLocation, secret_associated_data};
-use crate::{AppName, StoreError};
-
-/// Columns of `key_pair` and `secret`.
-const CURVE: usize = 2;
-const PUBLIC_KEY: usize = 3;
-const WRAPPED_KEY: usize = 4;
-const WRAPPED_SECRET: usize = 1;
 
 /// Keys that are looked at to see whether a store has a tree.
 const SAMPLE_SIZE: u32 = 64;
@@ -39,12 +30,13 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
         let select = "SELECT app, version, curve, public_key, wrapped_private_key FROM key_pair LIMIT ?1";
         let sample = self.read(|session| session.sql.rows(select, params![SAMPLE_SIZE]))?;
-        let resealing = Resealing { keys: &self.keys, root_key: &*self.root_key, from: TREE_SCHEMA_VERSION };
-        let mut is_migrated = |mut row: SqlRow| {
+        let open = self.open_root();
+        let resealing = Resealing { store: self.id, from: (&open.root, TREE_SCHEMA_VERSION - 1), to: &open.root };
+        let is_older = |mut row: SqlRow| {
             let key = EntryKey::of_row(EntryKind::KeyVersion, &row);
             key.and_then(|key| resealing.key(&key, &mut row, self.rng().as_mut())).is_ok()
         };
-        if sample.into_iter().any(&mut is_migrated) {
+        if !sample.is_empty() && !sample.into_iter().any(is_older) {
             return Err(StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed }));
         }
         Ok(self)
@@ -54,7 +46,9 @@ impl<B: SqlBackend> SqlKeystore<B> {
     pub(super) fn plan_migration(&self) -> Result<Migration, StoreError> {
         self.read(|session| {
             let from = session.schema;
-            let entries = if from < TREE_SCHEMA_VERSION { self.sealed_again(session)? } else { BTreeMap::new() };
+            let has_tree = from >= TREE_SCHEMA_VERSION;
+            let entries =
+                if has_tree { BTreeMap::new() } else { self.sealed_again(session, &session.open.root.clone())? };
             Ok(Migration { from, to: SCHEMA_VERSION, entry_count: entries.len() })
         })
     }
@@ -64,91 +58,43 @@ impl<B: SqlBackend> SqlKeystore<B> {
         if plan.from == plan.to {
             return Ok(plan);
         }
+        let root = StoreRoot::generate(self.rng().as_mut());
+        let open = OpenRoot::new(root, 1, self.id);
+        // Before the transaction: a provider may take its time.
+        let new = NewStore::with_root(open, &self.providers, self.now(), self.rng().as_mut())?;
         let entry_count = self.change(|session| {
             // Another process may have been quicker.
-            if session.schema >= TREE_SCHEMA_VERSION { Ok(0) } else { self.write_migrated(session) }
+            if session.schema >= TREE_SCHEMA_VERSION { Ok(None) } else { self.write_migrated(session, &new).map(Some) }
         })?;
+        if entry_count.is_some() {
+            self.adopt(new.open.into());
+        }
         self.schema.fetch_max(SCHEMA_VERSION, Ordering::AcqRel);
-        Ok(Migration { entry_count, ..plan })
+        Ok(Migration { entry_count: entry_count.unwrap_or(0), ..plan })
     }
 
-    fn write_migrated(&self, session: &mut StoreSession<'_>) -> Result<usize, StoreError> {
-        let entries = self.sealed_again(session)?;
+    fn write_migrated(&self, session: &mut StoreSession<'_>, new: &NewStore) -> Result<usize, StoreError> {
+        let mut entries = self.sealed_again(session, &new.open.root)?;
+        let count = entries.len();
+        entries.extend(new.slots.iter().map(|slot| (slots::entry_key(&slot.summary.id), slots::rows(slot))));
         session.sql.batch(B::TABLES.third)?;
-        for kind in [EntryKind::KeyVersion, EntryKind::Secret] {
-            let table = kind.tables().last().expect("a table");
-            session.sql.execute(&format!("DELETE FROM {}", table.name), &[])?;
-            let rows = entries.iter().filter(|(key, _)| key.kind == kind).filter_map(|(_, rows)| rows.0.last());
-            table.insert_all(session.sql, &rows.flatten().cloned().collect::<Vec<_>>())?;
-        }
-        let update = "UPDATE store SET schema_version = ?1";
-        session.sql.execute(update, &[SqlValue::from(TREE_SCHEMA_VERSION)])?;
-        let mut tree = StoreTree::empty(session.keys);
-        for (key, rows) in &entries {
-            let active = key.kind == EntryKind::KeyVersion && !rows.head()?.flag(3)?;
-            tree.put(session.sql, key, active, rows)?;
-        }
-        session.tree = Some(tree);
-        Ok(entries.len())
+        resealing::write(session, &new.open, &entries)?;
+        Ok(count)
     }
 
-    /// Every entry, with its keys and secrets sealed for the new schema.
-    fn sealed_again(&self, session: &mut StoreSession<'_>) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
-        let mut entries = BTreeMap::new();
-        for kind in EntryKind::ALL {
-            entries.append(&mut session.stored(kind)?);
-        }
-        let resealing = Resealing { keys: &self.keys, root_key: &*self.root_key, from: session.schema };
-        let mut rng = self.rng();
+    /// Every entry, with its keys and secrets sealed for the new schema under `root`.
+    fn sealed_again(
+        &self,
+        session: &mut StoreSession<'_>,
+        root: &StoreRoot,
+    ) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
+        let mut entries = session.all_entries()?;
         for (key, rows) in &mut entries {
             // Tables that the older schema does not have.
             rows.0.resize(key.kind.tables().len(), Vec::new());
-            match key.kind {
-                EntryKind::KeyVersion => {
-                    rows.0[1].iter_mut().try_for_each(|row| resealing.key(key, row, rng.as_mut()))?;
-                }
-                EntryKind::Secret => resealing.secret(key, rows.head_mut()?, rng.as_mut())?,
-                EntryKind::App | EntryKind::Client | EntryKind::ApiKey => {}
-            }
         }
+        let resealing = Resealing { store: self.id, from: (&session.open.root, session.schema), to: root };
+        resealing.all(&mut entries, self.rng().as_mut(), &mut |_, _| ())?;
         Ok(entries)
-    }
-}
-
-struct Resealing<'k> {
-    keys: &'k TreeKeys,
-    root_key: &'k dyn RootKey,
-    from: u32,
-}
-
-impl Resealing<'_> {
-    fn key(&self, key: &EntryKey, row: &mut SqlRow, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
-        let app: AppName = apps::app_name(&key.name)?;
-        let curve = Curve::ALL.into_iter().find(|curve| row.text(CURVE).is_ok_and(|name| name == curve.short_name()));
-        let curve = curve.ok_or(StoreError::Inconsistent("a key is of a curve that is none"))?;
-        let damaged = |fault| apps::damaged(&app, key.part, curve, fault);
-        let public = PublicKey::from_sec1(curve, row.blob(PUBLIC_KEY)?).map_err(|_| damaged(KeyFault::PublicKey))?;
-        let place = |schema| KeyLocation { store: self.keys.store, schema, app: &app, version: key.part };
-        let places = (&place(self.from), &place(TREE_SCHEMA_VERSION));
-        let wrapped = wrapping::rewrap(self.root_key, places, &public, row.blob(WRAPPED_KEY)?, rng);
-        row.0[WRAPPED_KEY] = wrapped
-            .map_err(|error| match error {
-                RootKeyError::DecryptFailed => damaged(KeyFault::Unopenable),
-                other => other.into(),
-            })?
-            .into();
-        Ok(())
-    }
-
-    fn secret(&self, key: &EntryKey, row: &mut SqlRow, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
-        let aad = |schema| secret_associated_data(self.keys.store, schema, &key.name);
-        let opened = self.root_key.open(&aad(self.from), row.blob(WRAPPED_SECRET)?).map_err(|error| match error {
-            RootKeyError::DecryptFailed => {
-                StoreError::Inconsistent("a secret of the store does not open under the root key")
-            }
-            other => other.into(),
-        })?;
-        row.0[WRAPPED_SECRET] = self.root_key.seal(&aad(TREE_SCHEMA_VERSION), &opened, rng)?.into();
-        Ok(())
     }
 }

@@ -10,34 +10,40 @@ mod clients;
 pub(crate) mod copy;
 pub(crate) mod dump;
 pub(crate) mod migration;
+mod resealing;
 mod roles;
+mod rotation;
 mod scan;
 pub(crate) mod schema;
 pub(crate) mod session;
+pub(crate) mod slots;
 pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod value;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use leafseal_crypto::{CryptoRng, EcContext, Secret};
 
 use schema::TableDefinitions;
-use session::{StoreSession, VersionSelection};
-use tree::{StoreTree, TreeKeys};
+use session::{StoreSession, StoreState, VersionSelection};
+use slots::{OpenRoot, RootLink};
+use tree::StoreTree;
 use value::{Sql, SqlRow};
 
+use crate::edit::EditedPart;
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
-    StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
+    RootRotation, StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
 };
-use crate::root_key::RootKey;
 use crate::scan::{ScanStep, StoreScan};
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
+use crate::slots::{SlotId, SlotProvider, SlotSummary};
 use crate::store::{Environment, Generation, Keystore, StoreLimits, WallClock};
-use crate::wrapping::StoreId;
+use crate::store_id::StoreId;
 use crate::{ApiKeyId, AppName, ClientName, StoreError};
 
 /// The action if there is no store yet.
@@ -104,30 +110,98 @@ pub trait SqlBackend: Send + Sync {
 /// A [`Keystore`] in the tables of a database. Threads may share it.
 pub struct SqlKeystore<B> {
     pub(crate) backend: B,
-    pub(crate) root_key: Box<dyn RootKey>,
+    /// What may be asked for the root again.
+    providers: Vec<Box<dyn SlotProvider>>,
     clock: Box<dyn WallClock>,
     rng: Mutex<Box<dyn CryptoRng + Send>>,
     context: EcContext,
     limits: StoreLimits,
     pub(crate) id: StoreId,
-    keys: TreeKeys,
+    open: RwLock<Arc<OpenRoot>>,
     /// The newest schema that the store was seen to have.
     schema: AtomicU32,
 }
 
 impl<B: SqlBackend> std::fmt::Debug for SqlKeystore<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}({}, …)", B::NAME, self.root_key.id())
+        write!(f, "{}({}, …)", B::NAME, self.open_root().root.id())
     }
 }
 
 impl<B: SqlBackend> SqlKeystore<B> {
-    /// The store `id` of a schema, whose tables `backend` reaches.
-    pub(crate) fn new(backend: B, (id, schema): (StoreId, u32), environment: Environment, limits: StoreLimits) -> Self {
-        let Environment { root_key, clock, mut rng } = environment;
+    /// The store under a root, of a schema, whose tables `backend` reaches.
+    pub(crate) fn new(backend: B, schema: u32, open: OpenRoot, environment: Environment, limits: StoreLimits) -> Self {
+        let Environment { mut providers, clock, mut rng } = environment;
+        // What persons typed in does not stay in memory.
+        providers.retain(|provider| provider.is_automatic());
         let context = EcContext::new(rng.as_mut());
-        let (keys, schema) = (TreeKeys::new(root_key.as_ref(), id), AtomicU32::new(schema));
-        Self { backend, root_key, clock, rng: Mutex::new(rng), context, limits, id, keys, schema }
+        let (id, open, schema) = (open.tree.store, RwLock::new(Arc::new(open)), AtomicU32::new(schema));
+        Self { backend, providers, clock, rng: Mutex::new(rng), context, limits, id, open, schema }
+    }
+
+    /// The newest root that this process knows.
+    fn open_root(&self) -> Arc<OpenRoot> {
+        Arc::clone(&self.open.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Uses a root from now on, unless a newer one is known.
+    fn adopt(&self, next: Arc<OpenRoot>) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if next.epoch > open.epoch {
+            *open = next;
+        }
+    }
+
+    /// The state that a transaction sees, verified, and its root, to which links may lead. `ahead` as in [`StoreState::verified`].
+    fn settle(&self, sql: &mut dyn Sql, ahead: i64) -> Result<(Arc<OpenRoot>, StoreState), StoreError> {
+        let mut open = self.open_root();
+        loop {
+            let known = self.schema.load(Ordering::Acquire);
+            let edit = match StoreState::verified(sql, &open.tree, known, ahead) {
+                Ok(state) => {
+                    self.schema.fetch_max(state.schema, Ordering::AcqRel);
+                    self.adopt(Arc::clone(&open));
+                    return Ok((open, state));
+                }
+                Err(StoreError::Edited(edit)) if edit.part == EditedPart::Root => edit,
+                Err(other) => return Err(other),
+            };
+            let named = match schema::identify(sql) {
+                Ok(found) if found.schema() >= TREE_SCHEMA_VERSION => found.root,
+                _ => return Err(StoreError::Edited(edit)),
+            };
+            match RootLink::follow(sql, &open, self.now())? {
+                Some(next) => open = Arc::new(next),
+                None if named == open.root.id() => return Err(StoreError::Edited(edit)),
+                None => return Err(StoreError::RootReplaced),
+            }
+        }
+    }
+
+    /// The root to look for edits with, whatever is stored.
+    fn settled_root(&self, sql: &mut dyn Sql) -> Result<Arc<OpenRoot>, StoreError> {
+        match self.settle(sql, 0) {
+            Ok((open, _)) => Ok(open),
+            Err(StoreError::RootReplaced) => Err(StoreError::RootReplaced),
+            Err(_) => Ok(self.open_root()),
+        }
+    }
+
+    /// Asks the providers for a root that replaced the known one, where no link leads to it.
+    fn unlock_again(&self) -> Result<(), StoreError> {
+        let found = self.backend.read(schema::identify)?;
+        let next = found.unlock(&self.providers).map_err(|error| match error {
+            StoreError::Sealed { .. } | StoreError::WrongRootKey { .. } => StoreError::RootReplaced,
+            other => other,
+        })?;
+        if next.epoch <= self.open_root().epoch {
+            return Err(StoreError::RootReplaced);
+        }
+        let known = self.schema.load(Ordering::Acquire);
+        let state = self.backend.read(|sql| StoreState::verified(sql, &next.tree, known, 0))?;
+        self.schema.fetch_max(state.schema, Ordering::AcqRel);
+        self.adopt(next.into());
+        Ok(())
     }
 
     /// Runs `read` on one state of the store.
@@ -135,21 +209,70 @@ impl<B: SqlBackend> SqlKeystore<B> {
         &self,
         read: impl Fn(&mut StoreSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.backend.read(|sql| {
-            let mut session = StoreSession::of_read(sql, &self.keys, self.schema.load(Ordering::Acquire))?;
-            self.schema.fetch_max(session.schema, Ordering::AcqRel);
-            read(&mut session)
-        })
+        self.read_open(read).map(|(_, found)| found)
+    }
+
+    /// The same; returns also the root of that state.
+    fn read_open<T>(
+        &self,
+        read: impl Fn(&mut StoreSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<(Arc<OpenRoot>, T), StoreError> {
+        let read = || {
+            self.backend.read(|sql| {
+                let (open, state) = self.settle(sql, 0)?;
+                let found = read(&mut StoreSession::new(sql, &open, state))?;
+                Ok((open, found))
+            })
+        };
+        match read() {
+            Err(StoreError::RootReplaced) if self.is_without_slots() => {
+                self.unlock_again()?;
+                read()
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the store was seen before its migration only, when the root key of a provider was its root.
+    fn is_without_slots(&self) -> bool {
+        self.open_root().epoch == 0
     }
 
     /// Runs `apply` as one change.
     fn change<T>(&self, apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.is_without_slots() {
+            // Another process may have migrated the store.
+            self.read(|_| Ok(()))?;
+        }
         self.backend.change(|sql| {
-            let mut session = StoreSession::of_change(sql, &self.keys, self.schema.load(Ordering::Acquire))?;
+            let (open, state) = self.settle(sql, 1)?;
+            if state.tree_root.is_some() {
+                RootLink::remove(sql, self.now())?;
+            }
+            let mut session = StoreSession::new(sql, &open, state);
             let outcome = apply(&mut session)?;
             session.finish()?;
             Ok(outcome)
         })
+    }
+
+    /// The generation, verified under a root.
+    fn generation_under(&self, open: &OpenRoot) -> Result<Generation, StoreError> {
+        let has_tree = self.schema.load(Ordering::Acquire) >= TREE_SCHEMA_VERSION;
+        let (schema, mark) = (B::SCHEMA, B::MARK);
+        let (mark, join) = match has_tree {
+            true => ("digest, mac", format!("LEFT JOIN {schema}tree_root AS r ON r.only_row = 1")),
+            false => (mark, String::new()),
+        };
+        let (replacements, row) =
+            self.backend.generation(&format!("SELECT store_id, generation, {mark} FROM {schema}store {join}"))?;
+        let changes = row.integer(1)?;
+        // A store's state has one MAC: what it authenticates shows in it, whatever else is written in the database.
+        let mark = match has_tree {
+            true => StoreTree::verified_root(&row, 2, &open.tree, changes)?.mark(),
+            false => row.integer(2)?.cast_unsigned(),
+        };
+        Ok(Generation { replacements, changes: changes.cast_unsigned(), mark })
     }
 
     /// All rows of the store, as of one moment.
@@ -169,21 +292,16 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
 impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     fn generation(&self) -> Result<Generation, StoreError> {
-        let has_tree = self.schema.load(Ordering::Acquire) >= TREE_SCHEMA_VERSION;
-        let (schema, mark) = (B::SCHEMA, B::MARK);
-        let (mark, join) = match has_tree {
-            true => ("digest, mac", format!("LEFT JOIN {schema}tree_root AS r ON r.only_row = 1")),
-            false => (mark, String::new()),
-        };
-        let (replacements, row) =
-            self.backend.generation(&format!("SELECT store_id, generation, {mark} FROM {schema}store {join}"))?;
-        let changes = row.integer(1)?;
-        // A store's state has one MAC: what it authenticates shows in it, whatever else is written in the database.
-        let mark = match has_tree {
-            true => StoreTree::verified_root(&row, 2, &self.keys, changes)?.mark(),
-            false => row.integer(2)?.cast_unsigned(),
-        };
-        Ok(Generation { replacements, changes: changes.cast_unsigned(), mark })
+        match self.generation_under(&self.open_root()) {
+            Err(StoreError::Edited(_)) => {}
+            other => return other,
+        }
+        // The root may have been replaced.
+        match self.read(|_| Ok(())) {
+            Err(StoreError::RootReplaced) => self.unlock_again()?,
+            other => other?,
+        }
+        self.generation_under(&self.open_root())
     }
 
     fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
@@ -211,15 +329,15 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     }
 
     fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, StoreError> {
-        let found = self.read(|session| {
+        let (open, found) = self.read_open(|session| {
             let Some(row) = apps::find(session, app)? else {
                 return Ok(None);
             };
             // A disabled version is for nothing: its keys stay wrapped.
             Ok(Some((row, apps::versions(session, app, VersionSelection::Active)?)))
         })?;
-        // The keys are opened outside the transaction: it takes some 100 µs a version, and longer with a root key in hardware.
-        found.map(|(row, versions)| self.open_app(row, &versions)).transpose()
+        // The keys are opened outside the transaction: it takes some 100 µs a version.
+        found.map(|(row, versions)| self.open_app(&open, row, &versions)).transpose()
     }
 
     fn disable_app(&self, app: &AppName) -> Result<(), StoreError> {
@@ -245,13 +363,13 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     }
 
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
-        let row = self.read(|session| apps::version(session, app, version))?;
+        let (open, row) = self.read_open(|session| apps::version(session, app, version))?;
         if row.is_trimmed() {
             let app = app.clone();
             return Err(StoreError::TrimmedVersion { app, version });
         }
         // Outside the transaction, as for an app: what was wrapped never changes.
-        self.open_version(app, &row)?;
+        self.open_version(&open, app, &row)?;
         self.change(|session| apps::set_version_state(session, app, version, KeyState::Active))
     }
 
@@ -302,11 +420,11 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     }
 
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
-        let (root_key, id) = (&*self.root_key, self.id);
-        match self.read(|session| api_keys::token_secret(session, root_key, id))? {
+        let id = self.id;
+        match self.read(|session| api_keys::token_secret(session, id))? {
             Some(secret) => Ok(secret),
             // The generator is locked after the database, as everywhere.
-            None => self.change(|session| api_keys::token_secret_or_new(session, root_key, id, self.rng().as_mut())),
+            None => self.change(|session| api_keys::token_secret_or_new(session, id, self.rng().as_mut())),
         }
     }
 
@@ -316,6 +434,34 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn migrate(&self) -> Result<Migration, StoreError> {
         self.migrate_now()
+    }
+
+    fn slots(&self) -> Result<Vec<SlotSummary>, StoreError> {
+        self.read(rotation::all)
+    }
+
+    fn add_slot(&self, provider: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+        self.put_slot(provider, None)
+    }
+
+    fn replace_slot(&self, slot: &SlotId, provider: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+        self.put_slot(provider, Some(slot))
+    }
+
+    fn remove_slot(&self, slot: &SlotId) -> Result<(), StoreError> {
+        self.remove_slot_now(slot)
+    }
+
+    fn rotate_root(
+        &self,
+        link: Option<Duration>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<RootRotation, StoreError> {
+        self.rotate_root_now(link, progress)
+    }
+
+    fn remove_root_links(&self) -> Result<(), StoreError> {
+        self.change(rotation::remove_links)
     }
 
     fn check(&self) -> Result<CheckReport, StoreError> {

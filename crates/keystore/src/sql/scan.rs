@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
-use super::session::{StoredEntries, open_tree};
+use super::session::{StoreState, StoredEntries};
+use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, Table};
 use super::tree::{BUCKETS, Leaf, StoreTree, TreeKeys};
 use super::value::{Sql, SqlRow, SqlValue, params};
@@ -35,15 +36,16 @@ const STRAYS_MAX: u32 = 1_000;
 
 impl<B: SqlBackend> SqlKeystore<B> {
     pub(super) fn scan_step(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError> {
-        let known = self.schema.load(Ordering::Acquire);
         let (step, next) = self.backend.read(|sql| {
-            let mut step = ScanStep::default();
-            let Some(tree) = tree(sql, &self.keys, known, &mut step)? else { return Ok((step, None)) };
+            // Brings this process to the newest root; what was edited is found below.
+            let open = self.settled_root(sql)?;
+            let (known, mut step) = (self.schema.load(Ordering::Acquire), ScanStep::default());
+            let Some(tree) = tree(sql, &open, known, &mut step)? else { return Ok((step, None)) };
             let next = match &scan.0 {
                 ScanPlace::Tree { bucket, width } => leaf_step(sql, &tree, (*bucket, *width), &mut step)?,
                 ScanPlace::Table { index, after, skipped } => {
                     let page = Page { index: *index, after, skipped: *skipped };
-                    page.step(sql, &self.keys, &mut step)?
+                    page.step(sql, &open.tree, &mut step)?
                 }
             };
             Ok((step, next))
@@ -63,17 +65,17 @@ impl Default for ScanPlace {
 /// The tree, whatever is stored; `None` where the schema has none.
 fn tree<'k>(
     sql: &mut dyn Sql,
-    keys: &'k TreeKeys,
+    open: &'k OpenRoot,
     known: u32,
     step: &mut ScanStep,
 ) -> Result<Option<StoreTree<'k>>, StoreError> {
-    match open_tree(sql, keys, known, 0) {
-        Ok(opened) => Ok(opened.tree),
+    match StoreState::verified(sql, &open.tree, known, 0) {
+        Ok(state) => Ok(state.tree_root.map(|root| StoreTree::of_root(&open.tree, root))),
         Err(StoreError::Edited(edit)) => {
             step.edits.push(edit);
             // One that claims an older schema has no tables of a tree, or needs none.
             let schema = super::schema::version(sql)?;
-            if schema < TREE_SCHEMA_VERSION { Ok(None) } else { StoreTree::unverified(sql, keys).map(Some) }
+            if schema < TREE_SCHEMA_VERSION { Ok(None) } else { StoreTree::unverified(sql, &open.tree).map(Some) }
         }
         Err(other) => Err(other),
     }

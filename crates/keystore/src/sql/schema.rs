@@ -5,12 +5,18 @@
 //! it found.
 
 use super::session::StoreSession;
-use super::tree::{StoreTree, TreeKeys};
-use super::value::{Sql, params};
+use super::slots::{self, OpenRoot};
+use super::table::EntryKind;
+use super::tree::StoreTree;
+use super::value::{Sql, SqlRow, params};
+use leafseal_crypto::CryptoRng;
+
 use crate::StoreError;
-use crate::root_key::RootKeyId;
+use crate::root_key::{RootKeyId, StoreRoot};
 use crate::schema_version::{OLDEST_USED, SCHEMA_VERSION, TREE_SCHEMA_VERSION};
-use crate::wrapping::StoreId;
+use crate::slots::{Slot, SlotProvider};
+use crate::store::Environment;
+use crate::store_id::StoreId;
 
 /// The tables of a store in a database's own words.
 pub struct TableDefinitions {
@@ -30,28 +36,75 @@ impl TableDefinitions {
     }
 }
 
-/// Makes the tables of the store of `keys`, with what `fill` writes into them.
+/// What a store is made with.
+pub(crate) struct NewStore {
+    pub(crate) schema: u32,
+    pub(crate) open: OpenRoot,
+    pub(crate) slots: Vec<Slot>,
+}
+
+impl NewStore {
+    /// A store of a schema that the providers open: with a random root and a slot for each, or, before there were slots, with the root that
+    /// one of them is.
+    pub(crate) fn make(schema: u32, environment: &mut Environment) -> Result<Self, StoreError> {
+        let Environment { providers, clock, rng } = environment;
+        let store = StoreId::random(rng.as_mut());
+        if schema < TREE_SCHEMA_VERSION {
+            let root =
+                providers.iter().find_map(|provider| provider.root_without_slots()).ok_or(StoreError::NoSlots)?;
+            return Ok(Self { schema, open: OpenRoot::new(root.clone(), 0, store), slots: Vec::new() });
+        }
+        let open = OpenRoot::new(StoreRoot::generate(rng.as_mut()), 1, store);
+        Self::with_root(open, providers, clock.now_unix_s(), rng.as_mut())
+    }
+
+    /// A store of the newest schema with this root.
+    pub(crate) fn with_root(
+        open: OpenRoot,
+        providers: &[Box<dyn SlotProvider>],
+        now: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Self, StoreError> {
+        let mut slots = Vec::with_capacity(providers.len());
+        for provider in providers {
+            let slot = Slot::make(provider.as_ref(), open.numbered(), now, rng);
+            slots.push(slot.map_err(|error| StoreError::Provider { kind: provider.kind(), error })?);
+        }
+        Ok(Self { schema: SCHEMA_VERSION, open, slots })
+    }
+}
+
+/// Makes the tables of a store, with what `fill` writes into them.
 pub(crate) fn create(
     sql: &mut dyn Sql,
-    (tables, schema): (&TableDefinitions, u32),
-    keys: &TreeKeys,
+    tables: &TableDefinitions,
+    new: &NewStore,
     fill: impl FnOnce(&mut StoreSession<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    tables.create(sql, schema)?;
+    let NewStore { schema, open, slots } = new;
+    tables.create(sql, *schema)?;
     sql.execute(
         "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, 1)",
-        params![schema, keys.store.0, keys.root_key.0],
+        params![*schema, open.tree.store.0, open.root.id().0],
     )?;
-    let tree = (schema >= TREE_SCHEMA_VERSION).then(|| StoreTree::empty(keys));
-    let mut session = StoreSession { sql, keys, schema, generation: 1, tree };
+    let tree = (*schema >= TREE_SCHEMA_VERSION).then(|| StoreTree::empty(&open.tree));
+    let mut session = StoreSession { sql, open, schema: *schema, generation: 1, tree };
+    for slot in slots {
+        session.put(&slots::entry_key(&slot.summary.id), false, &slots::rows(slot))?;
+    }
     fill(&mut session)?;
     session.finish()
 }
 
-/// The row of a store.
+/// Slots that are looked at when a store is opened: as many as [`StoreLimits::slot_count_max`](crate::StoreLimits) can permit.
+const SLOT_ROWS_MAX: u32 = 1_000;
+
+/// How a store describes itself.
 pub(crate) struct StoredFormat {
     pub(crate) id: StoreId,
     version: u32,
+    pub(super) root: RootKeyId,
+    slots: Vec<Slot>,
 }
 
 impl StoredFormat {
@@ -63,25 +116,60 @@ impl StoredFormat {
     pub(crate) fn schema(&self) -> u32 {
         self.version.max(OLDEST_USED)
     }
+
+    /// The root of the store, which one of the providers opens, or is.
+    pub(crate) fn unlock(&self, providers: &[Box<dyn SlotProvider>]) -> Result<OpenRoot, StoreError> {
+        match self.version >= TREE_SCHEMA_VERSION {
+            true => slots::unlock((self.id, self.root), &self.slots, providers),
+            false => unlock_without_slots((self.id, self.root), providers),
+        }
+    }
 }
 
-/// Checks that this program and this root key fit the store.
-pub(crate) fn verify(sql: &mut dyn Sql, root_key: RootKeyId) -> Result<StoredFormat, StoreError> {
-    let found = version(sql)?;
-    if found > SCHEMA_VERSION {
-        let supported = SCHEMA_VERSION;
+/// The root of a store with these rows of slots; without any, as before schema 3, one of the providers is the root.
+pub(crate) fn unlock(
+    of: (StoreId, RootKeyId),
+    rows: &[SqlRow],
+    providers: &[Box<dyn SlotProvider>],
+) -> Result<OpenRoot, StoreError> {
+    if rows.is_empty() {
+        return unlock_without_slots(of, providers);
+    }
+    let slots: Vec<Slot> = rows.iter().filter_map(|row| slots::slot(row).ok()).collect();
+    slots::unlock(of, &slots, providers)
+}
+
+fn unlock_without_slots(
+    (store, named): (StoreId, RootKeyId),
+    providers: &[Box<dyn SlotProvider>],
+) -> Result<OpenRoot, StoreError> {
+    let roots = || providers.iter().filter_map(|provider| provider.root_without_slots());
+    match (roots().find(|root| root.id() == named), roots().next()) {
+        (Some(root), _) => Ok(OpenRoot::new(root.clone(), 0, store)),
+        (None, Some(other)) => Err(StoreError::WrongRootKey { store: named, given: other.id() }),
+        (None, None) => Err(StoreError::NoSlots),
+    }
+}
+
+/// Checks that this program fits the store.
+pub(crate) fn identify(sql: &mut dyn Sql) -> Result<StoredFormat, StoreError> {
+    let version = version(sql)?;
+    if version > SCHEMA_VERSION {
+        let (found, supported) = (version, SCHEMA_VERSION);
         return Err(StoreError::NewerSchema { found, supported });
     }
-    if found == 0 {
+    if version == 0 {
         return Err(StoreError::Inconsistent("its schema version is 0"));
     }
     let row = sql.first("SELECT store_id, root_key_id FROM store", &[])?.ok_or(NO_ROW)?;
-    let (id, store) = (StoreId(row.array(0)?), RootKeyId(row.array(1)?));
-    if store != root_key {
-        let given = root_key;
-        return Err(StoreError::WrongRootKey { store, given });
-    }
-    Ok(StoredFormat { id, version: found })
+    let (id, root) = (StoreId(row.array(0)?), RootKeyId(row.array(1)?));
+    // A slot that does not read hides no other.
+    let slots = match version >= TREE_SCHEMA_VERSION {
+        true => EntryKind::Slot.tables()[0].read_each(sql, "", &[], SLOT_ROWS_MAX)?.into_iter().flatten(),
+        false => Vec::new().into_iter().flatten(),
+    };
+    let slots = slots.filter_map(|row| slots::slot(&row).ok()).collect();
+    Ok(StoredFormat { id, version, root, slots })
 }
 
 const NO_ROW: StoreError = StoreError::Inconsistent("the row that describes the store is missing");

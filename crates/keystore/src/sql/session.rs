@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
-use super::tree::{StoreTree, TreeKeys};
+use super::tree::{StoreTree, TreeKeys, TreeRoot};
 use super::value::{RANGE, Sql, SqlRow, SqlValue, params};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
@@ -23,7 +24,8 @@ pub(crate) enum VersionSelection {
 /// One transaction.
 pub(crate) struct StoreSession<'s> {
     pub(crate) sql: &'s mut dyn Sql,
-    pub(super) keys: &'s TreeKeys,
+    /// The root of the state that the transaction sees.
+    pub(crate) open: &'s OpenRoot,
     pub(crate) schema: u32,
     /// What a change is authenticated with, whatever the database says of it afterwards.
     pub(super) generation: i64,
@@ -32,24 +34,16 @@ pub(crate) struct StoreSession<'s> {
 }
 
 impl<'s> StoreSession<'s> {
-    /// A transaction that reads. `known`: the schema that the store had before; it never goes back.
-    pub(crate) fn of_read(sql: &'s mut dyn Sql, keys: &'s TreeKeys, known: u32) -> Result<Self, StoreError> {
-        Self::open(sql, keys, known, 0)
-    }
-
-    /// A transaction that changes the store, whose generation was counted up already.
-    pub(crate) fn of_change(sql: &'s mut dyn Sql, keys: &'s TreeKeys, known: u32) -> Result<Self, StoreError> {
-        Self::open(sql, keys, known, 1)
-    }
-
-    fn open(sql: &'s mut dyn Sql, keys: &'s TreeKeys, known: u32, ahead: i64) -> Result<Self, StoreError> {
-        let OpenedTree { schema, generation, tree } = open_tree(sql, keys, known, ahead)?;
-        Ok(Self { sql, keys, schema, generation, tree })
+    /// A transaction on a state of the store that was verified.
+    pub(super) fn new(sql: &'s mut dyn Sql, open: &'s OpenRoot, state: StoreState) -> Self {
+        let StoreState { schema, generation, tree_root } = state;
+        let tree = tree_root.map(|root| StoreTree::of_root(&open.tree, root));
+        Self { sql, open, schema, generation, tree }
     }
 
     /// The entries as the database has them, unverified.
-    pub(super) fn unverified(sql: &'s mut dyn Sql, keys: &'s TreeKeys, schema: u32) -> Self {
-        Self { sql, keys, schema, generation: 0, tree: None }
+    pub(super) fn unverified(sql: &'s mut dyn Sql, open: &'s OpenRoot, schema: u32) -> Self {
+        Self { sql, open, schema, generation: 0, tree: None }
     }
 
     /// Ends a change: what it wrote is authenticated.
@@ -125,6 +119,18 @@ impl<'s> StoreSession<'s> {
         Ok(())
     }
 
+    /// Removes an entry with all its rows.
+    pub(crate) fn remove(&mut self, key: &EntryKey) -> Result<(), StoreError> {
+        if let Some(tree) = &mut self.tree {
+            tree.remove(self.sql, key)?;
+        }
+        let stored = EntryRows::read(self.sql, key, self.schema)?;
+        for (index, table) in key.kind.tables_in(self.schema).iter().enumerate().rev() {
+            stored.rows(index).iter().try_for_each(|row| table.delete(self.sql, row))?;
+        }
+        Ok(())
+    }
+
     /// The numbers of an app's versions, oldest first.
     pub(crate) fn version_numbers(&mut self, app: &str, selection: VersionSelection) -> Result<Vec<u32>, StoreError> {
         let all = selection == VersionSelection::All;
@@ -147,8 +153,26 @@ impl<'s> StoreSession<'s> {
         }
     }
 
+    /// All entries of all kinds.
+    pub(crate) fn all_entries(&mut self) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
+        let mut entries = BTreeMap::new();
+        for kind in EntryKind::ALL {
+            entries.append(&mut self.stored(kind)?);
+        }
+        let Some(tree) = &self.tree else { return Ok(entries) };
+        let leaves = tree.all_leaves(self.sql)?;
+        let mut edits = EntryKind::ALL.into_iter().flat_map(|kind| tree.edits(kind, &entries, &leaves));
+        match edits.next() {
+            Some(edit) => Err(StoreError::Edited(edit)),
+            None => Ok(entries),
+        }
+    }
+
     /// The same as the database has them, unverified.
     pub(super) fn stored(&mut self, kind: EntryKind) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
+        if kind.since() > self.schema {
+            return Ok(BTreeMap::new());
+        }
         let stored = StoredEntries::read(self.sql, kind, None, u32::MAX, self.schema)?;
         if stored.unreadable.is_empty() { Ok(stored.entries) } else { Err(RANGE) }
     }
@@ -213,44 +237,43 @@ pub(crate) fn only_row(rows: Vec<SqlRow>) -> Result<SqlRow, StoreError> {
     }
 }
 
-/// What [`open_tree`] finds.
-pub(super) struct OpenedTree<'k> {
+/// What the whole store depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StoreState {
     pub(super) schema: u32,
     pub(super) generation: i64,
     /// From schema 3 on.
-    pub(super) tree: Option<StoreTree<'k>>,
+    pub(super) tree_root: Option<TreeRoot>,
 }
 
-/// Reads and verifies what the whole store depends on. `ahead`: how often the generation was counted up since the root was written.
-pub(super) fn open_tree<'k>(
-    sql: &mut dyn Sql,
-    keys: &'k TreeKeys,
-    known: u32,
-    ahead: i64,
-) -> Result<OpenedTree<'k>, StoreError> {
-    const OF_STORE: &str = "SELECT s.schema_version, s.generation";
-    const WITH_TREE: &str = ", r.digest, r.mac FROM store AS s LEFT JOIN tree_root AS r ON r.only_row = 1";
-    let with_tree = format!("{OF_STORE}{WITH_TREE}");
-    let mut row = match known >= TREE_SCHEMA_VERSION {
-        true => only_row(sql.rows(&with_tree, &[])?)?,
-        false => only_row(sql.rows(&format!("{OF_STORE} FROM store AS s"), &[])?)?,
-    };
-    let schema = row.number(0)?;
-    if schema > SCHEMA_VERSION {
-        let (found, supported) = (schema, SCHEMA_VERSION);
-        return Err(StoreError::NewerSchema { found, supported });
+impl StoreState {
+    /// Reads and verifies it. `known`: the schema that the store had before; it never goes back. `ahead`: how often the generation was
+    /// counted up since the root was written.
+    pub(super) fn verified(sql: &mut dyn Sql, keys: &TreeKeys, known: u32, ahead: i64) -> Result<Self, StoreError> {
+        const OF_STORE: &str = "SELECT s.schema_version, s.generation";
+        const WITH_TREE: &str = ", r.digest, r.mac FROM store AS s LEFT JOIN tree_root AS r ON r.only_row = 1";
+        let with_tree = format!("{OF_STORE}{WITH_TREE}");
+        let mut row = match known >= TREE_SCHEMA_VERSION {
+            true => only_row(sql.rows(&with_tree, &[])?)?,
+            false => only_row(sql.rows(&format!("{OF_STORE} FROM store AS s"), &[])?)?,
+        };
+        let schema = row.number(0)?;
+        if schema > SCHEMA_VERSION {
+            let (found, supported) = (schema, SCHEMA_VERSION);
+            return Err(StoreError::NewerSchema { found, supported });
+        }
+        // Otherwise an attacker who can write to the database could turn the tree off.
+        if schema < known {
+            return Err(StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed }));
+        }
+        let has_tree = schema >= TREE_SCHEMA_VERSION;
+        if has_tree && known < TREE_SCHEMA_VERSION {
+            row = only_row(sql.rows(&with_tree, &[])?)?;
+        }
+        let generation = row.integer(1)?;
+        let root = || StoreTree::verified_root(&row, 2, keys, generation.wrapping_sub(ahead));
+        Ok(Self { schema, generation, tree_root: has_tree.then(root).transpose()? })
     }
-    // Otherwise an attacker who can write to the database could turn the tree off.
-    if schema < known {
-        return Err(StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed }));
-    }
-    let has_tree = schema >= TREE_SCHEMA_VERSION;
-    if has_tree && known < TREE_SCHEMA_VERSION {
-        row = only_row(sql.rows(&with_tree, &[])?)?;
-    }
-    let generation = row.integer(1)?;
-    let tree = has_tree.then(|| StoreTree::open(&row, 2, keys, generation.wrapping_sub(ahead))).transpose()?;
-    Ok(OpenedTree { schema, generation, tree })
 }
 
 fn write_row(sql: &mut dyn Sql, table: &Table, stored: &[SqlRow], row: &SqlRow) -> Result<(), StoreError> {
@@ -279,6 +302,7 @@ impl From<&EntryKey> for EditedPart {
             EntryKind::Client => Self::Client(name),
             EntryKind::ApiKey => Self::ApiKey(name),
             EntryKind::Secret => Self::Secret(name),
+            EntryKind::Slot => Self::Slot(name),
         }
     }
 }

@@ -82,6 +82,25 @@ const API_KEY: Table = table(
 );
 const API_KEY_ROLE: Table = table("api_key_role", 2, 2, &[("api_key", Text), ("role", Text)]);
 const SECRET: Table = table("secret", 2, 1, &[("purpose", Text), ("wrapped", Blob)]);
+const SLOT: Table = table(
+    "slot",
+    3,
+    1,
+    &[
+        ("id", Text),
+        ("kind", Text),
+        ("key_name", Text),
+        ("created_at", Integer),
+        ("public_key", Blob),
+        ("wrapped_secrets", Blob),
+        ("wrapped_mac_key", Blob),
+        ("epoch", Integer),
+        ("sealed_root", Blob),
+        ("root_mac", Blob),
+    ],
+);
+const ROOT_LINK: Table =
+    table("root_link", 3, 1, &[("from_root", Blob), ("epoch", Integer), ("expires_at", Integer), ("sealed", Blob)]);
 const TREE_ROOT: Table = table("tree_root", 3, 1, &[("only_row", Integer), ("digest", Blob), ("mac", Blob)]);
 const TREE_NODE: Table = table("tree_node", 3, 2, &[("level", Integer), ("position", Integer), ("children", Blob)]);
 const TREE_LEAF: Table = table(
@@ -105,6 +124,8 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &API_KEY,
         &API_KEY_ROLE,
         &SECRET,
+        &SLOT,
+        &ROOT_LINK,
         &TREE_ROOT,
         &TREE_NODE,
         &TREE_LEAF,
@@ -247,11 +268,18 @@ pub(crate) enum EntryKind {
     Client = 3,
     ApiKey = 4,
     Secret = 5,
+    Slot = 6,
 }
 
 impl EntryKind {
-    pub(crate) const ALL: [EntryKind; 5] =
-        [EntryKind::App, EntryKind::KeyVersion, EntryKind::Client, EntryKind::ApiKey, EntryKind::Secret];
+    pub(crate) const ALL: [EntryKind; 6] = [
+        EntryKind::App,
+        EntryKind::KeyVersion,
+        EntryKind::Client,
+        EntryKind::ApiKey,
+        EntryKind::Secret,
+        EntryKind::Slot,
+    ];
 
     pub(crate) fn of_number(number: i64) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| i64::from(*kind as u8) == number)
@@ -265,6 +293,7 @@ impl EntryKind {
             Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE, &CLIENT_CERTIFICATE],
             Self::ApiKey => &[&API_KEY, &API_KEY_ROLE],
             Self::Secret => &[&SECRET],
+            Self::Slot => &[&SLOT],
         }
     }
 
@@ -272,6 +301,11 @@ impl EntryKind {
     pub(crate) fn tables_in(self, schema: u32) -> &'static [&'static Table] {
         let all = self.tables();
         &all[..all.iter().take_while(|table| table.since <= schema).count()]
+    }
+
+    /// The first schema with such entries.
+    pub(crate) fn since(self) -> u32 {
+        self.tables().first().map_or(0, |table| table.since)
     }
 
     /// Whether the second column of its tables is the number of a part.

@@ -71,8 +71,8 @@ pub(crate) struct StoreTree<'k> {
     root: TreeDigest,
     nodes: BTreeMap<(u32, u32), Children>,
     buckets: BTreeMap<u32, Vec<Leaf>>,
-    /// Leaves to write.
-    changed: BTreeMap<(u32, EntryKey), Leaf>,
+    /// Leaves to write, and those to remove.
+    changed: BTreeMap<(u32, EntryKey), Option<Leaf>>,
 }
 
 fn edited(part: EditedPart) -> StoreError {
@@ -86,13 +86,12 @@ impl<'k> StoreTree<'k> {
         Self { keys, root: ZERO, nodes, buckets, changed }
     }
 
-    /// The tree whose root and its MAC are columns of `row`, from `index` on. `generation`: of the state that the MAC was made for.
-    pub(crate) fn open(row: &SqlRow, index: usize, keys: &'k TreeKeys, generation: i64) -> Result<Self, StoreError> {
-        let root = Self::verified_root(row, index, keys, generation)?;
-        Ok(Self { root: root.digest, ..Self::empty(keys) })
+    /// The tree of a root that was verified.
+    pub(crate) fn of_root(keys: &'k TreeKeys, root: TreeRoot) -> Self {
+        Self { root: root.digest, ..Self::empty(keys) }
     }
 
-    /// The same without the tree.
+    /// The root that is, with its MAC, in columns of `row`, from `index` on. `generation`: of the state that the MAC was made for.
     pub(crate) fn verified_root(
         row: &SqlRow,
         index: usize,

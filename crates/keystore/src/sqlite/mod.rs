@@ -21,16 +21,13 @@ use crate::StoreError;
 use crate::drafts::folder_of;
 use crate::files::{self, FileId};
 use crate::model::StoreFault;
-use crate::root_key::RootKeyId;
-use crate::schema_version::SCHEMA_VERSION;
 use crate::secret_path::SecretPath;
-use crate::sql::schema::{StoredFormat, TableDefinitions};
+use crate::sql::schema::{NewStore, StoredFormat, TableDefinitions};
 use crate::sql::session::{StoreSession, only_row};
-use crate::sql::tree::TreeKeys;
 use crate::sql::value::{Sql, SqlRow, SqlValue, Type};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, StoreLimits};
-use crate::wrapping::StoreId;
+use crate::store_id::StoreId;
 
 /// Bytes of a page: SQLite's default, which `store_size_max` is counted in.
 const PAGE_SIZE: u64 = 4096;
@@ -46,7 +43,6 @@ pub type SqliteKeystore = SqlKeystore<Sqlite>;
 pub struct Sqlite {
     path: PathBuf,
     inner: Mutex<SqliteInner>,
-    root_key: RootKeyId,
     limits: StoreLimits,
     id: StoreId,
 }
@@ -94,16 +90,16 @@ impl SqliteKeystore {
         mut environment: Environment,
         limits: StoreLimits,
     ) -> Result<Self, StoreError> {
-        let root_key = environment.root_key.id();
         if let Some(version) = mode.new_schema() {
-            let keys = TreeKeys::new(&*environment.root_key, StoreId::random(environment.rng.as_mut()));
-            create_if_blank(path, &limits, |sql| common::create(sql, (&schema::TABLES, version), &keys, |_| Ok(())))?;
+            create_if_blank(path, &limits, |sql| {
+                common::create(sql, &schema::TABLES, &NewStore::make(version, &mut environment)?, |_| Ok(()))
+            })?;
         }
-        let (file, connection, found) = open_file(path, &limits, root_key)?;
-        let (id, version) = (found.id, found.schema());
+        let (file, connection, found) = open_file(path, &limits)?;
+        let (id, version, open) = (found.id, found.schema(), found.unlock(&environment.providers)?);
         let inner = Mutex::new(SqliteInner { connection, file, replacements: 0 });
-        let backend = Sqlite { path: path.to_owned(), inner, root_key, limits, id };
-        Self::new(backend, (id, version), environment, limits).refuse_downgraded()
+        let backend = Sqlite { path: path.to_owned(), inner, limits, id };
+        Self::new(backend, version, open, environment, limits).refuse_downgraded()
     }
 }
 
@@ -129,15 +125,14 @@ impl SqliteKeystore {
         }
     }
 
-    /// Makes the store of `keys` at `path`, with what `fill` writes into it.
+    /// Makes a store at `path`, with what `fill` writes into it.
     pub(crate) fn create_with(
         path: &Path,
-        keys: &TreeKeys,
+        new: &NewStore,
         limits: &StoreLimits,
         fill: impl FnOnce(&mut StoreSession<'_>) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let tables = (&schema::TABLES, SCHEMA_VERSION);
-        let created = create_if_blank(path, limits, |sql| common::create(sql, tables, keys, fill))?;
+        let created = create_if_blank(path, limits, |sql| common::create(sql, &schema::TABLES, new, fill))?;
         if created { Ok(()) } else { Err(StoreError::NotEmpty(path.into())) }
     }
 }
@@ -158,7 +153,7 @@ impl Sqlite {
 
     /// Opens the file that was put in the place of the one that is open, if it is a copy of the same store.
     fn reopen(&self, inner: &mut SqliteInner) -> Result<(), StoreError> {
-        let (file, connection, found) = open_file(&self.path, &self.limits, self.root_key)?;
+        let (file, connection, found) = open_file(&self.path, &self.limits)?;
         if found.id != self.id {
             return Err(StoreError::OtherStore(self.path.as_path().into()));
         }
@@ -301,11 +296,7 @@ fn create_if_blank(
 }
 
 /// Opens the file at `path`, and brings it to a schema that is used as it is.
-fn open_file(
-    path: &Path,
-    limits: &StoreLimits,
-    root_key: RootKeyId,
-) -> Result<(FileId, Closing, StoredFormat), StoreError> {
+fn open_file(path: &Path, limits: &StoreLimits) -> Result<(FileId, Closing, StoredFormat), StoreError> {
     let _section = ForkBarrier::enter();
     let file = prepare_path(path, OpenMode::Existing)?;
     let mut connection = connect(path, limits).map_err(|error| opening_error(error, path))?;
@@ -315,7 +306,7 @@ fn open_file(
         schema::FileContent::Store => {}
     }
     let transaction = connection.transaction()?;
-    let found = common::verify(&mut Statements(&transaction), root_key)?;
+    let found = common::identify(&mut Statements(&transaction))?;
     transaction.finish()?;
     if found.is_too_old() {
         change(&mut connection, |sql| common::bring_to_oldest_used(sql, &schema::TABLES))?;

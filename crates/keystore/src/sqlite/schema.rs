@@ -84,13 +84,31 @@ const SECOND: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The additions of version 3 to version 2: certificates that a renewal has replaced, and the authenticated tree.
+/// The additions of version 3 to version 2: certificates that a renewal has replaced, key slots and the authenticated tree.
 const THIRD: &str = "
     CREATE TABLE client_certificate (
         client TEXT NOT NULL REFERENCES client (name),
         sha256 BLOB NOT NULL CHECK (length(sha256) = 32),
         accepted_until INTEGER NOT NULL CHECK (accepted_until >= 0),
         PRIMARY KEY (client, sha256)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE slot (
+        id TEXT PRIMARY KEY CHECK (length(id) = 16),
+        kind TEXT NOT NULL,
+        key_name TEXT NOT NULL,
+        created_at INTEGER NOT NULL CHECK (created_at >= 0),
+        public_key BLOB NOT NULL,
+        wrapped_secrets BLOB NOT NULL,
+        wrapped_mac_key BLOB NOT NULL,
+        epoch INTEGER NOT NULL,
+        sealed_root BLOB NOT NULL,
+        root_mac BLOB NOT NULL CHECK (length(root_mac) = 32)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE root_link (
+        from_root BLOB PRIMARY KEY CHECK (length(from_root) = 8),
+        epoch INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL CHECK (expires_at >= 0),
+        sealed BLOB NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),

@@ -109,8 +109,8 @@ fn a_backup_that_was_changed_is_refused_and_leaves_nothing() {
     assert!(matches!(refused(b"SQLite format 3"), StoreError::Backup(BackupFault::NotABackup)));
     assert!(matches!(refused(b"leafseal-backup-2\n"), StoreError::Backup(BackupFault::NewerFormat)));
     let other = || {
-        let root_key = Box::new(LocalRootKey::generate(&mut crate::common::rng()));
-        Ok(Environment { root_key, ..environment() })
+        let root_key = LocalRootKey::generate(&mut crate::common::rng());
+        Ok(Environment { providers: vec![Box::new(root_key)], ..environment() })
     };
     assert!(matches!(restore_as(&place, &bytes, other).err(), Some(StoreError::WrongRootKey { .. })));
     assert!(is_empty(&place));

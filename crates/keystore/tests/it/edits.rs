@@ -15,7 +15,7 @@ use leafseal_keystore::{
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::common::{Kind, Place, Store, app, client, environment, grant, on_both_databases};
+use crate::common::{Kind, Place, Store, app, client, environment, grant, on_both_databases, root_key};
 use generator::{Dump, dump, random_edit};
 
 /// Edits of a file in an ordinary run.
@@ -304,8 +304,10 @@ fn a_store_cannot_be_passed_off_as_an_older_one(place: &Place) {
         "UPDATE store SET schema_version = 2; DELETE FROM tree_root; DELETE FROM tree_node; DELETE FROM tree_leaf",
     );
     assert!(matches!(store.load_app(&app("a")), Err(StoreError::Edited(_))), "one that is open knows better");
-    let reopened = place.try_open(OpenMode::Existing, environment(), StoreLimits::default());
-    assert!(matches!(reopened, Err(StoreError::Edited(_))), "its keys are those of a newer one");
+    let reopen = || place.try_open(OpenMode::Existing, environment(), StoreLimits::default());
+    assert!(matches!(reopen(), Err(StoreError::WrongRootKey { .. })), "its root is not the root key");
+    place.tamper(&format!("UPDATE store SET root_key_id = x'{}'", root_key().id()));
+    assert!(matches!(reopen(), Err(StoreError::Edited(_))), "its keys are those of a newer one");
 }
 
 fn a_trigger_cannot_change_what_is_authenticated(place: &Place) {

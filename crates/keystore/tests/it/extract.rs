@@ -14,8 +14,8 @@ use leafseal_keystore::{
 const ROOT_KEY: &str = "leafseal-root-key-1:pqampqampqampqampqampqampqampqampqampqampqY=";
 
 fn environment_of_extract() -> Environment {
-    let root_key = Box::new(LocalRootKey::from_text(ROOT_KEY).expect("valid"));
-    Environment { root_key, clock: Box::new(|| NOW + 1), rng: Box::new(rng()) }
+    let root_key = LocalRootKey::from_text(ROOT_KEY).expect("valid");
+    Environment { providers: vec![Box::new(root_key)], clock: Box::new(|| NOW + 1), rng: Box::new(rng()) }
 }
 
 fn extract(from: &Place, to: &Place, apps: &[&str]) -> Result<Extracted, StoreError> {

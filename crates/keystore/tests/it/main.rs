@@ -12,5 +12,6 @@ mod pem;
 mod pooler;
 mod postgres;
 mod scale;
+mod slots;
 mod store;
 mod tampering;

@@ -7,11 +7,12 @@ use std::path::Path;
 
 use crate::common::{
     Kind, NOW, Place, Store, app, assert_sound, client, context, environment, grant, key, on_both_databases, rng,
+    root_key,
 };
 use leafseal_crypto::{Curve, PrivateKey, PublicKey, Secret};
 use leafseal_keystore::{
     Apps, Environment, KeyState, LimitedEntries, LocalRootKey, NewClient, NewKeys, OpenMode, Operation, RoleName,
-    Roles, RootKey, StoreError, StoreLimits, TrimmedVersion, VersionSummary,
+    Roles, StoreError, StoreLimits, TrimmedVersion, VersionSummary,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -332,12 +333,12 @@ fn each_change_shows_in_the_generation_that_others_read(place: &Place) {
 fn another_root_key_is_named_and_refused(place: &Place) {
     drop(place.open());
     let other = LocalRootKey::generate(&mut rng());
-    let (given, right) = (other.id(), environment().root_key.id());
-    let environment = Environment { root_key: Box::new(other), ..environment() };
+    let (given, right) = (other.id(), root_key().id());
+    let environment = Environment { providers: vec![Box::new(other)], ..environment() };
     let refused = place.try_open(OpenMode::CreateIfMissing, environment, StoreLimits::default());
     assert_eq!(
         refused.err().expect("refused").to_string(),
-        format!("this keystore was created with root key {right}, but the given one is {given}")
+        format!("this keystore is opened by root key {right}, but the given one is {given}")
     );
 }
 

@@ -149,7 +149,7 @@ impl<'s> Cluster<'s> {
 fn open_keystore(place: &Place<'_>) -> PostgresKeystore {
     let root_key = std::fs::read_to_string(place.folder.path(".leafseal/root.key")).expect("there");
     let environment = Environment {
-        root_key: Box::new(LocalRootKey::from_text(root_key.trim_end()).expect("a root key")),
+        providers: vec![Box::new(LocalRootKey::from_text(root_key.trim_end()).expect("a root key"))],
         clock: Box::new(system_clock),
         rng: Box::new(system_random()),
     };

@@ -22,7 +22,16 @@ impl StoreTree<'_> {
             Ok(index) => leaves[index] = leaf.clone(),
             Err(index) => leaves.insert(index, leaf.clone()),
         }
-        self.changed.insert((number, key.clone()), leaf);
+        self.changed.insert((number, key.clone()), Some(leaf));
+        Ok(())
+    }
+
+    /// Notes that an entry is no more.
+    pub(crate) fn remove(&mut self, sql: &mut dyn Sql, key: &EntryKey) -> Result<(), StoreError> {
+        let number = self.keys.bucket(key);
+        self.bucket(sql, number)?;
+        self.buckets.entry(number).or_default().retain(|leaf| leaf.key != *key);
+        self.changed.insert((number, key.clone()), None);
         Ok(())
     }
 
@@ -48,7 +57,11 @@ impl StoreTree<'_> {
     }
 
     fn write_leaves(&self, sql: &mut dyn Sql) -> Result<(), StoreError> {
-        let rows: Vec<SqlRow> = self.changed.values().map(|leaf| self.row(leaf)).collect();
+        for ((bucket, key), _) in self.changed.iter().filter(|(_, leaf)| leaf.is_none()) {
+            let delete = "DELETE FROM tree_leaf WHERE bucket = ?1 AND kind = ?2 AND name = ?3 AND part = ?4";
+            sql.execute(delete, params![*bucket, u32::from(key.kind as u8), key.name.as_str(), key.part])?;
+        }
+        let rows: Vec<SqlRow> = self.changed.values().flatten().map(|leaf| self.row(leaf)).collect();
         let columns = "tree_leaf (bucket, kind, name, part, active, mac)";
         let conflict =
             "ON CONFLICT (bucket, kind, name, part) DO UPDATE SET active = excluded.active, mac = excluded.mac";
@@ -79,8 +92,13 @@ impl StoreTree<'_> {
                 let start = (below % FANOUT) as usize * ZERO.len();
                 children[start..start + ZERO.len()].copy_from_slice(digest);
             }
-            digests.push((position, self.keys.node_digest(level, position, children)));
-            rows.push(SqlRow(params![level, position, children.as_slice()].to_vec()));
+            let digest = self.keys.node_digest(level, position, children);
+            digests.push((position, digest));
+            if digest == ZERO {
+                sql.execute("DELETE FROM tree_node WHERE level = ?1 AND position = ?2", params![level, position])?;
+            } else {
+                rows.push(SqlRow(params![level, position, children.as_slice()].to_vec()));
+            }
         }
         let conflict = "ON CONFLICT (level, position) DO UPDATE SET children = excluded.children";
         insert_rows(sql, "tree_node (level, position, children)", conflict, &rows)?;

@@ -6,11 +6,11 @@ use leafseal_crypto::GuardedSecret;
 use leafseal_crypto::hash::{SHA256_SIZE, hmac_sha256, hmac_sha256_verify};
 
 use super::{BUCKETS, Children, Leaf};
-use crate::root_key::{RootKey, RootKeyId};
+use crate::root_key::{RootKeyId, StoreRoot};
 use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::sql::table::{EntryKey, EntryKind, EntryRows};
 use crate::sql::value::{SqlRow, SqlValue};
-use crate::wrapping::StoreId;
+use crate::store_id::StoreId;
 
 /// A MAC: HMAC-SHA-256.
 pub(crate) type TreeDigest = [u8; SHA256_SIZE];
@@ -37,14 +37,14 @@ impl std::fmt::Debug for TreeKeys {
 }
 
 impl TreeKeys {
-    pub(crate) fn new(root_key: &dyn RootKey, store: StoreId) -> Self {
+    pub(crate) fn new(root: &StoreRoot, store: StoreId) -> Self {
         let derive = |purpose: &str| {
             let label = [b"leafseal-tree-1 ", purpose.as_bytes(), b" ", &store.0].concat();
-            GuardedSecret::from(root_key.derive(&label))
+            GuardedSecret::from(root.derive(&label))
         };
         Self {
             store,
-            root_key: root_key.id(),
+            root_key: root.id(),
             places: derive("places"),
             leaves: derive("leaves"),
             nodes: derive("nodes"),

@@ -25,12 +25,12 @@ pub(crate) fn rng() -> impl CryptoRng + Send {
     UnwrapErr(SysRng)
 }
 
+pub(crate) fn root_key() -> LocalRootKey {
+    LocalRootKey::from_text(ROOT_KEY).expect("valid")
+}
+
 pub(crate) fn environment() -> Environment {
-    Environment {
-        root_key: Box::new(LocalRootKey::from_text(ROOT_KEY).expect("valid")),
-        clock: Box::new(|| NOW),
-        rng: Box::new(rng()),
-    }
+    Environment { providers: vec![Box::new(root_key())], clock: Box::new(|| NOW), rng: Box::new(rng()) }
 }
 
 /// A store in a file.

@@ -1,0 +1,89 @@
+//! The arguments of `leafseal slot`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::AnswerFormat;
+
+/// `leafseal slot`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SlotCommand {
+    /// List the ways in which the keystore can be opened
+    #[command(after_help = "Example:\n  leafseal slot list")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the slots with id, kind, key and date")))]
+    List {
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+    /// Add a way to open the keystore; running engines go on
+    #[command(after_help = "\
+Each slot opens the keystore alone. Try a new one before you remove another: with --set keystore.unseal_file=FILE for a passphrase or \
+shares, and with --set keystore.root_key_file=FILE for a root key.
+
+Examples:
+  leafseal slot add --root-key-file recovery.key
+  leafseal slot add --passphrase -
+  leafseal slot add --shares 2/3
+  leafseal slot add --passphrase - --replace 3f9c0a1b2c3d4e5f")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: id, kind and key of the slot; the shares, if there are any")))]
+    Add(SlotAddArguments),
+    /// Remove a slot; the last one stays
+    #[command(after_help = "\
+Whoever has a copy of the keystore from before, and what opened the slot, can still open that copy. If they may, replace the root, too: \
+leafseal slot rotate-root --compromised.
+
+Example:
+  leafseal slot remove 3f9c0a1b2c3d4e5f")]
+    Remove {
+        /// Id of the slot, as leafseal slot list shows it
+        id: String,
+    },
+    /// Put the keystore under a new root, which every slot opens; no passphrase and no share is needed
+    #[command(after_help = "\
+Every private key is encrypted again, in one transaction. Running engines follow by a link in the database, which the command removes \
+after --link-seconds; engines that were stopped open their slot when they start. With --compromised there is no link, because whoever has \
+the former root could follow it, too: engines ask their key file again, and those that were opened by a passphrase or shares must be \
+restarted.
+
+Examples:
+  leafseal slot rotate-root
+  leafseal slot rotate-root --compromised")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the id of the new root, its number, and how many keys were sealed")))]
+    RotateRoot {
+        /// Write no link to the new root
+        #[arg(long)]
+        compromised: bool,
+        /// For how long running engines may follow
+        #[arg(long, value_name = "SECONDS", default_value_t = 30, conflicts_with = "compromised")]
+        link_seconds: u64,
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+}
+
+/// `leafseal slot add`.
+#[derive(Debug, Args)]
+#[command(group(clap::ArgGroup::new("kind").required(true)))]
+pub(crate) struct SlotAddArguments {
+    /// A root key in a file, created if it does not exist
+    #[arg(long, value_name = "FILE", group = "kind")]
+    pub root_key_file: Option<PathBuf>,
+    /// A passphrase of 12 bytes or more in a private file; - reads it from the terminal or standard input
+    #[arg(long, value_name = "FILE", group = "kind")]
+    pub passphrase: Option<PathBuf>,
+    /// Shares, which are printed once: N of M open the keystore
+    #[arg(long, value_name = "N/M", group = "kind")]
+    pub shares: Option<String>,
+    /// Memory that each guess of the passphrase takes
+    #[arg(long, value_name = "MIB", default_value_t = 64, requires = "passphrase", value_parser = clap::value_parser!(u32).range(1..=2048))]
+    pub argon2_memory: u32,
+    /// Remove this slot in the same transaction
+    #[arg(long, value_name = "ID")]
+    pub replace: Option<String>,
+    /// The form.
+    #[command(flatten)]
+    pub form: AnswerFormat,
+}

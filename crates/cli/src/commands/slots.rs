@@ -1,0 +1,192 @@
+//! `slot`: the ways to open the keystore, and a new root for it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use leafseal_engine::admin::{
+    Argon2Cost, KeyShare, LocalRootKey, Passphrase, ProviderError, RootRotation, ShamirKey, SlotId, SlotKind,
+    SlotProvider, SlotSummary,
+};
+use leafseal_engine::system_random;
+use leafseal_net::utc;
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use crate::arguments::{AnswerFormat, SlotAddArguments, SlotCommand};
+use crate::context::{RunContext, read_root_key};
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::input::read_secret_line;
+use crate::note::note;
+use crate::output::{print, print_json};
+use crate::progress::TerminalProgress;
+
+/// How often the wait for engines shows its progress.
+const STEP: Duration = Duration::from_millis(200);
+
+/// `leafseal slot`.
+pub(super) fn run(context: &RunContext, command: &SlotCommand) -> CommandOutcome {
+    match command {
+        SlotCommand::List { form } => list(context, *form),
+        SlotCommand::Add(arguments) => add(context, arguments),
+        SlotCommand::Remove { id } => remove(context, id),
+        SlotCommand::RotateRoot { compromised, link_seconds, form } => {
+            let link = (!compromised).then(|| Duration::from_secs(*link_seconds));
+            rotate_root(context, link, *form)
+        }
+    }
+}
+
+fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
+    let slots = context.store()?.slots()?;
+    if form.json {
+        return print_json(&slots.iter().map(fact).collect::<Vec<_>>().into());
+    }
+    if slots.is_empty() {
+        return print("no slots: the root key opens this keystore of schema 2 (leafseal store migrate)\n");
+    }
+    let mut text = String::new();
+    for SlotSummary { id, kind, key_name, created_at } in &slots {
+        text += &format!("{id}  {kind:<10}  {}  {key_name}\n", utc(*created_at));
+    }
+    print(&text)
+}
+
+fn fact(slot: &SlotSummary) -> Value {
+    let SlotSummary { id, kind, key_name, created_at } = slot;
+    json!({ "id": id.to_string(), "kind": kind.name(), "key": key_name, "created_at": created_at })
+}
+
+/// What a new slot is opened with.
+enum NewSlot {
+    Provider(Box<dyn SlotProvider>),
+    Shares(ShamirKey, (u8, u8)),
+}
+
+impl NewSlot {
+    fn of(arguments: &SlotAddArguments) -> CommandOutcome<Self> {
+        if let Some(path) = &arguments.root_key_file {
+            return Ok(Self::Provider(Box::new(root_key_or_new(path)?)));
+        }
+        if let Some(path) = &arguments.passphrase {
+            let text = read_secret_line(path, "Passphrase of the new slot")?;
+            let cost = Argon2Cost { memory_kib: arguments.argon2_memory << 10, ..Argon2Cost::default() };
+            return Ok(Self::Provider(Box::new(passphrase(&text, cost).map_err(|error| usage(&error))?)));
+        }
+        let sizes = arguments.shares.as_deref().and_then(parse_sizes);
+        let sizes = sizes.ok_or_else(|| CommandFailure::usage("--shares: N/M, such as 2/3".to_owned()))?;
+        let key = ShamirKey::generate(sizes, &mut system_random());
+        Ok(Self::Shares(key.map_err(|error| CommandFailure::usage(error.to_string()))?, sizes))
+    }
+
+    fn provider(&self) -> &dyn SlotProvider {
+        match self {
+            Self::Provider(provider) => provider.as_ref(),
+            Self::Shares(key, _) => key,
+        }
+    }
+
+    fn shares(&self, slot: &SlotId) -> Vec<KeyShare> {
+        match self {
+            Self::Provider(_) => Vec::new(),
+            Self::Shares(key, sizes) => key.shares(slot, *sizes, &mut system_random()),
+        }
+    }
+}
+
+fn passphrase(text: &str, cost: Argon2Cost) -> Result<Passphrase, ProviderError> {
+    Passphrase::new(text)?.with_cost(cost)
+}
+
+fn usage(error: &ProviderError) -> CommandFailure {
+    CommandFailure::usage(error.to_string())
+}
+
+fn parse_sizes(text: &str) -> Option<(u8, u8)> {
+    let (threshold, count) = text.split_once('/')?;
+    Some((threshold.parse().ok()?, count.parse().ok()?))
+}
+
+fn root_key_or_new(path: &Path) -> CommandOutcome<LocalRootKey> {
+    if path.exists() {
+        return read_root_key(path);
+    }
+    let key = LocalRootKey::create_file(path, &mut system_random())?;
+    note(format_args!("created the root key {}", path.display()));
+    Ok(key)
+}
+
+fn parse_id(text: &str) -> CommandOutcome<SlotId> {
+    SlotId::parse(text).map_err(|error| CommandFailure::usage(error.to_string()))
+}
+
+fn add(context: &RunContext, arguments: &SlotAddArguments) -> CommandOutcome {
+    let replaced = arguments.replace.as_deref().map(parse_id).transpose()?;
+    let store = context.store()?;
+    let new = NewSlot::of(arguments)?;
+    let slot = match &replaced {
+        Some(id) => store.replace_slot(id, new.provider())?,
+        None => store.add_slot(new.provider())?,
+    };
+    let shares: Vec<Zeroizing<String>> = new.shares(&slot.id).iter().map(KeyShare::to_text).collect();
+    if arguments.form.json {
+        let mut fact = fact(&slot);
+        if slot.kind == SlotKind::Shamir {
+            fact["shares"] = shares.iter().map(|share| share.as_str()).collect();
+        }
+        return print_json(&fact);
+    }
+    let instead = replaced.map(|id| format!(" in the place of {id}")).unwrap_or_default();
+    if shares.is_empty() {
+        return print(&format!("added slot {slot}{instead}\n"));
+    }
+    note(format_args!(
+        "added slot {slot}{instead}: give each share to another person; they are shown only now, and {} open the keystore",
+        slot.key_name
+    ));
+    let lines = Zeroizing::new(shares.iter().map(|share| format!("{}\n", share.as_str())).collect::<String>());
+    print(&lines)
+}
+
+fn remove(context: &RunContext, id: &str) -> CommandOutcome {
+    let id = parse_id(id)?;
+    context.store()?.remove_slot(&id)?;
+    print(&format!("removed slot {id}\n"))
+}
+
+fn rotate_root(context: &RunContext, link: Option<Duration>, form: AnswerFormat) -> CommandOutcome {
+    let store = context.store()?;
+    let mut bar = None;
+    let rotated = store.rotate_root(link, &mut |done, of| {
+        bar.get_or_insert_with(|| TerminalProgress::steps("sealing", of)).set(done as u64);
+    });
+    drop(bar);
+    let RootRotation { root, epoch, sealed_count } = rotated?;
+    if let Some(link) = link {
+        wait(link);
+        // It has ended anyhow: what is left is a row that an attacker could use who gets hold of the former root.
+        if let Err(error) = store.remove_root_links() {
+            let advice = "the next change of the keystore removes it";
+            note(format_args!("leafseal: warning: the link to the new root is still there: {error}; {advice}"));
+        }
+    }
+    let faults: Vec<String> = store.check()?.faults.iter().map(ToString::to_string).collect();
+    if !faults.is_empty() {
+        return Err(CommandFailure::failed(faults.join("\n")).advise("restore the keystore from a backup"));
+    }
+    if form.json {
+        return print_json(&json!({ "root": root.to_string(), "epoch": epoch, "sealed": sealed_count }));
+    }
+    print(&format!(
+        "the keystore has root {root}, its number {epoch}; sealed again: {sealed_count}; every key was opened\n"
+    ))
+}
+
+/// Gives running engines the time to follow.
+fn wait(link: Duration) {
+    let start = Instant::now();
+    let bar = TerminalProgress::steps("running engines follow", link.as_millis().try_into().unwrap_or(usize::MAX));
+    while let Some(rest) = link.checked_sub(start.elapsed()).filter(|rest| !rest.is_zero()) {
+        std::thread::sleep(rest.min(STEP));
+        bar.set(start.elapsed().as_millis().try_into().unwrap_or(u64::MAX));
+    }
+}

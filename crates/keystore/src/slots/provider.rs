@@ -1,0 +1,118 @@
+//! The interface of what keeps the secrets of a slot.
+
+use std::fmt;
+
+use leafseal_crypto::CryptoRng;
+use zeroize::Zeroizing;
+
+use super::id::SlotId;
+use crate::root_key::StoreRoot;
+use crate::store_id::StoreId;
+
+/// What keeps the secrets of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SlotKind {
+    /// A root key in a file, or in the environment.
+    File,
+    /// A passphrase, stretched with Argon2id.
+    Passphrase,
+    /// Some of several shares.
+    Shamir,
+}
+
+impl SlotKind {
+    /// All kinds that this build knows, as `slot list` has them.
+    pub const ALL: &'static [Self] = &[Self::File, Self::Passphrase, Self::Shamir];
+
+    /// Its name, also in the database.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Passphrase => "passphrase",
+            Self::Shamir => "shamir",
+        }
+    }
+
+    /// The kind of a name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.name() == name)
+    }
+}
+
+impl fmt::Display for SlotKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// First bytes of the associated data.
+const LABEL: &[u8] = b"leafseal-slot-1";
+
+/// Where a slot's secrets belong.
+#[derive(Debug, Clone)]
+pub struct SlotPlace {
+    pub(crate) store: StoreId,
+    pub(crate) slot: SlotId,
+    pub(crate) kind: SlotKind,
+}
+
+impl SlotPlace {
+    /// Label ‖ store (16) ‖ slot (8) ‖ kind: what a provider with associated data binds the secrets to.
+    pub fn associated_data(&self) -> Vec<u8> {
+        [LABEL, &self.store.0, self.slot.bytes(), self.kind.name().as_bytes()].concat()
+    }
+}
+
+/// Why a provider does not wrap or unwrap.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProviderError {
+    /// What was given is not what the slot was made with, or the slot is damaged.
+    #[error("it does not open the slot")]
+    Refused,
+    /// A service or device does not do what it is asked for now. Trying again may help.
+    #[error("{0}")]
+    Unavailable(String),
+    /// What is stored or set is outside the bounds.
+    #[error("{0}")]
+    Bounds(&'static str),
+}
+
+/// Keeps the secrets of slots. Called when a store is opened and when a slot is made, never for a value: a call may take as long as a
+/// device or a service does.
+pub trait SlotProvider: Send + Sync {
+    /// The kind of its slots.
+    fn kind(&self) -> SlotKind;
+
+    /// Names the key among others of its kind, in public: empty where there are no names.
+    fn key_name(&self) -> String {
+        String::new()
+    }
+
+    /// Whether it may open a slot of its kind with this name.
+    fn may_open(&self, key_name: &str) -> bool {
+        key_name == self.key_name()
+    }
+
+    /// Encrypts the secrets of a slot for its place.
+    ///
+    /// # Errors
+    /// [`ProviderError::Unavailable`], [`ProviderError::Bounds`].
+    fn wrap(&self, place: &SlotPlace, secret: &[u8], rng: &mut dyn CryptoRng) -> Result<Vec<u8>, ProviderError>;
+
+    /// Opens what [`SlotProvider::wrap`] returned for the same place.
+    ///
+    /// # Errors
+    /// [`ProviderError`].
+    fn unwrap(&self, place: &SlotPlace, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>, ProviderError>;
+
+    /// Whether it can be asked again without a person.
+    fn is_automatic(&self) -> bool {
+        true
+    }
+
+    /// The root of stores without slots, before schema 3, if it is one.
+    fn root_without_slots(&self) -> Option<&StoreRoot> {
+        None
+    }
+}

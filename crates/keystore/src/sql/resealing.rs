@@ -1,0 +1,109 @@
+//! Puts a store under another root: every private key and secret is sealed again, and every entry gets a leaf in a new tree. A migration
+//! does so to the first root that slots hold, and a rotation to the next.
+
+use std::collections::BTreeMap;
+
+use leafseal_crypto::{CryptoRng, Curve, PublicKey};
+
+use super::apps;
+use super::session::StoreSession;
+use super::slots::OpenRoot;
+use super::table::{EntryKey, EntryKind, EntryRows};
+use super::tree::StoreTree;
+use super::value::{SqlRow, params};
+use crate::error::KeyFault;
+use crate::root_key::StoreRoot;
+use crate::schema_version::TREE_SCHEMA_VERSION;
+use crate::store_id::StoreId;
+use crate::wrapping::{self, KeyLocation, secret_associated_data};
+use crate::{AppName, StoreError};
+
+/// Columns of `key_pair` and `secret`.
+const CURVE: usize = 2;
+const PUBLIC_KEY: usize = 3;
+const WRAPPED_KEY: usize = 4;
+const WRAPPED_SECRET: usize = 1;
+
+/// Kinds of which something is sealed under the root.
+const SEALED_KINDS: [EntryKind; 3] = [EntryKind::KeyVersion, EntryKind::Secret, EntryKind::Slot];
+
+/// How many entries were sealed again, of how many.
+pub(super) type SealingProgress<'p> = &'p mut dyn FnMut(usize, usize);
+
+/// Writes `entries` in the place of those of the session, with a new tree under `next`. Slots are sealed by the caller.
+pub(super) fn write(
+    session: &mut StoreSession<'_>,
+    next: &OpenRoot,
+    entries: &BTreeMap<EntryKey, EntryRows>,
+) -> Result<(), StoreError> {
+    for kind in SEALED_KINDS {
+        let table = kind.tables().last().expect("a table");
+        session.sql.execute(&format!("DELETE FROM {}", table.name), &[])?;
+        let rows = entries.iter().filter(|(key, _)| key.kind == kind).filter_map(|(_, rows)| rows.0.last());
+        table.insert_all(session.sql, &rows.flatten().cloned().collect::<Vec<_>>())?;
+    }
+    for table in ["tree_leaf", "tree_node"] {
+        session.sql.execute(&format!("DELETE FROM {table}"), &[])?;
+    }
+    let update = "UPDATE store SET schema_version = ?1, root_key_id = ?2";
+    session.sql.execute(update, params![TREE_SCHEMA_VERSION, next.root.id().0])?;
+    let mut tree = StoreTree::empty(&next.tree);
+    for (key, rows) in entries {
+        let active = key.kind == EntryKind::KeyVersion && !rows.head()?.flag(3)?;
+        tree.put(session.sql, key, active, rows)?;
+    }
+    // Nothing more is written under the former root.
+    session.tree = None;
+    tree.write(session.sql, session.generation)
+}
+
+/// From one root, in a schema, to another.
+pub(super) struct Resealing<'k> {
+    pub(super) store: StoreId,
+    pub(super) from: (&'k StoreRoot, u32),
+    pub(super) to: &'k StoreRoot,
+}
+
+impl Resealing<'_> {
+    /// Seals again what `entries` have under the root, without slots; returns how many entries had something.
+    pub(super) fn all(
+        &self,
+        entries: &mut BTreeMap<EntryKey, EntryRows>,
+        rng: &mut dyn CryptoRng,
+        progress: SealingProgress<'_>,
+    ) -> Result<usize, StoreError> {
+        let is_sealed = |key: &EntryKey| matches!(key.kind, EntryKind::KeyVersion | EntryKind::Secret);
+        let total = entries.keys().filter(|key| is_sealed(key)).count();
+        for (index, (key, rows)) in entries.iter_mut().filter(|(key, _)| is_sealed(key)).enumerate() {
+            if key.kind == EntryKind::Secret {
+                self.secret(key, rows.head_mut()?, rng)?;
+            } else {
+                rows.0[1].iter_mut().try_for_each(|row| self.key(key, row, rng))?;
+            }
+            progress(index + 1, total);
+        }
+        Ok(total)
+    }
+
+    pub(super) fn key(&self, key: &EntryKey, row: &mut SqlRow, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
+        let app: AppName = apps::app_name(&key.name)?;
+        let curve = Curve::ALL.into_iter().find(|curve| row.text(CURVE).is_ok_and(|name| name == curve.short_name()));
+        let curve = curve.ok_or(StoreError::Inconsistent("a key is of a curve that is none"))?;
+        let damaged = |fault| apps::damaged(&app, key.part, curve, fault);
+        let public = PublicKey::from_sec1(curve, row.blob(PUBLIC_KEY)?).map_err(|_| damaged(KeyFault::PublicKey))?;
+        let place = |schema| KeyLocation { store: self.store, schema, app: &app, version: key.part };
+        let (from, to) = ((self.from.0, &place(self.from.1)), (self.to, &place(TREE_SCHEMA_VERSION)));
+        let wrapped = wrapping::rewrap(from, to, &public, row.blob(WRAPPED_KEY)?, rng);
+        row.0[WRAPPED_KEY] = wrapped.map_err(|_| damaged(KeyFault::Unopenable))?.into();
+        Ok(())
+    }
+
+    fn secret(&self, key: &EntryKey, row: &mut SqlRow, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
+        const DAMAGED: StoreError = StoreError::Inconsistent("a secret of the store does not open under the root");
+        let aad = |schema| secret_associated_data(self.store, schema, &key.name);
+        let (root, schema) = self.from;
+        let opened = root.open(&aad(schema), row.blob(WRAPPED_SECRET)?).map_err(|_| DAMAGED)?;
+        row.0[WRAPPED_SECRET] = self.to.seal(&aad(TREE_SCHEMA_VERSION), &opened, rng).into();
+        Ok(())
+    }
+}

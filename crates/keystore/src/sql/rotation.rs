@@ -1,0 +1,132 @@
+//! Key slots of an open store, and a new root for it.
+
+use std::time::Duration;
+
+use super::resealing::{self, Resealing, SealingProgress};
+use super::session::StoreSession;
+use super::slots::{self, OpenRoot, RootLink};
+use super::table::EntryKind;
+use super::{SqlBackend, SqlKeystore};
+use crate::StoreError;
+use crate::error::LimitedEntries;
+use crate::model::RootRotation;
+use crate::root_key::StoreRoot;
+use crate::schema_version::TREE_SCHEMA_VERSION;
+use crate::slots::{ProviderError, Slot, SlotId, SlotProvider, SlotSummary};
+
+/// The slots, oldest first.
+pub(super) fn all(session: &mut StoreSession<'_>) -> Result<Vec<SlotSummary>, StoreError> {
+    let entries = session.all(EntryKind::Slot)?;
+    let mut summaries: Vec<SlotSummary> =
+        entries.values().map(|rows| Ok(slots::slot(rows.head()?)?.summary)).collect::<Result<_, StoreError>>()?;
+    summaries.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
+    Ok(summaries)
+}
+
+impl<B: SqlBackend> SqlKeystore<B> {
+    /// Makes a slot, and removes another in the same change.
+    pub(super) fn put_slot(
+        &self,
+        provider: &dyn SlotProvider,
+        instead_of: Option<&SlotId>,
+    ) -> Result<SlotSummary, StoreError> {
+        // Brings this process to the newest root.
+        self.read(require_slots)?;
+        let open = self.open_root();
+        let failed = |error| StoreError::Provider { kind: provider.kind(), error };
+        // Before the transaction: a provider may take its time.
+        let slot = Slot::make(provider, open.numbered(), self.now(), self.rng().as_mut()).map_err(failed)?;
+        self.change(|session| {
+            // The root was replaced meanwhile.
+            if session.open.epoch != open.epoch {
+                return Err(StoreError::Busy);
+            }
+            let limit = self.limits.slot_count_max;
+            if instead_of.is_none() && session.sql.count("SELECT count(*) FROM slot", &[])? >= limit {
+                return Err(StoreError::TooMany { what: LimitedEntries::Slots, limit });
+            }
+            if let Some(id) = instead_of {
+                remove(session, id)?;
+            }
+            session.put(&slots::entry_key(&slot.summary.id), false, &slots::rows(&slot))
+        })?;
+        Ok(slot.summary)
+    }
+
+    pub(super) fn remove_slot_now(&self, id: &SlotId) -> Result<(), StoreError> {
+        self.change(|session| {
+            require_slots(session)?;
+            if let [last] = all(session)?.as_slice()
+                && last.id == *id
+            {
+                return Err(StoreError::LastSlot(id.clone()));
+            }
+            remove(session, id)
+        })
+    }
+
+    /// Puts the store under a new root. `link`: for how long running engines may follow from the former one.
+    pub(super) fn rotate_root_now(
+        &self,
+        link: Option<Duration>,
+        progress: SealingProgress<'_>,
+    ) -> Result<RootRotation, StoreError> {
+        let (next, sealed_count) = self.change(|session| {
+            require_slots(session)?;
+            let root = StoreRoot::generate(self.rng().as_mut());
+            let next = OpenRoot::new(root, session.open.epoch + 1, self.id);
+            let sealed_count = self.write_under(session, &next, progress)?;
+            let now = self.now();
+            if link.is_none() {
+                RootLink::remove(session.sql, ALWAYS)?;
+            }
+            if let Some(link) = link {
+                let expires_at = now.saturating_add(link.as_secs());
+                RootLink::make((session.open, &next), expires_at, self.rng().as_mut()).write(session.sql)?;
+            }
+            Ok((next, sealed_count))
+        })?;
+        let rotation = RootRotation { root: next.root.id(), epoch: next.epoch, sealed_count };
+        self.adopt(next.into());
+        Ok(rotation)
+    }
+
+    fn write_under(
+        &self,
+        session: &mut StoreSession<'_>,
+        next: &OpenRoot,
+        progress: SealingProgress<'_>,
+    ) -> Result<usize, StoreError> {
+        let mut entries = session.all_entries()?;
+        let before = &session.open.root;
+        let resealing = Resealing { store: self.id, from: (before, session.schema), to: &next.root };
+        let count = resealing.all(&mut entries, self.rng().as_mut(), progress)?;
+        for (_, rows) in entries.iter_mut().filter(|(key, _)| key.kind == EntryKind::Slot) {
+            let mut slot = slots::slot(rows.head()?)?;
+            let kind = slot.summary.kind;
+            let replaced = slot.replace_root(before, next.numbered(), self.rng().as_mut());
+            replaced.map_err(|error: ProviderError| StoreError::Provider { kind, error })?;
+            *rows = slots::rows(&slot);
+        }
+        resealing::write(session, next, &entries)?;
+        Ok(count)
+    }
+}
+
+/// Later than every link ends.
+const ALWAYS: u64 = i64::MAX.cast_unsigned();
+
+pub(super) fn remove_links(session: &mut StoreSession<'_>) -> Result<(), StoreError> {
+    require_slots(session)?;
+    RootLink::remove(session.sql, ALWAYS)
+}
+
+fn require_slots(session: &mut StoreSession<'_>) -> Result<(), StoreError> {
+    if session.schema >= TREE_SCHEMA_VERSION { Ok(()) } else { Err(StoreError::NoSlots) }
+}
+
+fn remove(session: &mut StoreSession<'_>, id: &SlotId) -> Result<(), StoreError> {
+    let key = slots::entry_key(id);
+    session.entry(&key)?.ok_or_else(|| StoreError::UnknownSlot(id.clone()))?;
+    session.remove(&key)
+}

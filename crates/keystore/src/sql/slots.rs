@@ -1,0 +1,170 @@
+//! Key slots as rows, and the ways to the root of a store: by a slot, or by a link from the root before it.
+
+use leafseal_crypto::hpke::HpkePublicKey;
+use leafseal_crypto::{CryptoRng, Secret};
+
+use super::table::{EntryKey, EntryKind, EntryRows};
+use super::tree::TreeKeys;
+use super::value::{Sql, SqlRow, params};
+use crate::StoreError;
+use crate::root_key::{ID_SIZE, RootKeyId, StoreRoot};
+use crate::slots::{NumberedRoot, ProviderError, Slot, SlotId, SlotKind, SlotProvider, SlotSummary};
+use crate::store_id::StoreId;
+
+/// The root of a store, with what is derived from it.
+#[derive(Debug)]
+pub(crate) struct OpenRoot {
+    pub(crate) root: StoreRoot,
+    /// Counts the roots of a store with slots, from 1.
+    pub(crate) epoch: u32,
+    pub(crate) tree: TreeKeys,
+}
+
+impl OpenRoot {
+    pub(crate) fn new(root: StoreRoot, epoch: u32, store: StoreId) -> Self {
+        let tree = TreeKeys::new(&root, store);
+        Self { root, epoch, tree }
+    }
+
+    pub(crate) fn numbered(&self) -> NumberedRoot<'_> {
+        NumberedRoot { store: self.tree.store, root: &self.root, epoch: self.epoch }
+    }
+}
+
+pub(crate) fn entry_key(id: &SlotId) -> EntryKey {
+    EntryKey::new(EntryKind::Slot, &id.to_string(), 0)
+}
+
+pub(crate) fn rows(slot: &Slot) -> EntryRows {
+    let SlotSummary { id, kind, key_name, created_at } = &slot.summary;
+    let row = params![
+        id.to_string().as_str(),
+        kind.name(),
+        key_name.as_str(),
+        *created_at,
+        slot.public_key.as_bytes().as_slice(),
+        slot.wrapped_secrets.as_slice(),
+        slot.wrapped_mac_key.as_slice(),
+        slot.epoch,
+        slot.sealed_root.as_slice(),
+        slot.root_mac,
+    ];
+    EntryRows(vec![vec![SqlRow(row.to_vec())]])
+}
+
+pub(crate) fn slot(row: &SqlRow) -> Result<Slot, StoreError> {
+    const DAMAGED: StoreError = StoreError::Inconsistent("a key slot does not read");
+    let summary = SlotSummary {
+        id: SlotId::parse(row.text(0)?).map_err(|_| DAMAGED)?,
+        kind: SlotKind::of_name(row.text(1)?).ok_or(DAMAGED)?,
+        key_name: row.text(2)?.to_owned(),
+        created_at: row.unix_s(3)?,
+    };
+    Ok(Slot {
+        summary,
+        public_key: HpkePublicKey::from_bytes(row.blob(4)?).map_err(|_| DAMAGED)?,
+        wrapped_secrets: row.blob(5)?.to_vec(),
+        wrapped_mac_key: row.blob(6)?.to_vec(),
+        epoch: row.number(7)?,
+        sealed_root: row.blob(8)?.to_vec(),
+        root_mac: row.array(9)?,
+    })
+}
+
+/// The root of a store whose slots are `slots`; the database says that its id is `named`.
+pub(crate) fn unlock(
+    (store, named): (StoreId, RootKeyId),
+    slots: &[Slot],
+    providers: &[Box<dyn SlotProvider>],
+) -> Result<OpenRoot, StoreError> {
+    let mut tried = Vec::new();
+    for provider in providers {
+        let fits = |slot: &&Slot| slot.summary.kind == provider.kind() && provider.may_open(&slot.summary.key_name);
+        for slot in slots.iter().filter(fits) {
+            match slot.unlock(store, provider.as_ref()) {
+                Ok((root, epoch)) => return Ok(OpenRoot::new(root, epoch, store)),
+                Err(error) => tried.push((slot.summary.clone(), error)),
+            }
+        }
+    }
+    Err(refusal(named, slots, providers, tried))
+}
+
+fn refusal(
+    store: RootKeyId,
+    slots: &[Slot],
+    providers: &[Box<dyn SlotProvider>],
+    tried: Vec<(SlotSummary, ProviderError)>,
+) -> StoreError {
+    let only_file = slots.iter().all(|slot| slot.summary.kind == SlotKind::File);
+    match (tried.is_empty() && only_file, slots, providers.first().and_then(|provider| file_key_id(provider.as_ref())))
+    {
+        (true, [slot], Some(given)) => {
+            StoreError::WrongRootKey { store: parse_id(&slot.summary.key_name).unwrap_or(store), given }
+        }
+        _ => StoreError::Sealed { slots: slots.iter().map(|slot| slot.summary.clone()).collect(), tried },
+    }
+}
+
+fn file_key_id(provider: &dyn SlotProvider) -> Option<RootKeyId> {
+    provider.root_without_slots().map(StoreRoot::id)
+}
+
+fn parse_id(text: &str) -> Option<RootKeyId> {
+    let mut id = [0; ID_SIZE];
+    hex::decode_to_slice(text, &mut id).ok().map(|()| RootKeyId(id))
+}
+
+/// The way for running engines from one root to the next, sealed under the former.
+#[derive(Debug)]
+pub(crate) struct RootLink {
+    from: RootKeyId,
+    epoch: u32,
+    /// Unix seconds, after which nobody follows.
+    expires_at: u64,
+    sealed: Vec<u8>,
+}
+
+const LABEL_LINK: &[u8] = b"leafseal-root-link-1";
+
+impl RootLink {
+    pub(crate) fn make((before, root): (&OpenRoot, &OpenRoot), expires_at: u64, rng: &mut dyn CryptoRng) -> Self {
+        let (from, epoch) = (before.root.id(), root.epoch);
+        let aad = associated_data(root.tree.store, (from, epoch, expires_at));
+        Self { from, epoch, expires_at, sealed: before.root.seal(&aad, root.root.bytes().expose(), rng) }
+    }
+
+    pub(crate) fn write(&self, sql: &mut dyn Sql) -> Result<(), StoreError> {
+        let insert = "INSERT INTO root_link (from_root, epoch, expires_at, sealed) VALUES (?1, ?2, ?3, ?4)";
+        let Self { from, epoch, expires_at, sealed } = self;
+        sql.execute(insert, params![from.0, *epoch, *expires_at, sealed.as_slice()]).map(drop)
+    }
+
+    /// Removes the links that end before `time`.
+    pub(crate) fn remove(sql: &mut dyn Sql, time: u64) -> Result<(), StoreError> {
+        sql.execute("DELETE FROM root_link WHERE expires_at < ?1", params![time]).map(drop)
+    }
+
+    /// The root after `before`, if there is a way to it. Whoever can write to the database can at most take the way away.
+    pub(crate) fn follow(sql: &mut dyn Sql, before: &OpenRoot, now: u64) -> Result<Option<OpenRoot>, StoreError> {
+        let select = "SELECT from_root, epoch, expires_at, sealed FROM root_link WHERE from_root = ?1";
+        let rows = sql.rows(select, params![before.root.id().0])?;
+        Ok(rows.iter().find_map(|row| Self::next(row, before, now)))
+    }
+
+    fn next(row: &SqlRow, before: &OpenRoot, now: u64) -> Option<OpenRoot> {
+        let (epoch, expires_at) = (row.number(1).ok()?, row.unix_s(2).ok()?);
+        if now > expires_at || epoch <= before.epoch {
+            return None;
+        }
+        let store = before.tree.store;
+        let aad = associated_data(store, (before.root.id(), epoch, expires_at));
+        let opened = before.root.open(&aad, row.blob(3).ok()?).ok()?;
+        Some(OpenRoot::new(StoreRoot::from_bytes(Secret::from_slice(&opened)?), epoch, store))
+    }
+}
+
+/// Label ‖ store (16) ‖ former root's id (8) ‖ epoch (4) ‖ time (8).
+fn associated_data(store: StoreId, (from, epoch, expires_at): (RootKeyId, u32, u64)) -> Vec<u8> {
+    [LABEL_LINK, &store.0, &from.0, &epoch.to_be_bytes(), &expires_at.to_be_bytes()].concat()
+}
