@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use leafseal_client::{Client, ClientSettings, ClientTls};
+use leafseal_client::{Client, ClientSettings, ClientTls, ClientTlsFiles};
 use leafseal_engine::{DecisionCounts, Engine, EntryPoint, ProcessMark};
 use leafseal_protocol::ErrorCode;
 use pyo3::exceptions::PyUserWarning;
@@ -114,7 +114,7 @@ impl Core {
     /// Creates a client; its first call connects.
     #[staticmethod]
     #[pyo3(signature = (
-        addresses, ca, certificate, key, *, server_name=None, connections_max=None, connect_timeout=None, timeout=None,
+        addresses, ca, certificate, key, *, files=None, server_name=None, connections_max=None, connect_timeout=None, timeout=None,
         retries_max=None,
     ))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of Python")]
@@ -123,6 +123,7 @@ impl Core {
         ca: Vec<u8>,
         certificate: Vec<u8>,
         key: Vec<u8>,
+        files: Option<[PathBuf; 3]>,
         server_name: Option<String>,
         connections_max: Option<usize>,
         connect_timeout: Option<f64>,
@@ -130,7 +131,12 @@ impl Core {
         retries_max: Option<u32>,
     ) -> Result<Self, CallFault> {
         let private_key_pem = Zeroizing::new(key);
-        let tls = ClientTls { authorities_pem: ca, certificate_chain_pem: certificate, private_key_pem };
+        let files = files.map(|[authorities, certificate_chain, private_key]| ClientTlsFiles {
+            authorities,
+            certificate_chain,
+            private_key,
+        });
+        let tls = ClientTls { authorities_pem: ca, certificate_chain_pem: certificate, private_key_pem, files };
         let mut settings = ClientSettings { addresses, server_name, ..ClientSettings::new("", tls) };
         if let Some(count) = connections_max {
             settings.connections_max = count;

@@ -147,8 +147,8 @@ pub(crate) struct DevArguments {
 /// `leafseal serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-SIGHUP reloads certificates, keys, client authorities, session ticket keys and log.level; set server.reload_check to reload when
-the files change.
+SIGHUP reloads certificates, keys, client authorities, session ticket keys and log.level. Renewed certificates and keys are loaded
+without it: see server.reload_check.
 
 Example:
   leafseal --dir /etc/leafseal serve --address 0.0.0.0:3443")]
@@ -610,6 +610,25 @@ pub(crate) enum CertsCommand {
         /// Accept every certificate with this name that the authority signs, not only the newest
         #[arg(long)]
         unpinned: bool,
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+    /// Renew certificates that expire soon; names and permissions stay, and engines, relays and clients load the new files by themselves
+    #[command(after_help = "Example, daily by a timer:\n  leafseal certs renew")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the renewed certificates with their paths")))]
+    Renew {
+        /// Renew these at once: clients by name, or server [default: what DIR/certs has and expires soon]
+        name: Vec<String>,
+        /// Days before its end from which a certificate is renewed
+        #[arg(long, default_value_t = 30, value_name = "N")]
+        within: u32,
+        /// Days that the new certificates are valid
+        #[arg(long, default_value_t = leafseal_net::tls::LEAF_DAYS, value_name = "N")]
+        days: u32,
+        /// Days for which engines accept a client's old certificate, too, never beyond its end
+        #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=366))]
+        overlap: u32,
         /// The form.
         #[command(flatten)]
         form: AnswerFormat,

@@ -1,5 +1,6 @@
 //! The calls, and the connection pool under them.
 
+mod credentials;
 mod dialler;
 mod dialling;
 mod pool;
@@ -27,6 +28,7 @@ use crate::signals::PoolSignals;
 #[cfg(feature = "simulation")]
 use crate::simulation::SimulatedNetwork;
 use crate::tls;
+use credentials::ClientCredentials;
 use dialler::Dialler;
 pub(crate) use dialler::dial;
 use pool::{ConnectionPool, PoolInner, RefusedBy, SendTurn};
@@ -63,7 +65,7 @@ impl Client {
     /// If the settings are unusable.
     pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
         settings.validate()?;
-        let dialler = Dialler::Tls(tls::connector(&settings.tls, &settings.key_exchange)?);
+        let dialler = Dialler::Tls(ClientCredentials::new(&settings)?);
         Ok(Client::with(settings, dialler))
     }
 
@@ -510,6 +512,7 @@ pub(crate) mod tests {
             authorities_pem: Vec::new(),
             certificate_chain_pem: Vec::new(),
             private_key_pem: Zeroizing::new(b"not to be shown".to_vec()),
+            ..ClientTls::default()
         };
         ClientSettings::new("localhost:3443", tls)
     }

@@ -1,6 +1,6 @@
 //! The client's identity and the authorities that it trusts.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use thiserror::Error;
@@ -17,10 +17,24 @@ pub struct ClientTls {
     pub certificate_chain_pem: Vec<u8>,
     /// Its private key, PKCS#8 or SEC1.
     pub private_key_pem: Zeroizing<Vec<u8>>,
+    /// The files that these are from, if they are: new connections use what is in them then.
+    pub files: Option<ClientTlsFiles>,
+}
+
+/// The files of [`ClientTls`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientTlsFiles {
+    /// The trusted authorities.
+    pub authorities: PathBuf,
+    /// The client's certificate chain.
+    pub certificate_chain: PathBuf,
+    /// Its private key.
+    pub private_key: PathBuf,
 }
 
 impl ClientTls {
-    /// Reads the three files.
+    /// Reads the three files. A client with them notices renewed ones: each new connection uses what is in them then, and what it had
+    /// before if that cannot be used.
     ///
     /// # Errors
     /// If one cannot be read; the message names it.
@@ -31,6 +45,11 @@ impl ClientTls {
             authorities_pem: read(authorities)?,
             certificate_chain_pem: read(certificate_chain)?,
             private_key_pem: Zeroizing::new(read(private_key)?),
+            files: Some(ClientTlsFiles {
+                authorities: authorities.to_owned(),
+                certificate_chain: certificate_chain.to_owned(),
+                private_key: private_key.to_owned(),
+            }),
         })
     }
 }

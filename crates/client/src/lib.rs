@@ -45,7 +45,7 @@ pub use answer::{Answer, Document, NativeValues, Report, Rewrapped, Value};
 pub use answer_memory::AnswerMemory;
 pub use client::Client;
 pub use error::{ClientError, ErrorKind, RequestProgress};
-pub use identity::{ClientTls, TlsPart, TlsProblem};
+pub use identity::{ClientTls, ClientTlsFiles, TlsPart, TlsProblem};
 pub use leafseal_protocol::{
     ApiKeyFacts, AuthenticateParams, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
     ErrorCode, Field, FrameLimits, HealthParams, InfoParams, Inspection, Interface, Keying, Method, OnFailure,

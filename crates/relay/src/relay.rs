@@ -1,5 +1,9 @@
 //! The relay: start, reload, shutdown.
 
+mod files;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,22 +13,19 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use leafseal_client::{Client, ClientError, ClientSettings, ClientTls};
+use leafseal_client::{Client, ClientError, ClientSettings};
 use leafseal_errors::{DecisionCounts, DecisionObserver, Observers};
 use leafseal_http::HttpCounters;
-use leafseal_net::tls::{
-    Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, ServerIdentity, SessionSettings, TlsError,
-};
+use leafseal_net::tls::{Acceptor, CertificateExpiry, Expiries, PrivateKeyFigures, TlsError};
 use leafseal_net::{DecisionLog, OperatorPort, OperatorReport, OperatorSettings, ProcessFigures, ShutdownNotice};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use zeroize::Zeroizing;
 
 use crate::access::AccessLog;
 use crate::body::buffer::BodyBudget;
 use crate::body::offload::OffloadThreads;
-use crate::config::{Configuration, EngineSettings, KeyPair, Limits, Outbound, Process};
+use crate::config::{Configuration, Process};
 use crate::context::{ListenerContext, SharedWorkerContext, WorkerContext};
 use crate::leaf_issuer::{LeafIssuer, LeafIssuerError};
 use crate::metrics::{EngineMetrics, ListenerMetrics, ListenerSnapshot, Snapshot};
@@ -33,6 +34,8 @@ use crate::refusal_log::RefusalLog;
 use crate::rules::transform::TransformContext;
 use crate::upstream::{Connector, ConnectorError, Sockets, UpstreamPool};
 use crate::worker::{self, BoundListener, ShutdownStage};
+use files::{Plan, acceptor, client_settings, expiries, new_leaf_issuer, plans, read};
+pub use files::{check_files, files};
 
 /// Offload threads per lane, for each thread that carries traffic: they only compute.
 const OFFLOAD_THREADS_MAX: usize = 1;
@@ -337,6 +340,15 @@ impl Relay {
         Ok(())
     }
 
+    /// Reads the files of the current configuration again: certificates, keys and authorities.
+    ///
+    /// # Errors
+    /// As [`Relay::start`]. Nothing has changed then.
+    pub fn reload_files(&self) -> Result<(), RelayError> {
+        let current = Arc::clone(&self.shared.configuration.lock().expect("nothing panics while this is locked"));
+        self.reload(Configuration::clone(&current))
+    }
+
     /// Logs each certificate that expires within 30 days or 7 days, or has expired; each event once.
     pub fn log_expiring(&self) {
         let now = SystemTime::now();
@@ -398,9 +410,11 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
     if old_plans.iter().zip(&new_plans).any(|(old, new)| old.tls.is_some() != new.tls.is_some()) {
         return Err(RelayError::Restart("a listener that begins or ceases to speak TLS"));
     }
-    let Process { access_log, reload_check, .. } = old.process;
-    if old.process != (Process { access_log, reload_check, ..new.process.clone() }) {
-        return Err(RelayError::Restart("a change in section [relay], except access_log and reload_check,"));
+    let Process { access_log, reload_check, reload_configuration, .. } = old.process;
+    if old.process != (Process { access_log, reload_check, reload_configuration, ..new.process.clone() }) {
+        return Err(RelayError::Restart(
+            "a change in section [relay], except access_log, reload_check and reload_configuration,",
+        ));
     }
     if old.http_settings() != new.http_settings() {
         return Err(RelayError::Restart(
@@ -409,124 +423,6 @@ fn check_fixed(old: &Configuration, new: &Configuration) -> Result<(), RelayErro
         ));
     }
     Ok(())
-}
-
-/// A listener of the configuration.
-struct Plan<'c> {
-    name: &'c Arc<str>,
-    address: SocketAddr,
-    tls: Option<&'c KeyPair>,
-    key_exchange: &'c leafseal_config::KeyExchange,
-    is_outbound: bool,
-    /// Its index among the inbound or the outbound listeners.
-    index: usize,
-}
-
-impl Plan<'_> {
-    /// The properties that only a restart can change.
-    fn fixed(&self) -> (&str, SocketAddr, bool) {
-        (self.name, self.address, self.is_outbound)
-    }
-}
-
-fn plans(configuration: &Configuration) -> Vec<Plan<'_>> {
-    let inbound = configuration.inbound.iter().enumerate().map(|(index, it)| {
-        let crate::config::Inbound { name, address, tls, key_exchange, .. } = it;
-        Plan { name, address: *address, tls: tls.as_ref(), key_exchange, is_outbound: false, index }
-    });
-    let outbound = configuration.outbound.iter().enumerate().map(|(index, it)| {
-        let Outbound { name, address, tls, key_exchange, .. } = it;
-        Plan { name, address: *address, tls: tls.as_ref(), key_exchange, is_outbound: true, index }
-    });
-    inbound.chain(outbound).collect()
-}
-
-fn read(base: &Path, path: &Path) -> Result<Vec<u8>, RelayError> {
-    let path = base.join(path);
-    std::fs::read(&path).map_err(|error| RelayError::File { path, error })
-}
-
-fn acceptor(plan: &Plan<'_>, base: &Path) -> Result<Option<Acceptor>, RelayError> {
-    let Some(pair) = plan.tls else { return Ok(None) };
-    let certificate_chain_pem = read(base, &pair.certificate)?;
-    let private_key_pem = Zeroizing::new(read(base, &pair.private_key)?);
-    let acceptor = Acceptor::new(&ServerIdentity {
-        certificate_chain_pem,
-        private_key_pem,
-        private_key_settings: pair.settings,
-        sessions: SessionSettings::default(),
-        key_exchange: plan.key_exchange.clone(),
-    });
-    acceptor.map(Some).map_err(|error| RelayError::Identity { listener: Arc::clone(plan.name), error })
-}
-
-/// The relay's identity for the engine, and the authorities that it trusts.
-fn client_settings(engine: &EngineSettings, base: &Path) -> Result<ClientSettings, RelayError> {
-    let EngineSettings { addresses, authorities, certificate, private_key, server_name, calls } = engine;
-    let tls = ClientTls::from_files(&base.join(authorities), &base.join(certificate), &base.join(private_key))?;
-    Ok(ClientSettings {
-        addresses: addresses.clone(),
-        server_name: server_name.clone(),
-        connections_max: calls.connections_max,
-        request_timeout: calls.timeout,
-        retries_max: calls.retries_max,
-        key_exchange: calls.key_exchange.clone(),
-        connect_timeout: calls.timeout.min(Duration::from_secs(5)),
-        ..ClientSettings::new("", tls)
-    })
-}
-
-fn new_leaf_issuer(listener: &Outbound, limits: &Limits, base: &Path) -> Result<LeafIssuer, RelayError> {
-    let (certificate, key) =
-        (read(base, &listener.authority.certificate)?, read(base, &listener.authority.private_key)?);
-    let key = Zeroizing::new(key);
-    let leaf_issuer = LeafIssuer::new(&certificate, &key, &listener.key_exchange, limits.certificates_max);
-    leaf_issuer.map_err(|error| RelayError::Authority { listener: Arc::clone(&listener.name), error })
-}
-
-/// The certificate files of the configuration, with the purpose of each.
-fn certificate_files(configuration: &Configuration) -> Vec<(String, &Path)> {
-    let Configuration { engine, upstream, outbound, .. } = configuration;
-    let mut files = vec![
-        ("engine-authorities".to_owned(), &*engine.authorities),
-        ("engine-client".to_owned(), &*engine.certificate),
-    ];
-    files.extend(upstream.authorities.as_deref().map(|file| ("upstream-authorities".to_owned(), file)));
-    for plan in plans(configuration) {
-        files.extend(plan.tls.map(|pair| (plan.name.to_string(), &*pair.certificate)));
-    }
-    files.extend(outbound.iter().map(|it| (format!("{}-authority", it.name), &*it.authority.certificate)));
-    files
-}
-
-/// Every file that the configuration names, with relative paths from `base`: certificates and keys.
-pub fn files(configuration: &Configuration, base: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<&Path> = certificate_files(configuration).into_iter().map(|(_, file)| file).collect();
-    files.push(&configuration.engine.private_key);
-    files.extend(plans(configuration).iter().filter_map(|plan| plan.tls).map(|pair| &*pair.private_key));
-    files.extend(configuration.outbound.iter().map(|it| &*it.authority.private_key));
-    files.into_iter().map(|file| base.join(file)).collect()
-}
-
-/// The expiry of the configuration's certificates. A file that has become unreadable is skipped; loading it reported the error.
-fn expiries(configuration: &Configuration, base: &Path) -> Vec<CertificateExpiry> {
-    let of_file = |(usage, file): (String, &Path)| {
-        let file = base.join(file);
-        let pem = std::fs::read(&file).unwrap_or_default();
-        CertificateExpiry::of_pem(&usage, &file.display().to_string(), &pem)
-    };
-    certificate_files(configuration).into_iter().flat_map(of_file).collect()
-}
-
-/// Returns the problems of the files that the configuration names, read as [`Relay::start`] reads them, with relative paths from
-/// `base`. Opens no listener and no connection.
-pub fn check_files(configuration: &Configuration, base: &Path) -> Vec<RelayError> {
-    let engine = client_settings(&configuration.engine, base).and_then(|settings| Ok(Client::new(settings)?));
-    let upstream = Connector::new(&configuration.upstream, base);
-    let mut wrong: Vec<RelayError> = engine.err().into_iter().chain(upstream.err().map(RelayError::from)).collect();
-    wrong.extend(plans(configuration).iter().filter_map(|plan| acceptor(plan, base).err()));
-    wrong.extend(configuration.outbound.iter().filter_map(|it| new_leaf_issuer(it, &configuration.limits, base).err()));
-    wrong
 }
 
 /// The state that all threads share under one configuration.
@@ -595,6 +491,3 @@ impl PreparedRelay {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -90,11 +90,15 @@ def _public_key(app: Any, version: Any, r1: Any, k1: Any) -> tuple[str, int, byt
 
 
 def _core(address: Any, ca: Any, certificate: Any, key: Any, settings: dict[str, Any]) -> Core:
+    given = [ca, certificate, key]
+    # New connections read them again, so that renewed ones are used.
+    files = None if any(isinstance(one, (bytes, bytearray)) for one in given) else given
     return Core.connect(
         _addresses(address),
         _pem("ca", ca),
         _pem("certificate", certificate),
         _pem("key", key),
+        files=files,
         **settings,
     )
 

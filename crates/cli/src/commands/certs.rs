@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use leafseal_engine::admin::{
-    AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, Readers, RoleName, Roles, replace_file,
+    AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, ReplacedCertificate, RoleName, Roles,
 };
-use leafseal_engine::system_random;
-use leafseal_net::tls::{
-    CertificateAuthority, CertificateError, CertificateInspection, Issued, ServerName, Validity, inspect,
-};
+use leafseal_net::tls::{CertificateAuthority, CertificateError, CertificateInspection, ServerName, Validity, inspect};
 use leafseal_server::issue_client;
 use serde_json::{Value, json};
 
+use super::renewal::{self, RenewalRequest};
 use crate::arguments::{Allowed, AnswerFormat, CertsCommand};
-use crate::certificates::{certificate_files, is_reserved};
+use crate::certificates::{
+    authority, certificate_files, is_reserved, read_certificate, write_issued, write_key, write_pem,
+};
 use crate::context::{RunContext, make_folder};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
@@ -49,6 +49,9 @@ pub(super) fn run(context: &RunContext, command: CertsCommand) -> CommandOutcome
                 return print_json(&json!({ "client": client, "certificate": path(&certificate), "key": path(&key) }));
             }
             print(&format!("{}\n{}\n", certificate.display(), key.display()))
+        }
+        CertsCommand::Renew { name, within, days, overlap, form } => {
+            renewal::run(context, &RenewalRequest { names: &name, within, days, overlap }, form)
         }
         CertsCommand::RelayCa => {
             let (certificate, key) = relay_authority(&context.certificates())?;
@@ -168,22 +171,6 @@ pub(super) fn relay_authority(folder: &Path) -> CommandOutcome<(PathBuf, PathBuf
     Ok((certificate, key))
 }
 
-fn authority(folder: &Path) -> CommandOutcome<CertificateAuthority> {
-    let read = |name: &str| {
-        let path = folder.join(name);
-        std::fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                CommandFailure::usage(format!("no authority: {} is missing", path.display()))
-                    .advise("run leafseal certs init")
-            }
-            _ => CommandFailure::reading(&path, &error),
-        })
-    };
-    let (certificate, key) = (read("ca.pem")?, zeroize::Zeroizing::new(read("ca.key")?));
-    CertificateAuthority::from_pem(&certificate, &key)
-        .map_err(|error| CommandFailure::from(error).at(folder.join("ca.pem").display()))
-}
-
 /// Which of a client's certificates are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pinning {
@@ -231,30 +218,6 @@ pub(super) fn issue(
     write_issued(&folder, name.as_str(), &issued)
 }
 
-fn write_issued(folder: &Path, name: &str, issued: &Issued) -> CommandOutcome<(PathBuf, PathBuf)> {
-    let (certificate, key) = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
-    write_key(&key, &issued.private_key_pem)?;
-    write_pem(&certificate, &issued.certificate_pem)?;
-    Ok((certificate, key))
-}
-
-fn write_key(path: &Path, pem: &[u8]) -> CommandOutcome {
-    replace_file(path, pem, Readers::Owner, &mut system_random())
-        .map_err(|error| CommandFailure::writing(path.display(), &error))
-}
-
-fn write_pem(path: &Path, pem: &[u8]) -> CommandOutcome {
-    replace_file(path, pem, Readers::All, &mut system_random())
-        .map_err(|error| CommandFailure::writing(path.display(), &error))
-}
-
-/// Reads the first certificate in a file.
-pub(super) fn read_certificate(path: &Path) -> CommandOutcome<CertificateInspection> {
-    let pem = std::fs::read(path).map_err(|error| CommandFailure::reading(path, &error))?;
-    let certificates = inspect(&pem).map_err(|error| CommandFailure::from(error).at(path.display()))?;
-    Ok(certificates.into_iter().next().expect("at least one"))
-}
-
 fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let (folder, now) = (context.certificates(), SystemTime::now());
     let mut files = Vec::new();
@@ -292,12 +255,16 @@ fn certificate_json(file: &Path, inspection: &CertificateInspection) -> Value {
 }
 
 fn grant_json(grant: &ClientGrant) -> Value {
+    let replaced =
+        |it: &ReplacedCertificate| json!({ "sha256": hex::encode(it.sha256), "accepted_until": it.accepted_until });
+    let replaced: Vec<Value> = grant.replaced_certificates.iter().map(replaced).collect();
     json!({
         "client": grant.name.as_str(),
         "allow": operations(grant),
         "apps": apps(grant),
         "roles": roles(grant),
         "certificate_sha256": grant.certificate_sha256.map(hex::encode),
+        "replaced_certificates": replaced,
         "revoked": grant.disabled,
         "created_at": grant.created_at,
     })

@@ -12,6 +12,7 @@ mod keys;
 mod load;
 mod probe;
 mod relay;
+mod renewal;
 mod rewrite;
 mod serve;
 mod slots;

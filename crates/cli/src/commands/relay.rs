@@ -45,6 +45,7 @@ pub(super) fn run(context: &RunContext, arguments: &RelayArguments) -> CommandOu
         let (mut hangups, mut signals) = (signals::hangups()?, StopSignals::listen()?);
         let log = Arc::<LineWriter>::clone(&access_log) as Arc<dyn AccessLog>;
         let reload_check = configuration.process.reload_check;
+        let reloads_configuration = configuration.process.reload_configuration;
         let mut watched = WatchedFiles::new(reload_check, watched_files(&configuration, context, &file));
         let relay = Relay::start(configuration, context.folder(), Some(log))?;
         if arguments.form.json {
@@ -59,7 +60,10 @@ pub(super) fn run(context: &RunContext, arguments: &RelayArguments) -> CommandOu
                     watched.mark();
                     reload(&relay, context, &file, &mut watched);
                 }
-                () = watched.changed() => reload(&relay, context, &file, &mut watched),
+                () = watched.changed() => match reloads_configuration {
+                    true => reload(&relay, context, &file, &mut watched),
+                    false => reload_files(&relay),
+                },
                 _ = expiry.tick() => relay.log_expiring(),
                 ending = signals.next() => break ending,
             }
@@ -167,7 +171,9 @@ fn fitted(mut configuration: Configuration) -> CommandOutcome<Configuration> {
 /// The files whose change triggers a reload.
 fn watched_files(configuration: &Configuration, context: &RunContext, file: &Path) -> Vec<PathBuf> {
     let mut files = leafseal_relay::files(configuration, context.folder());
-    files.extend([file.to_owned(), context.config_file()]);
+    if configuration.process.reload_configuration {
+        files.extend([file.to_owned(), context.config_file()]);
+    }
     files
 }
 
@@ -185,6 +191,17 @@ fn reload(relay: &Relay, context: &RunContext, file: &Path, watched: &mut Watche
     match outcome {
         Ok(()) => tracing::info!(file = %file.display(), "relay reloaded: configuration and certificates"),
         Err(failure) => tracing::error!(%failure, "relay not reloaded: the previous configuration stays in use"),
+    }
+}
+
+/// Loads certificates and keys again, with the configuration in use.
+fn reload_files(relay: &Relay) {
+    match relay.reload_files() {
+        Ok(()) => {
+            relay.log_expiring();
+            tracing::info!("relay reloaded: certificates");
+        }
+        Err(error) => tracing::error!(%error, "relay not reloaded: the previous certificates stay in use"),
     }
 }
 

@@ -64,11 +64,29 @@ pub(super) struct Reloader<'c, F> {
 }
 
 impl<F: Fn(&RunContext) -> IdentityFiles> Reloader<'_, F> {
+    /// Loads certificates and keys again, with the settings that were loaded last; logs the result.
+    fn reload_files(&self, server: &Server, loaded: &RunContext) {
+        match self.try_reload_files(server, loaded) {
+            Ok(()) => tracing::info!("engine reloaded: certificates"),
+            Err(failure) => {
+                tracing::error!(%failure, "engine not reloaded: the previous certificates stay in use");
+            }
+        }
+    }
+
+    fn try_reload_files(&self, server: &Server, loaded: &RunContext) -> CommandOutcome {
+        let identity = (self.files)(loaded).read()?;
+        server.reload(&identity.tls, identity.api.as_ref())?;
+        server.watch_certificates(identity.certificates);
+        Ok(())
+    }
+
     /// Reloads the configuration and the certificates; logs the result.
-    fn reload(&self, server: &Server, watched: &mut WatchedFiles) {
+    fn reload(&self, server: &Server, watched: &mut WatchedFiles, loaded: &mut Option<RunContext>) {
         match self.try_reload(server) {
             Ok(fresh) => {
                 watched.set(self.watched(&fresh));
+                *loaded = Some(fresh);
                 tracing::info!("engine reloaded: certificates and settings");
             }
             Err(failure) => {
@@ -80,9 +98,7 @@ impl<F: Fn(&RunContext) -> IdentityFiles> Reloader<'_, F> {
     fn try_reload(&self, server: &Server) -> CommandOutcome<RunContext> {
         let running = self.context;
         let fresh = running.reloaded()?;
-        let identity = (self.files)(&fresh).read()?;
-        server.reload(&identity.tls, identity.api.as_ref())?;
-        server.watch_certificates(identity.certificates);
+        self.try_reload_files(server, &fresh)?;
         log::set_level((self.level)(&fresh));
         if let Some(information) = super::relay::information(&fresh) {
             self.relay_information.set(Some(information));
@@ -94,10 +110,17 @@ impl<F: Fn(&RunContext) -> IdentityFiles> Reloader<'_, F> {
         Ok(fresh)
     }
 
+    /// Whether a changed file of the configuration triggers a reload.
+    fn reloads_configuration(&self) -> bool {
+        self.context.config().files.reload_configuration
+    }
+
     /// The files whose change triggers a reload.
     fn watched(&self, context: &RunContext) -> Vec<PathBuf> {
         let mut files = (self.files)(context).paths();
-        files.extend([context.config_file(), context.folder().join(super::relay::RELAY_FILE)]);
+        if self.reloads_configuration() {
+            files.extend([context.config_file(), context.folder().join(super::relay::RELAY_FILE)]);
+        }
         files
     }
 }
@@ -173,15 +196,18 @@ pub(super) fn until_stopped<R>(
     let ending = runtime.block_on(async {
         let mut watched =
             WatchedFiles::new(reloader.context.config().files.reload_check, reloader.watched(reloader.context));
-        let mut expiry = interval(EXPIRY_PERIOD);
+        let (mut expiry, mut loaded) = (interval(EXPIRY_PERIOD), None);
         loop {
             tokio::select! {
                 ending = signals.next() => break ending,
                 _ = hangups.recv() => {
                     watched.mark();
-                    reloader.reload(&server, &mut watched);
+                    reloader.reload(&server, &mut watched, &mut loaded);
                 }
-                () = watched.changed() => reloader.reload(&server, &mut watched),
+                () = watched.changed() => match reloader.reloads_configuration() {
+                    true => reloader.reload(&server, &mut watched, &mut loaded),
+                    false => reloader.reload_files(&server, loaded.as_ref().unwrap_or(reloader.context)),
+                },
                 _ = expiry.tick() => server.log_expiring(),
             }
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leafseal_config::{KeyExchange, ms, settings};
+use leafseal_config::{KeyExchange, mins, ms, settings};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 
 settings! {
@@ -30,9 +30,10 @@ settings! {
         pub verified_chains: VerifiedChains = VerifiedChains::default(), is section("verified_chains_");
         /// The authorities whose client certificates are accepted, in PEM.
         pub client_authorities: PathBuf = "certs/ca.pem".into();
-        /// How often the engine checks its certificate, key and configuration files for changes and reloads them as on SIGHUP; 0 disables
-        /// the check.
-        pub reload_check: Duration = ms(0), in ms(0)..;
+        /// How often the engine checks its certificates, keys and ticket keys for changes and loads new ones; 0 disables the check.
+        pub reload_check: Duration = mins(1), in ms(0)..;
+        /// Whether it checks the configuration's files, too, and reloads everything as on SIGHUP when one changes.
+        pub reload_configuration: bool = false;
     }
 }
 

@@ -23,6 +23,7 @@ mod paths;
 mod pooler;
 mod relay;
 mod reload;
+mod renewal;
 #[cfg(target_os = "linux")]
 mod replaced_files;
 mod scripts;

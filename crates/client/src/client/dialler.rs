@@ -9,6 +9,7 @@ use boring::ssl::SslConnector;
 use leafseal_protocol::Retry;
 use tokio::time::timeout;
 
+use super::credentials::ClientCredentials;
 use crate::error::{ClientError, ErrorKind};
 use crate::places::{self, connect_any};
 use crate::settings::ClientSettings;
@@ -28,7 +29,7 @@ pub(crate) struct Dialled {
 
 /// Opens connections.
 pub(super) enum Dialler {
-    Tls(SslConnector),
+    Tls(ClientCredentials),
     #[cfg(feature = "simulation")]
     Simulated(Box<dyn SimulatedNetwork>),
 }

@@ -39,6 +39,7 @@ fn settings(conversation: &Conversation) -> ClientSettings {
         authorities_pem: Vec::new(),
         certificate_chain_pem: Vec::new(),
         private_key_pem: Vec::new().into(),
+        ..ClientTls::default()
     };
     let changed = &conversation.settings;
     let mut settings = ClientSettings::new("", tls);

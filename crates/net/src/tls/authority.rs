@@ -163,6 +163,11 @@ impl CertificateAuthority {
         self.issue(&common_name(name)?, &subject_names, usage, validity)
     }
 
+    /// Whether it signed the first certificate of `certificate_pem`.
+    pub fn has_issued(&self, certificate_pem: &[u8]) -> bool {
+        X509::from_pem(certificate_pem).is_ok_and(|certificate| certificate.verify(&self.key).unwrap_or(false))
+    }
+
     fn issue(
         &self,
         subject: &X509Name,
@@ -312,6 +317,9 @@ mod tests {
         let again = CertificateAuthority::from_pem(&pem, &key).unwrap();
         let client = certificate(&issue_client(&again, validity(1)).unwrap());
         assert!(client.verify(&authority.key).unwrap());
+        assert!(authority.has_issued(&client.to_pem().unwrap()) && !authority.has_issued(b""));
+        let stranger = CertificateAuthority::create("a", validity(10)).unwrap();
+        assert!(!stranger.has_issued(&client.to_pem().unwrap()));
 
         let other = CertificateAuthority::create("b", validity(10)).unwrap().private_key_pem().unwrap();
         let mismatch = CertificateAuthority::from_pem(&pem, &other).unwrap_err();

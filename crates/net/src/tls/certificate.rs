@@ -19,8 +19,9 @@ pub struct Validity {
 
 /// Default validity of an authority: ten years.
 pub const AUTHORITY_DAYS: u32 = 3650;
-/// Default validity of server and client certificates: the longest that common TLS stacks accept.
-pub const LEAF_DAYS: u32 = 825;
+/// Default validity of server and client certificates, which is short, because renewal is a command that timers run. Browsers and
+/// Mozilla's guidelines refuse more than a year.
+pub const LEAF_DAYS: u32 = 90;
 
 /// How far the start of the validity is backdated.
 const BACKDATE: Duration = Duration::from_secs(300);

@@ -32,8 +32,10 @@ settings! {
         pub drain_delay: Duration = secs(5), in ms(0)..;
         /// How long the relay then waits for requests in flight.
         pub drain_timeout: Duration = secs(15), in ms(1)..;
-        /// How often the relay checks its file, certificates and keys for changes and reloads them as on SIGHUP; 0 disables the check.
-        pub reload_check: Duration = ms(0), in ms(0)..;
+        /// How often the relay checks its certificates and keys for changes and loads new ones; 0 disables the check.
+        pub reload_check: Duration = mins(1), in ms(0)..;
+        /// Whether it checks the configuration's files, too, and reloads everything as on SIGHUP when one changes.
+        pub reload_configuration: bool = false;
         /// Maximum number of log lines in 10 s about refused requests and connections, and the same number each about refused callers with
         /// a good API key and about others.
         pub refusal_lines_max: usize = 100, in 1..=1 << 24;

@@ -172,6 +172,7 @@ async fn a_client_begins_no_call_on_a_connection_whose_authority_has_expired() {
         authorities_pem: chain.root_pem(),
         certificate_chain_pem: own.certificate_pem,
         private_key_pem: own.private_key_pem,
+        ..ClientTls::default()
     };
     let settings = ClientSettings { retries_max: 0, ..ClientSettings::new(test_server.address().to_string(), tls) };
     let client = Client::connect(settings).await.unwrap();

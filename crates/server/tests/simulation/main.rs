@@ -219,7 +219,7 @@ fn client_plans(world: &World) -> Vec<ClientPlan> {
 }
 
 fn nobody() -> ClientTls {
-    ClientTls { authorities_pem: Vec::new(), certificate_chain_pem: Vec::new(), private_key_pem: Vec::new().into() }
+    ClientTls::default()
 }
 
 /// Runs a client; returns it unless it disconnects early.

@@ -13,7 +13,8 @@ use leafseal_net::tls::LEAF_DAYS;
 use leafseal_server::Server;
 
 use crate::arguments::DevArguments;
-use crate::commands::certs::{Grant, Pinning, init, issue, local_names, present_names, read_certificate, union};
+use crate::certificates::read_certificate;
+use crate::commands::certs::{Grant, Pinning, init, issue, local_names, present_names, union};
 use crate::commands::serve::{Reloader, addresses, until_stopped};
 use crate::config::LogSettings;
 use crate::context::RunContext;

@@ -133,7 +133,8 @@ fn certificates(path: &Path, target: &LoadTarget) -> CommandOutcome<ClientTls> {
     else {
         return Err(CommandFailure::usage(problems.join("\n")));
     };
-    let tls = ClientTls { authorities_pem, certificate_chain_pem, private_key_pem: private_key_pem.into() };
+    let tls =
+        ClientTls { authorities_pem, certificate_chain_pem, private_key_pem: private_key_pem.into(), files: None };
     let mut unusable = tls.problems();
     let part_of = |part: TlsPart| match part {
         TlsPart::Authorities => &authority,

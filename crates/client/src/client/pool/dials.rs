@@ -62,11 +62,12 @@ impl PoolInner {
         let shared =
             |place| ConnectionShared::new(settings, Arc::downgrade(self) as _, Arc::clone(&self.signals), place);
         Ok(Arc::new(match &self.dialler {
-            Dialler::Tls(connector) => {
+            Dialler::Tls(credentials) => {
+                let connector = credentials.connector().await;
                 let start = self.dialler.chance();
                 let is_avoided =
                     |record| self.lock().places.is_avoided(DialTarget { address: index, record: Some(record) });
-                let dialled = dialler::dial(settings, connector, address, start, is_avoided).await?;
+                let dialled = dialler::dial(settings, &connector, address, start, is_avoided).await?;
                 self.lock().places.note_records(index, dialled.records);
                 let place = DialTarget { address: index, record: Some(dialled.record) };
                 Connection::spawn(dialled.stream, place, shared(place), settings.limits, dialled.valid_for)

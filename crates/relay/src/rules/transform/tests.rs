@@ -91,6 +91,7 @@ fn client() -> Client {
         authorities_pem: certificate.clone(),
         certificate_chain_pem: certificate,
         private_key_pem: key.private_key_to_pem_pkcs8().unwrap().into(),
+        ..ClientTls::default()
     };
     Client::new(ClientSettings::new("localhost:1", tls)).unwrap()
 }

@@ -88,6 +88,7 @@ impl Pki {
             authorities_pem: self.authority_pem.clone(),
             certificate_chain_pem: issued.certificate_pem,
             private_key_pem: issued.private_key_pem,
+            ..ClientTls::default()
         }
     }
 }
