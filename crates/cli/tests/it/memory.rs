@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -86,25 +87,33 @@ fn found(core: &[u8], secrets: &Secrets) -> BTreeSet<String> {
     found
 }
 
+/// Encrypts and decrypts with every key.
+fn use_every_key(test_folder: &TestFolder, flags: &[&str]) {
+    for app in APPS {
+        for curve in ["r1", "k1"] {
+            let sealing = with(&["encrypt", "--app", app, "--curve", curve, "--keying", "field"], flags);
+            let payment = repository("examples/payment.json");
+            let sealed = test_folder.run_with(&sealing, &payment).ok();
+            test_folder.run_with(&with(&["decrypt", "--app", app], flags), &sealed).ok();
+        }
+    }
+}
+
 /// Starts an engine in a folder with apps, lets it decrypt with every key, and returns its core and the secrets.
 fn core_of_a_used_engine(dumps: &str) -> (Vec<u8>, Secrets) {
     let test_folder = TestFolder::new();
     APPS.iter().for_each(|app| drop(test_folder.run(&["keys", "create", app]).ok()));
-    // Before the engine starts: it forgets its keys when it notices a change of the keystore.
-    test_folder.run(&["certs", "init"]).ok();
-    test_folder.run(&["certs", "issue", "all", "--all-apps", "--allow", "encrypt", "--allow", "decrypt"]).ok();
     let mut command = test_folder.command(&["dev", "--json", "--port", "0", "--app", "acme"]);
     command.env("LEAFSEAL_CORE_DUMPS", dumps).stderr(Stdio::null());
     let mut engine = Running::start(&mut command);
+    test_folder.run(&["certs", "issue", "all", "--all-apps", "--allow", "encrypt", "--allow", "decrypt"]).ok();
     let flags = ["--connect", engine.address(), "--client", "all"];
-    for app in APPS {
-        for curve in ["r1", "k1"] {
-            let sealing = with(&["encrypt", "--app", app, "--curve", curve, "--keying", "field"], &flags);
-            let payment = repository("examples/payment.json");
-            let sealed = test_folder.run_with(&sealing, &payment).ok();
-            test_folder.run_with(&with(&["decrypt", "--app", app], &flags), &sealed).ok();
-        }
+    // An engine forgets its keys when it notices a change, and it looks for one every second: the last round finds none.
+    for _ in 0..3 {
+        use_every_key(&test_folder, &flags);
+        std::thread::sleep(Duration::from_secs(1));
     }
+    use_every_key(&test_folder, &flags);
     let secrets = secrets(&test_folder);
     let pid = Pid::from_child(&engine.child);
     let limit = rustix::process::Rlimit { current: None, maximum: None };
