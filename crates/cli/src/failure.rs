@@ -160,6 +160,7 @@ impl From<admin::StoreError> for CommandFailure {
             | E::Storage(_)
             | E::Inconsistent(_)
             | E::Edited(_)
+            | E::DamagedSymmetricKey { .. }
             | E::DamagedKey { .. } => Exit::Unreachable,
             E::Full | E::BackupWrite(_) => Exit::Output,
             _ => Exit::Failed,
@@ -176,9 +177,10 @@ impl From<admin::StoreError> for CommandFailure {
             E::TooMany { what, .. } => way_out(*what),
             E::ActiveVersion { .. } => " with leafseal keys disable",
             E::Full => ": free disk space, or raise keystore.store_size_max, then try again",
-            E::DamagedKey { fault: admin::KeyFault::LeftOut, .. } => "",
+            E::DamagedKey { fault: admin::KeyFault::LeftOut, .. }
+            | E::DamagedSymmetricKey { fault: admin::KeyFault::LeftOut, .. } => "",
             E::DisabledApp(_) => " (leafseal keys enable APP)",
-            E::DamagedKey { .. } | E::Inconsistent(_) => {
+            E::DamagedKey { .. } | E::DamagedSymmetricKey { .. } | E::Inconsistent(_) => {
                 ": run leafseal store check, and restore the store from a backup"
             }
             _ => "",

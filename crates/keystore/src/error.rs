@@ -216,6 +216,16 @@ pub enum StoreError {
         /// The fault.
         fault: KeyFault,
     },
+    /// The symmetric root of a version is not usable.
+    #[error("the symmetric key of app {app}, version {version}, is unusable: {fault}")]
+    DamagedSymmetricKey {
+        /// The app.
+        app: AppName,
+        /// The version.
+        version: u32,
+        /// The fault.
+        fault: KeyFault,
+    },
     /// Something else has written to the store's database.
     #[error("{0}, and is not used: run `leafseal store check`, and restore the keystore from a backup")]
     Edited(StoreEdit),
@@ -349,7 +359,7 @@ impl fmt::Display for BackupFault {
 pub enum KeyFault {
     /// It does not open for this app, version, curve and public key: damaged, or moved from another row.
     Unopenable,
-    /// It decrypts, but does not match the stored public key.
+    /// It decrypts, but does not match the stored public key, or a symmetric one its id.
     Mismatch,
     /// Its public key is no point of the curve.
     PublicKey,
@@ -363,7 +373,7 @@ impl fmt::Display for KeyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unopenable => "it does not open under the root key",
-            Self::Mismatch => "it does not match its public key",
+            Self::Mismatch => "it does not match its public key, or its id",
             Self::PublicKey => "its public key is not valid",
             Self::Missing => "it is missing",
             Self::LeftOut => {

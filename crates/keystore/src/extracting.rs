@@ -21,6 +21,7 @@ use crate::sql::{OpenMode, SqlBackend, SqlKeystore};
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, Keystore, StoreLimits};
 use crate::store_id::StoreId;
+use crate::symmetric::SymmetricRoot;
 use crate::wrapping::{self, KeyLocation};
 use crate::{AppName, StoreError};
 
@@ -115,6 +116,10 @@ impl ExtractedApp {
         self.keys.versions.iter().find(|active| active.version == version).map(|active| active.pair(curve))
     }
 
+    fn symmetric(&self, version: u32) -> Option<&SymmetricRoot> {
+        self.keys.versions.iter().find(|active| active.version == version)?.symmetric.as_ref()
+    }
+
     fn write(&self, session: &mut StoreSession<'_>, store: StoreId, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
         let (app, schema, root) = (&self.summary.name, session.schema, &session.open.root);
         apps::write_app(session, app, self.summary.created_at)?;
@@ -132,8 +137,12 @@ impl ExtractedApp {
                 Ok(StoredPair { public, wrapped })
             };
             let pairs = [version.r1, version.k1].into_iter().map(&mut wrap).collect::<Result<_, StoreError>>()?;
-            let &VersionSummary { version, created_at, state, .. } = version;
-            apps::write_version(session, app, &StoredVersion { version, created_at, state, pairs })?;
+            let &VersionSummary { version, created_at, state, symmetric, .. } = version;
+            let symmetric = symmetric.map(|id| {
+                let opened = self.symmetric(version);
+                (id, wrapping::wrap_symmetric(root, &place, (id, opened), rng))
+            });
+            apps::write_version(session, app, &StoredVersion { version, created_at, state, pairs, symmetric })?;
         }
         Ok(())
     }

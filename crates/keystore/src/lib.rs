@@ -36,6 +36,7 @@ mod sql;
 mod sqlite;
 mod store;
 mod store_id;
+mod symmetric;
 mod unsealing;
 mod wrapping;
 
@@ -73,4 +74,5 @@ pub use slots::{
 pub use sql::{OpenMode, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};
 pub use store::{Environment, Generation, Keystore, StoreLimits, WallClock, system_clock};
+pub use symmetric::{SymmetricKeyId, SymmetricRoot};
 pub use unsealing::{UNSEAL_SIZE_MAX, read_unseal_file, unseal_text};

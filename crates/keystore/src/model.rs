@@ -8,6 +8,7 @@ use leafseal_errors::Operation;
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::root_key::RootKeyId;
+use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
 
 /// Whether a key version may be used.
@@ -57,6 +58,8 @@ pub struct KeyVersion {
     pub r1: AppKeyPair,
     /// The secp256k1 pair.
     pub k1: AppKeyPair,
+    /// None of a version that was made before schema 3.
+    pub symmetric: Option<SymmetricRoot>,
 }
 
 impl KeyVersion {
@@ -139,6 +142,8 @@ pub struct VersionSummary {
     pub r1: PublicKey,
     /// The secp256k1 public key.
     pub k1: PublicKey,
+    /// The id of the symmetric root; none of a version that was made before schema 3.
+    pub symmetric: Option<SymmetricKeyId>,
 }
 
 /// An app without its private keys. The public keys are as stored; only [`Keystore::public_keys`](crate::Keystore::public_keys)
@@ -367,6 +372,15 @@ pub enum StoreFault {
         /// The table of the missing one.
         parent: String,
     },
+    /// The symmetric root of a version is not usable.
+    SymmetricKey {
+        /// The app.
+        app: AppName,
+        /// The version.
+        version: u32,
+        /// The fault.
+        fault: KeyFault,
+    },
     /// A private key is not usable.
     Key {
         /// The app.
@@ -396,6 +410,10 @@ impl std::fmt::Display for StoreFault {
             Self::Key { app, version, curve, fault } => {
                 let (app, version, curve, fault) = (app.clone(), *version, *curve, *fault);
                 StoreError::DamagedKey { app, version, curve, fault }.fmt(f)
+            }
+            Self::SymmetricKey { app, version, fault } => {
+                let (app, version, fault) = (app.clone(), *version, *fault);
+                StoreError::DamagedSymmetricKey { app, version, fault }.fmt(f)
             }
             Self::Versions(app) => write!(f, "the versions of app {app} do not count up from 1, or none is active"),
             Self::Unreadable(message) => f.write_str(message),

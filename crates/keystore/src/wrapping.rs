@@ -11,6 +11,7 @@ use crate::model::AppKeyPair;
 use crate::root_key::StoreRoot;
 use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::store_id::StoreId;
+use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 
 /// First bytes of the associated data, before the authenticated tree and since. Without the difference, an attacker who can write to the
 /// database could pass a store off as one that has no tree.
@@ -80,6 +81,52 @@ pub(crate) fn rewrap(
 ) -> Result<Vec<u8>, DecryptFailed> {
     let opened = from_root.open(&associated_data(from, public), wrapped)?;
     Ok(to_root.seal(&associated_data(to, public), &opened, rng))
+}
+
+/// First bytes of the associated data of a symmetric root.
+const SYMMETRIC_AAD_LABEL: &[u8] = b"leafseal-symmetric-root-1";
+
+/// Label ‖ store id (16) ‖ version (4, big endian) ‖ key id (16) ‖ app.
+fn symmetric_data(place: &KeyLocation<'_>, id: SymmetricKeyId) -> Vec<u8> {
+    let KeyLocation { store, app, version, .. } = place;
+    [SYMMETRIC_AAD_LABEL, &store.0, &version.to_be_bytes(), &id.0, app.as_str().as_bytes()].concat()
+}
+
+/// Seals a symmetric root for its place; `None` in the place of one that must not be used, as [`wrap_nothing`].
+pub(crate) fn wrap_symmetric(
+    root: &StoreRoot,
+    place: &KeyLocation<'_>,
+    (id, symmetric): (SymmetricKeyId, Option<&SymmetricRoot>),
+    rng: &mut dyn CryptoRng,
+) -> Vec<u8> {
+    root.seal(&symmetric_data(place, id), symmetric.map_or(&[], |symmetric| symmetric.bytes()), rng)
+}
+
+/// [`rewrap`] for a symmetric root, whose place stays.
+pub(crate) fn rewrap_symmetric(
+    (from, to): (&StoreRoot, &StoreRoot),
+    place: &KeyLocation<'_>,
+    id: SymmetricKeyId,
+    wrapped: &[u8],
+    rng: &mut dyn CryptoRng,
+) -> Result<Vec<u8>, DecryptFailed> {
+    let aad = symmetric_data(place, id);
+    Ok(to.seal(&aad, &from.open(&aad, wrapped)?, rng))
+}
+
+/// Opens a symmetric root and proves that it has the id.
+pub(crate) fn unwrap_symmetric(
+    root: &StoreRoot,
+    place: &KeyLocation<'_>,
+    id: SymmetricKeyId,
+    wrapped: &[u8],
+) -> Result<SymmetricRoot, KeyFault> {
+    let bytes = root.open(&symmetric_data(place, id), wrapped).map_err(|_| KeyFault::Unopenable)?;
+    if bytes.is_empty() {
+        return Err(KeyFault::LeftOut);
+    }
+    let symmetric = SymmetricRoot::from_slice(&bytes).ok_or(KeyFault::Mismatch)?;
+    if symmetric.key_id() == id { Ok(symmetric) } else { Err(KeyFault::Mismatch) }
 }
 
 /// Opens the private half of `public` and proves that the two belong together.

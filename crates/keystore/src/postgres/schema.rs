@@ -98,6 +98,14 @@ const THIRD: &str = r#"
         accepted_until BIGINT NOT NULL CHECK (accepted_until >= 0),
         PRIMARY KEY (client, sha256)
     );
+    CREATE TABLE symmetric_key (
+        app TEXT COLLATE "C" NOT NULL,
+        version BIGINT NOT NULL,
+        key_id BYTEA NOT NULL UNIQUE CHECK (length(key_id) = 16),
+        wrapped_root BYTEA NOT NULL,
+        PRIMARY KEY (app, version),
+        FOREIGN KEY (app, version) REFERENCES key_version (app, version)
+    );
     CREATE TABLE slot (
         id TEXT COLLATE "C" PRIMARY KEY CHECK (length(id) = 16),
         kind TEXT COLLATE "C" NOT NULL,
@@ -139,7 +147,8 @@ const THIRD: &str = r#"
     DO $$ DECLARE held record; BEGIN
         FOR held IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
             WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
-        LOOP EXECUTE format('GRANT %s ON client_certificate, slot, root_link, tree_root, tree_node, tree_leaf TO %s', held.privilege_type,
+        LOOP EXECUTE format('GRANT %s ON client_certificate, symmetric_key, slot, root_link, tree_root, tree_node, tree_leaf TO %s',
+            held.privilege_type,
             CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
     END $$;
 "#;
@@ -148,9 +157,10 @@ const THIRD: &str = r#"
 pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
 
 /// Table, its columns that refer to another, that other, and its columns.
-pub(super) const REFERENCES: [[&str; 4]; 8] = [
+pub(super) const REFERENCES: [[&str; 4]; 9] = [
     ["key_version", "app", "app", "name"],
     ["key_pair", "app, version", "key_version", "app, version"],
+    ["symmetric_key", "app, version", "key_version", "app, version"],
     ["client_app", "client", "client", "name"],
     ["client_app", "app", "app", "name"],
     ["client_role", "client", "client", "name"],

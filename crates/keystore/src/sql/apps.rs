@@ -11,6 +11,8 @@ use super::value::{Sql, SqlRow, SqlValue, params};
 use super::{EnabledState, SqlBackend, SqlKeystore};
 use crate::error::{KeyFault, LimitedEntries};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
+use crate::schema_version::TREE_SCHEMA_VERSION;
+use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 use crate::wrapping::{self, KeyLocation};
 use crate::{AppName, StoreError};
 
@@ -30,6 +32,13 @@ pub(super) struct VersionRow {
     schema: u32,
     r1: Option<PairRow>,
     k1: Option<PairRow>,
+    symmetric: Option<SymmetricRow>,
+}
+
+/// A row of `symmetric_key`.
+pub(super) struct SymmetricRow {
+    id: SymmetricKeyId,
+    wrapped: Vec<u8>,
 }
 
 /// A row of `key_pair`.
@@ -95,6 +104,9 @@ pub(super) fn version_row(rows: &EntryRows, schema: u32) -> Result<VersionRow, S
         let Some(row) = rows.rows(1).iter().find(is_of_curve) else { return Ok(None) };
         Ok(Some(PairRow { public: row.blob(3)?.to_owned(), wrapped: row.blob(4)?.to_owned() }))
     };
+    let symmetric = |row: &SqlRow| {
+        Ok::<_, StoreError>(SymmetricRow { id: SymmetricKeyId(row.array(2)?), wrapped: row.blob(3)?.to_owned() })
+    };
     let row = rows.head()?;
     Ok(VersionRow {
         version: row.number(1)?,
@@ -103,6 +115,7 @@ pub(super) fn version_row(rows: &EntryRows, schema: u32) -> Result<VersionRow, S
         schema,
         r1: pair(Curve::P256)?,
         k1: pair(Curve::Secp256k1)?,
+        symmetric: rows.rows(2).first().map(symmetric).transpose()?,
     })
 }
 
@@ -181,6 +194,7 @@ fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, St
         state: row.state,
         r1: public(Curve::P256)?,
         k1: public(Curve::Secp256k1)?,
+        symmetric: row.symmetric.as_ref().map(|symmetric| symmetric.id),
     })
 }
 
@@ -249,12 +263,14 @@ pub(crate) struct StoredVersion {
     pub(crate) state: KeyState,
     /// None of a trimmed version.
     pub(crate) pairs: Vec<StoredPair>,
+    /// The id of the symmetric root, and the root, sealed.
+    pub(crate) symmetric: Option<(SymmetricKeyId, Vec<u8>)>,
 }
 
 impl StoredVersion {
     /// What is left of a trimmed version.
     pub(crate) fn without_keys(version: u32, created_at: u64) -> Self {
-        Self { version, created_at, state: KeyState::Disabled, pairs: Vec::new() }
+        Self { version, created_at, state: KeyState::Disabled, pairs: Vec::new(), symmetric: None }
     }
 }
 
@@ -264,19 +280,27 @@ pub(crate) fn write_app(session: &mut StoreSession<'_>, app: &AppName, created_a
     session.put(&app_key(app), false, &EntryRows(vec![vec![row]]))
 }
 
+pub(crate) fn symmetric_row(app: &AppName, version: u32, id: SymmetricKeyId, wrapped: &[u8]) -> SqlRow {
+    SqlRow(params![app.as_str(), version, id.0, wrapped].to_vec())
+}
+
 /// Writes a version with its pairs.
 pub(crate) fn write_version(
     session: &mut StoreSession<'_>,
     app: &AppName,
     stored: &StoredVersion,
 ) -> Result<(), StoreError> {
-    let StoredVersion { version, created_at, state, pairs } = stored;
+    let StoredVersion { version, created_at, state, pairs, symmetric } = stored;
     let head = SqlRow(params![app.as_str(), *version, *created_at, *state == KeyState::Disabled].to_vec());
     let pair_row = |pair: &StoredPair| {
         let (curve, public) = (pair.public.curve().short_name(), pair.public.uncompressed());
         SqlRow(params![app.as_str(), *version, curve, public.as_slice(), pair.wrapped.as_slice()].to_vec())
     };
-    let rows = EntryRows(vec![vec![head], pairs.iter().map(pair_row).collect()]);
+    let mut rows = vec![vec![head], pairs.iter().map(pair_row).collect()];
+    if session.schema >= TREE_SCHEMA_VERSION {
+        rows.push(symmetric.iter().map(|(id, wrapped)| symmetric_row(app, *version, *id, wrapped)).collect());
+    }
+    let rows = EntryRows(rows);
     session.put(&version_key(app, *version), *state == KeyState::Active, &rows)
 }
 
@@ -344,8 +368,16 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let r1 = self.new_pair(session, &place, Curve::P256, r1)?;
         let k1 = self.new_pair(session, &place, Curve::Secp256k1, k1)?;
         let (of_r1, of_k1, state) = (r1.public, k1.public, KeyState::Active);
-        write_version(session, app, &StoredVersion { version, created_at: now, state, pairs: vec![r1, k1] })?;
-        Ok(VersionSummary { version, created_at: now, state, r1: of_r1, k1: of_k1 })
+        let symmetric = (session.schema >= TREE_SCHEMA_VERSION).then(|| {
+            let mut rng = self.rng();
+            let symmetric = SymmetricRoot::generate(rng.as_mut());
+            let id = symmetric.key_id();
+            (id, wrapping::wrap_symmetric(&session.open.root, &place, (id, Some(&symmetric)), rng.as_mut()))
+        });
+        let id = symmetric.as_ref().map(|(id, _)| *id);
+        let stored = StoredVersion { version, created_at: now, state, pairs: vec![r1, k1], symmetric };
+        write_version(session, app, &stored)?;
+        Ok(VersionSummary { version, created_at: now, state, r1: of_r1, k1: of_k1, symmetric: id })
     }
 
     fn new_pair(
@@ -379,7 +411,19 @@ impl<B: SqlBackend> SqlKeystore<B> {
         wrapping::unwrap(&open.root, &self.context, &place, &public, &pair.wrapped)
     }
 
-    /// Opens both pairs of a version.
+    /// Opens the symmetric root of a version, if it has one.
+    pub(super) fn open_symmetric(
+        &self,
+        open: &OpenRoot,
+        app: &AppName,
+        row: &VersionRow,
+    ) -> Result<Option<SymmetricRoot>, KeyFault> {
+        let place = self.place(app, row.version, row.schema);
+        let unwrap = |stored: &SymmetricRow| wrapping::unwrap_symmetric(&open.root, &place, stored.id, &stored.wrapped);
+        row.symmetric.as_ref().map(unwrap).transpose()
+    }
+
+    /// Opens the keys of a version.
     pub(super) fn open_version(
         &self,
         open: &OpenRoot,
@@ -394,6 +438,10 @@ impl<B: SqlBackend> SqlKeystore<B> {
             state: row.state,
             r1: pair(Curve::P256)?,
             k1: pair(Curve::Secp256k1)?,
+            symmetric: self.open_symmetric(open, app, row).map_err(|fault| {
+                let (app, version) = (app.clone(), row.version);
+                StoreError::DamagedSymmetricKey { app, version, fault }
+            })?,
         })
     }
 

@@ -121,6 +121,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
             report.faults.push(StoreFault::Versions(row.name.clone()));
         }
         for version in versions.iter().filter(|version| !version.is_trimmed()) {
+            match self.open_symmetric(open, &row.name, version) {
+                Ok(_) => {}
+                Err(KeyFault::LeftOut) if version.state == KeyState::Disabled => {}
+                Err(fault) => {
+                    let (app, version) = (row.name.clone(), version.version);
+                    report.faults.push(StoreFault::SymmetricKey { app, version, fault });
+                }
+            }
             for curve in Curve::ALL {
                 match self.open_pair(open, &row.name, version, curve) {
                     Ok(_) => {}

@@ -95,6 +95,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
         let resealing = Resealing { store: self.id, from: (&session.open.root, session.schema), to: root };
         resealing.all(&mut entries, self.rng().as_mut(), &mut |_, _| ())?;
+        resealing.add_symmetric(&mut entries, self.rng().as_mut())?;
         Ok(entries)
     }
 }

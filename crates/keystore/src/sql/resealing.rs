@@ -15,17 +15,20 @@ use crate::error::KeyFault;
 use crate::root_key::StoreRoot;
 use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::store_id::StoreId;
+use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 use crate::wrapping::{self, KeyLocation, secret_associated_data};
 use crate::{AppName, StoreError};
 
-/// Columns of `key_pair` and `secret`.
+/// Columns of `key_pair`, `secret` and `symmetric_key`.
 const CURVE: usize = 2;
 const PUBLIC_KEY: usize = 3;
 const WRAPPED_KEY: usize = 4;
 const WRAPPED_SECRET: usize = 1;
+const KEY_ID: usize = 2;
+const WRAPPED_ROOT: usize = 3;
 
-/// Kinds of which something is sealed under the root.
-const SEALED_KINDS: [EntryKind; 3] = [EntryKind::KeyVersion, EntryKind::Secret, EntryKind::Slot];
+/// Kinds of which something is sealed under the root, and the first of their tables with it.
+const SEALED: [(EntryKind, usize); 3] = [(EntryKind::KeyVersion, 1), (EntryKind::Secret, 0), (EntryKind::Slot, 0)];
 
 /// How many entries were sealed again, of how many.
 pub(super) type SealingProgress<'p> = &'p mut dyn FnMut(usize, usize);
@@ -36,11 +39,12 @@ pub(super) fn write(
     next: &OpenRoot,
     entries: &BTreeMap<EntryKey, EntryRows>,
 ) -> Result<(), StoreError> {
-    for kind in SEALED_KINDS {
-        let table = kind.tables().last().expect("a table");
-        session.sql.execute(&format!("DELETE FROM {}", table.name), &[])?;
-        let rows = entries.iter().filter(|(key, _)| key.kind == kind).filter_map(|(_, rows)| rows.0.last());
-        table.insert_all(session.sql, &rows.flatten().cloned().collect::<Vec<_>>())?;
+    for (kind, first) in SEALED {
+        for (index, table) in kind.tables().iter().enumerate().skip(first) {
+            session.sql.execute(&format!("DELETE FROM {}", table.name), &[])?;
+            let rows = entries.iter().filter(|(key, _)| key.kind == kind).flat_map(|(_, rows)| rows.rows(index));
+            table.insert_all(session.sql, &rows.cloned().collect::<Vec<_>>())?;
+        }
     }
     for table in ["tree_leaf", "tree_node"] {
         session.sql.execute(&format!("DELETE FROM {table}"), &[])?;
@@ -79,6 +83,7 @@ impl Resealing<'_> {
                 self.secret(key, rows.head_mut()?, rng)?;
             } else {
                 rows.0[1].iter_mut().try_for_each(|row| self.key(key, row, rng))?;
+                rows.0.iter_mut().skip(2).flatten().try_for_each(|row| self.symmetric(key, row, rng))?;
             }
             progress(index + 1, total);
         }
@@ -95,6 +100,39 @@ impl Resealing<'_> {
         let (from, to) = ((self.from.0, &place(self.from.1)), (self.to, &place(TREE_SCHEMA_VERSION)));
         let wrapped = wrapping::rewrap(from, to, &public, row.blob(WRAPPED_KEY)?, rng);
         row.0[WRAPPED_KEY] = wrapped.map_err(|_| damaged(KeyFault::Unopenable))?.into();
+        Ok(())
+    }
+
+    fn symmetric(&self, key: &EntryKey, row: &mut SqlRow, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
+        let (app, id) = (apps::app_name(&key.name)?, SymmetricKeyId(row.array(KEY_ID)?));
+        let place = KeyLocation { store: self.store, schema: TREE_SCHEMA_VERSION, app: &app, version: key.part };
+        let wrapped = wrapping::rewrap_symmetric((self.from.0, self.to), &place, id, row.blob(WRAPPED_ROOT)?, rng);
+        let (version, fault) = (key.part, KeyFault::Unopenable);
+        let wrapped = wrapped.map_err(|_| StoreError::DamagedSymmetricKey { app: app.clone(), version, fault })?;
+        row.0[WRAPPED_ROOT] = wrapped.into();
+        Ok(())
+    }
+
+    /// Gives the newest active version of every app a symmetric root, where it has none.
+    pub(super) fn add_symmetric(
+        &self,
+        entries: &mut BTreeMap<EntryKey, EntryRows>,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), StoreError> {
+        let mut newest: BTreeMap<String, &mut EntryRows> = BTreeMap::new();
+        for (key, rows) in entries.iter_mut().filter(|(key, _)| key.kind == EntryKind::KeyVersion) {
+            if !rows.head()?.flag(3)? {
+                newest.insert(key.name.clone(), rows);
+            }
+        }
+        for (name, rows) in newest {
+            let (app, version) = (apps::app_name(&name)?, rows.head()?.number(1)?);
+            let place = KeyLocation { store: self.store, schema: TREE_SCHEMA_VERSION, app: &app, version };
+            let symmetric = SymmetricRoot::generate(rng);
+            let id = symmetric.key_id();
+            let wrapped = wrapping::wrap_symmetric(self.to, &place, (id, Some(&symmetric)), rng);
+            rows.0[2] = vec![apps::symmetric_row(&app, version, id, &wrapped)];
+        }
         Ok(())
     }
 

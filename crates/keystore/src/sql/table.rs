@@ -43,6 +43,8 @@ const KEY_PAIR: Table = table(
     3,
     &[("app", Text), ("version", Integer), ("curve", Text), ("public_key", Blob), ("wrapped_private_key", Blob)],
 );
+const SYMMETRIC_KEY: Table =
+    table("symmetric_key", 3, 2, &[("app", Text), ("version", Integer), ("key_id", Blob), ("wrapped_root", Blob)]);
 const CLIENT: Table = table(
     "client",
     1,
@@ -117,6 +119,7 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &APP,
         &KEY_VERSION,
         &KEY_PAIR,
+        &SYMMETRIC_KEY,
         &CLIENT,
         &CLIENT_APP,
         &CLIENT_ROLE,
@@ -289,7 +292,7 @@ impl EntryKind {
     pub(crate) fn tables(self) -> &'static [&'static Table] {
         match self {
             Self::App => &[&APP],
-            Self::KeyVersion => &[&KEY_VERSION, &KEY_PAIR],
+            Self::KeyVersion => &[&KEY_VERSION, &KEY_PAIR, &SYMMETRIC_KEY],
             Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE, &CLIENT_CERTIFICATE],
             Self::ApiKey => &[&API_KEY, &API_KEY_ROLE],
             Self::Secret => &[&SECRET],

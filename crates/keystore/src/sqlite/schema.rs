@@ -92,6 +92,14 @@ const THIRD: &str = "
         accepted_until INTEGER NOT NULL CHECK (accepted_until >= 0),
         PRIMARY KEY (client, sha256)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE symmetric_key (
+        app TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        key_id BLOB NOT NULL UNIQUE CHECK (length(key_id) = 16),
+        wrapped_root BLOB NOT NULL,
+        PRIMARY KEY (app, version),
+        FOREIGN KEY (app, version) REFERENCES key_version (app, version)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE slot (
         id TEXT PRIMARY KEY CHECK (length(id) = 16),
         kind TEXT NOT NULL,

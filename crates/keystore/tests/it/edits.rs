@@ -458,6 +458,16 @@ fn a_scan_passes_changes_made_meanwhile(place: &Place) {
     assert_eq!(scan(&store).0, [changed].into());
 }
 
+/// The text of an answer without ids of symmetric roots, which a migration makes.
+fn without_symmetric_ids(answer: &str) -> String {
+    let mut parts = answer.split("symmetric: ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text += part.split_once('}').map_or("", |(_, rest)| rest);
+    }
+    text
+}
+
 fn an_older_store_is_migrated_whole(place: &Place) {
     let store = place.open_old();
     for name in ["a", "b"] {
@@ -476,8 +486,12 @@ fn an_older_store_is_migrated_whole(place: &Place) {
     assert_eq!((plan.from, plan.to, plan.entry_count), (2, 3, 2 + 3 + 1 + 1 + 1));
     assert_eq!(store.check().expect("checked").schema_version, 2, "a plan changes nothing");
     assert_eq!(store.migrate().expect("migrated"), plan);
+    // Two versions encrypt: each got a symmetric root.
+    let without_ids = |view: Vec<(String, String)>| {
+        view.into_iter().map(|(name, answer)| (name, without_symmetric_ids(&answer))).collect::<Vec<_>>()
+    };
     for store in [&store, &other, &place.open()] {
-        assert_eq!(plain(view_of_few(store, &ids)), before);
+        assert_eq!(without_ids(plain(view_of_few(store, &ids))), without_ids(before.clone()));
         let report = store.check().expect("checked");
         assert_eq!((report.schema_version, report.faults), (3, vec![]));
         assert_eq!(store.token_secret().expect("read").expose(), secret.expose());

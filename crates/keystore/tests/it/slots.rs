@@ -22,6 +22,7 @@ on_both_databases! {
     running_engines_follow_a_migration,
     a_provider_that_cannot_open_what_it_wraps_is_refused,
     slots_are_bounded,
+    symmetric_roots_live_with_their_versions,
 }
 
 const TEXT: &str = "correct horse battery staple";
@@ -271,4 +272,43 @@ fn slots_are_bounded(place: &Place) {
     let refused = store.add_slot(&passphrase(TEXT)).expect_err("refused").to_string();
     assert_eq!(refused, "too many key slots of the store: at most 2");
     store.replace_slot(&second.id, &passphrase(TEXT)).expect("replaced");
+}
+
+/// Each new version has a symmetric root, and a migration makes one for the version that encrypts.
+fn symmetric_roots_live_with_their_versions(place: &Place) {
+    let store = place.open_old();
+    store.create_app(&app("pay"), NewKeys::generated()).expect("made");
+    store.rotate(&app("pay")).expect("rotated");
+    store.rotate(&app("pay")).and_then(|version| store.disable_version(&app("pay"), version.version)).expect("changed");
+    let ids = |store: &dyn Keystore| {
+        let summary = store.app_summary(&app("pay")).expect("read").expect("there");
+        let ids: Vec<_> = summary.versions.iter().map(|version| version.symmetric).collect();
+        // Those that are loaded are those that are listed.
+        for version in store.load_app(&app("pay")).expect("read").expect("there").versions {
+            let listed = summary.versions.iter().find(|known| known.version == version.version).expect("listed");
+            assert_eq!(version.symmetric.map(|root| root.key_id()), listed.symmetric);
+        }
+        ids
+    };
+    assert_eq!(ids(&*store), [None, None, None]);
+    store.migrate().expect("migrated");
+    let migrated = ids(&*store);
+    assert!(matches!(migrated[..], [None, Some(_), None]), "{migrated:?}");
+    store.rotate(&app("pay")).expect("rotated");
+    let before = ids(&*store);
+    assert!(before[0].is_some() && before[0] != migrated[1] && before[1..] == migrated[..]);
+    store.rotate_root(None, &mut |_, _| ()).expect("rotated");
+    assert_eq!(ids(&*store), before);
+    assert_sound(&store);
+
+    // A root of another version does not open here, and only this app suffers.
+    store.create_app(&app("other"), NewKeys::generated()).expect("made");
+    place.tamper(
+        "UPDATE symmetric_key SET wrapped_root = (SELECT wrapped_root FROM symmetric_key WHERE version = 4) WHERE version = 2",
+    );
+    let faults = store.check().expect("read").faults;
+    let is_symmetric = |fault: &StoreFault| matches!(fault, StoreFault::SymmetricKey { version: 2, .. });
+    assert!(faults.len() == 2 && faults.iter().any(is_symmetric), "{faults:?}");
+    assert!(matches!(store.load_app(&app("pay")), Err(StoreError::Edited(_))));
+    assert!(store.load_app(&app("other")).expect("read").is_some());
 }
