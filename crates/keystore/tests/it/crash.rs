@@ -14,10 +14,11 @@ use std::time::Duration;
 use crate::common::{
     Kind, Place, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng,
 };
+use base64ct::{Base64, Encoding};
 use leafseal_crypto::Curve;
 use leafseal_crypto::random::system_random;
 use leafseal_keystore::{
-    AppName, Keystore, LocalRootKey, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
+    AppName, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl,
     SqliteKeystore, StoreError, StoreLimits,
 };
 use rand::RngExt;
@@ -105,6 +106,8 @@ fn child() {
         "root keys" => make_root_keys_for_ever(&folder),
         "stores" => make_stores_for_ever(&folder),
         "migrations" => migrate_all(&folder),
+        "slots" => change_slots_for_ever(&open_with(&folder.join("store.db"), limits())),
+        "slots in a database" => change_slots_for_ever(&*child_database(&folder)),
         "rotate 20" => rotate_20(&open_with(&folder.join("store.db"), limits())),
         other => panic!("no task {other}"),
     }
@@ -147,6 +150,33 @@ fn make_stores_for_ever(folder: &Path) {
         open_with(&folder.join(format!("{number}/store.db")), limits());
         println!("{DONE}");
     }
+}
+
+/// New roots, with and without links, and slots that come, change and go. The first slot stays.
+fn change_slots_for_ever(store: &dyn Keystore) {
+    for number in 0_u32.. {
+        match number % 5 {
+            0 => store.add_slot(&slot_key(number)).map(drop),
+            1 => store.rotate_root(Some(Duration::from_secs(60)), &mut |_, _| ()).map(drop),
+            2 => {
+                let last = store.slots().expect("read").pop().expect("there").id;
+                store.replace_slot(&last, &slot_key(number)).map(drop)
+            }
+            3 => store.rotate_root(None, &mut |_, _| ()).map(drop),
+            _ => {
+                let last = store.slots().expect("read").pop().expect("there").id;
+                store.remove_slot(&last)
+            }
+        }
+        .expect("changed");
+        println!("{DONE}");
+    }
+}
+
+/// The root key of a slot, by its number.
+fn slot_key(number: u32) -> LocalRootKey {
+    let text = Base64::encode_string(&[&number.to_be_bytes()[..], &[0x77; 28]].concat());
+    LocalRootKey::from_text(&format!("leafseal-root-key-1:{text}")).expect("valid")
 }
 
 /// Stores that a migration is cut in, in one round.
@@ -336,6 +366,45 @@ fn a_kill_while_stores_are_created_leaves_none_or_an_empty_one() {
             store.create_app(&app("a"), NewKeys::generated()).expect("made");
             assert_file_sound(&store);
         }
+    }
+}
+
+#[test]
+fn a_kill_while_slots_and_roots_change_leaves_a_store_that_opens() {
+    for kind in [Kind::Sqlite, Kind::Postgres] {
+        let place = Place::new(kind);
+        let of_database = (kind == Kind::Postgres).then(|| folder_for_child(&place));
+        let (folder, task) = match &of_database {
+            None => (place.path().parent().expect("a folder"), "slots"),
+            Some(folder) => (folder.path(), "slots in a database"),
+        };
+        let store = place.open_with(limits());
+        for number in 0..5 {
+            store.create_app(&app_made(number), keys_imported(number)).expect("made");
+        }
+        let (mut reported, first) = (0, store.slots().expect("read").remove(0));
+        drop(store);
+        for _ in 0..database_rounds() {
+            reported += kill_at_random(start(task, folder));
+            // By the slot that stays, and by whichever others the kill has left.
+            let store = place.open_with(limits());
+            // Waits for what the killed process had sent to a database.
+            store.remove_root_links().expect("changed");
+            let mut slots = store.slots().expect("read");
+            assert!(slots.contains(&first) && slots.len() <= 2, "{slots:?}");
+            (0..5).for_each(|app| assert_made(&*store, &Change::App(app)));
+            assert_eq!(store.check().expect("checked").faults, []);
+            slots.retain(|slot| *slot != first);
+            for slot in slots {
+                let key = (0..5000).map(slot_key).find(|key| key.id().to_string() == slot.key_name);
+                let environment = Environment { providers: vec![Box::new(key.expect("known"))], ..environment() };
+                let by_slot = place.try_open(OpenMode::Existing, environment, limits()).expect("opened");
+                (0..5).for_each(|app| assert_made(&*by_slot, &Change::App(app)));
+                // As the child expects it.
+                store.remove_slot(&slot.id).expect("removed");
+            }
+        }
+        println!("{kind:?}: {} kills, {reported} changes were reported", database_rounds());
     }
 }
 

@@ -1,11 +1,11 @@
-//! A large store: its migration, its first read and its check. `LEAFSEAL_STORE_APPS` says how large (`make store`: 100,000); the times
-//! are printed, not judged.
+//! A large store: its migration, its first read, its check, its slots and a new root. `LEAFSEAL_STORE_APPS` says how large (`make store`:
+//! 100,000); the times are printed, not judged.
 
 use std::time::{Duration, Instant};
 
-use leafseal_keystore::{Keystore, NewKeys, OpenMode, SqliteKeystore, StoreLimits, StoreScan};
+use leafseal_keystore::{Keystore, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, StoreLimits, StoreScan};
 
-use crate::common::{app, environment, place};
+use crate::common::{app, environment, place, rng};
 
 /// Apps in an ordinary run.
 const APP_COUNT: u32 = 300;
@@ -72,5 +72,12 @@ fn a_large_store_is_migrated_and_read() {
     println!("scan: {} steps, {total} rows, at most {} in a step", row_counts.len(), most.unwrap_or(&0));
     // `engine.store_scan_rows_per_second` counts on it.
     assert!(total < u64::from(app_count) * SCAN_ROWS_PER_APP + 2_000, "{total} rows");
+    let second = timed("a slot is added", || store.add_slot(&LocalRootKey::generate(&mut rng())).expect("added"));
+    let slots = timed("list of slots", || store.slots().expect("read"));
+    assert_eq!(slots.len(), 2);
+    let rotated = timed("a new root", || store.rotate_root(None, &mut |_, _| ()).expect("rotated"));
+    assert_eq!(rotated.sealed_count as u32, app_count);
+    timed("a slot is removed", || store.remove_slot(&second.id).expect("removed"));
+    median_first_read("open and first read, new root", &path, app_count);
     timed("a new version", || store.rotate(&app("app-0")).expect("rotated"));
 }
