@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use leafseal_net::tls::{GroupCounters, GroupCounts};
 use leafseal_net::{BulkMember, BulkQueue, CLOSING_MAX, ClientBound, Full};
 use tokio::sync::Notify;
 
@@ -27,6 +28,8 @@ pub struct HttpCounters {
     pub handshakes_failed: u64,
     /// Handshakes that resumed a session.
     pub handshakes_resumed: u64,
+    /// Successful handshakes by the group of their key exchange.
+    pub key_exchanges: GroupCounts,
     /// Connections cut because the peer sent or read too slowly.
     pub connections_cut: u64,
     /// Connections closed after too long without a request.
@@ -40,6 +43,7 @@ pub(crate) struct Tallies {
     pub(crate) displaced: AtomicU64,
     pub(crate) handshakes_failed: AtomicU64,
     pub(crate) handshakes_resumed: AtomicU64,
+    pub(crate) key_exchanges: GroupCounters,
     pub(crate) cut: AtomicU64,
     pub(crate) idle: AtomicU64,
 }
@@ -196,6 +200,7 @@ impl Registry {
             connections_displaced: get(&self.tallies.displaced),
             handshakes_failed: get(&self.tallies.handshakes_failed),
             handshakes_resumed: get(&self.tallies.handshakes_resumed),
+            key_exchanges: self.tallies.key_exchanges.get(),
             connections_cut: get(&self.tallies.cut),
             connections_idle: get(&self.tallies.idle),
         }

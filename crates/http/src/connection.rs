@@ -52,6 +52,8 @@ pub struct ConnectionPeer {
     pub protocol: Protocol,
     /// The server name of the TLS handshake (SNI).
     pub server_name: Option<String>,
+    /// The group of the TLS key exchange; `None` without TLS.
+    pub tls_group: Option<&'static str>,
 }
 
 /// Answers requests.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use boring::ssl::{Error as SslError, NameType, Ssl, SslContextRef};
-use leafseal_net::tls::{Acceptor, explained, reasons};
+use leafseal_net::tls::{Acceptor, explained, negotiated_group, reasons};
 use leafseal_net::{ACCEPT_PAUSE, Full, ShutdownNotice, ShutdownPhase, bind, prepare_socket};
 use tokio::io::{AsyncRead, AsyncWrite, BufReader, BufWriter};
 use tokio::net::{TcpListener, TcpStream};
@@ -211,7 +211,7 @@ async fn serve<H: Handler>(
     slot: ActivitySlot,
     observer: &dyn ListenerObserver,
 ) -> ConnectionEnd {
-    let mut peer = ConnectionPeer { address, protocol: Protocol::Http1, server_name: None };
+    let mut peer = ConnectionPeer { address, protocol: Protocol::Http1, server_name: None, tls_group: None };
     // A broken socket is reported when it is read.
     let _ = prepare_socket(&socket, stream_server.settings.half_open_timeout);
     let Some(acceptor) = acceptor else { return stream_server.serve_in(slot, socket, peer).await };
@@ -224,6 +224,7 @@ async fn serve<H: Handler>(
     let failure = match secured {
         Ok(stream) => {
             peer.protocol = protocol_of(&stream);
+            peer.tls_group = Some(negotiated_group(stream.ssl()));
             peer.server_name = stream.ssl().servername(NameType::HOST_NAME).map(str::to_owned);
             return stream_server.serve_in(slot, stream, peer).await;
         }
@@ -248,6 +249,9 @@ impl<H> StreamServer<H> {
         let secured = timeout(self.settings.handshake_timeout, handshake(stream, context)).await;
         let secured = secured.unwrap_or_else(|_| Err(Some("it took too long".to_owned())));
         let tallies = &self.registry.tallies;
+        if let Ok(stream) = &secured {
+            tallies.key_exchanges.count(stream.ssl());
+        }
         match &secured {
             Ok(stream) if stream.ssl().session_reused() => count(&tallies.handshakes_resumed),
             Ok(_) => {}

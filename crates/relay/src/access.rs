@@ -175,6 +175,9 @@ impl Record {
         line.text("message", "request");
         line.text("listener", &self.listener);
         line.display("client", format_args!("{}", self.peer.address));
+        if let Some(group) = self.peer.tls_group {
+            line.text("tls_group", group);
+        }
         line.text("http", hop_headers::version(self.version));
         line.text("method", &self.cut(self.method.as_str()));
         line.text("host", &self.host);

@@ -279,7 +279,8 @@ mod tests {
     #[test]
     fn a_client_cannot_remove_its_address_from_forwarded_headers() {
         let address = "192.0.2.7:9".parse().unwrap();
-        let peer = ConnectionPeer { address, protocol: leafseal_http::Protocol::Http1, server_name: None };
+        let peer =
+            ConnectionPeer { address, protocol: leafseal_http::Protocol::Http1, server_name: None, tls_group: None };
         let reported = |how| {
             let mut request = headers(&[
                 ("connection", "close, X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host"),
@@ -306,7 +307,8 @@ mod tests {
     #[test]
     fn a_chain_in_several_lines_is_one_chain() {
         let address = "[2001:db8::1]:9".parse().unwrap();
-        let peer = ConnectionPeer { address, protocol: leafseal_http::Protocol::Http2, server_name: None };
+        let peer =
+            ConnectionPeer { address, protocol: leafseal_http::Protocol::Http2, server_name: None, tls_group: None };
         let chain = |how| {
             let mut request = HeaderMap::new();
             for line in ["1.1.1.1, 2.2.2.2", "3.3.3.3"] {
@@ -325,7 +327,8 @@ mod tests {
     #[test]
     fn no_forwarded_header_of_a_client_remains_under_any_name() {
         let address = "192.0.2.7:9".parse().unwrap();
-        let peer = ConnectionPeer { address, protocol: leafseal_http::Protocol::Http1, server_name: None };
+        let peer =
+            ConnectionPeer { address, protocol: leafseal_http::Protocol::Http1, server_name: None, tls_group: None };
         let said = [
             ("forwarded", "for=1.1.1.1"),
             ("x-forwarded-for", "1.1.1.1"),

@@ -19,6 +19,7 @@ mod hop_headers;
 pub mod host;
 mod inbound;
 mod json_text;
+mod key_exchanges;
 mod leaf_issuer;
 mod metrics;
 mod outages;

@@ -10,10 +10,11 @@ use leafseal_errors::{DecisionCounts, EntryPoint, ErrorCode};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, MetricName, MetricsWriter, openmetrics};
-use leafseal_net::tls::PrivateKeyFigures;
+use leafseal_net::tls::{GroupCounts, PrivateKeyFigures};
 
 use crate::body::buffer::Usage;
 use crate::body::envelopes::FoundEnvelope;
+use crate::key_exchanges::UPSTREAM_KEY_EXCHANGES;
 use crate::place::ExchangePart;
 use crate::policy::Action;
 
@@ -318,7 +319,26 @@ impl Snapshot {
             .map(|(event, count)| ([&*listener.name, event], count))
         });
         out.counters(EVENTS, ["listener", "event"], events)?;
-        out.gauge(UPSTREAM, self.upstream_connections as u64)
+        out.gauge(UPSTREAM, self.upstream_connections as u64)?;
+        self.write_key_exchanges(out)
+    }
+
+    fn write_key_exchanges(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const CLIENTS: MetricName = MetricName::plain(
+            "relay_tls_key_exchanges",
+            "Successful TLS handshakes with clients, also inside tunnels, by group of the key exchange; X25519MLKEM768 is hybrid",
+        );
+        const UPSTREAMS: MetricName = MetricName::plain(
+            "relay_upstream_tls_key_exchanges",
+            "The same with upstreams; other is a key exchange of TLS 1.2 without a group of the list",
+        );
+        let clients = self.listeners.iter().flat_map(|listener| {
+            let mut counts = GroupCounts::default();
+            listener.connections.iter().for_each(|it| counts.add(&it.key_exchanges));
+            counts.rows().map(|(group, count)| ([&*listener.name, group], count))
+        });
+        out.counters(CLIENTS, ["listener", "group"], clients)?;
+        out.counters(UPSTREAMS, ["group"], UPSTREAM_KEY_EXCHANGES.get().rows().map(|(group, count)| ([group], count)))
     }
 
     fn write_rest(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_engine::DecisionCounts;
 use leafseal_engine::pool::Pool;
-use leafseal_net::tls::Expiries;
+use leafseal_net::tls::{Expiries, GroupCounters};
 use leafseal_net::{BulkQueue, ConnectionSlots, DecisionLog, Full, ShutdownNotice, ShutdownPhase};
 
 use crate::client_slots::ClientSlots;
@@ -29,6 +29,8 @@ pub(crate) struct ServerState {
     pub(crate) requests: Arc<Requests>,
     pub(crate) times: Arc<Times>,
     pub(crate) handshakes: Arc<ConnectionSlots>,
+    /// Handshakes of the RPC listener.
+    pub(crate) key_exchanges: GroupCounters,
     pub(crate) refusals: Arc<ServerRefusalLog>,
     /// Logs refused callers, and counts decisions about all callers: observers of the engine.
     pub(crate) decision_log: Arc<DecisionLog>,
@@ -108,6 +110,7 @@ impl ServerState {
             requests: Arc::default(),
             times,
             handshakes: Arc::new(handshakes),
+            key_exchanges: GroupCounters::new(),
             refusals: Arc::new(refusals),
             decision_log: Arc::new(decision_log),
             decisions: Arc::default(),

@@ -48,6 +48,7 @@ impl<S: Service> OperatorReport for Status<S> {
             api: self.server_state.api.snapshot(),
             decisions: Arc::clone(&self.server_state.decisions),
             process: ProcessFigures::read(),
+            key_exchanges: self.server_state.key_exchanges.get(),
             private_keys: PrivateKeyFigures::read(),
             certificates: self.server_state.certificates.first(),
             cpu: self.threads.read(),

@@ -21,6 +21,7 @@ use leafseal_errors::ErrorCode;
 use leafseal_http::{
     ConnectionPeer, Handler, Hold, Protocol, RequestBody, ResponseBody, StreamServer, empty, protocol_of,
 };
+use leafseal_net::tls::negotiated_group;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
@@ -239,6 +240,7 @@ impl Tunnel {
             }
         };
         peer.protocol = protocol_of(&stream);
+        peer.tls_group = Some(negotiated_group(stream.ssl()));
         stream_server.with_handler(Arc::new(TunnelHandler { tunnel: self })).serve(stream, peer).await;
     }
 

@@ -8,6 +8,7 @@ use leafseal_net::OperatorReport;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, openmetrics};
 
 use super::{ProbeTarget, Sample};
+use crate::key_exchanges::UPSTREAM_KEY_EXCHANGES;
 
 /// The probe's counters.
 #[derive(Default)]
@@ -82,6 +83,10 @@ impl OperatorReport for ProbeMetrics {
             "probe_webhook",
             "Starts and ends of alarms, by whether the webhook took them: ok or failed",
         );
+        const GROUPS: MetricName = MetricName::plain(
+            "probe_tls_key_exchanges",
+            "TLS handshakes with the relay by group of the key exchange; X25519MLKEM768 is hybrid",
+        );
         let counts = self.lock().clone();
         let times = self.times.each_ref().map(Histogram::snapshot);
         openmetrics(move |out| {
@@ -100,6 +105,11 @@ impl OperatorReport for ProbeMetrics {
             out.counters(REQUESTS, ["way", "outcome"], requests)?;
             let times = targets().map(|(target, (_, times)): (_, (_, &HistogramSnapshot))| ([target], times.clone()));
             out.histograms(TIME, ["way"], times)?;
+            out.counters(
+                GROUPS,
+                ["group"],
+                UPSTREAM_KEY_EXCHANGES.get().rows().map(|(group, count)| ([group], count)),
+            )?;
             out.gauge(ALARM, u64::from(*is_alarm))?;
             out.counter(ALARMS, *alarms)?;
             out.counters(WEBHOOK, ["outcome"], [(["ok"], *webhook_ok), (["failed"], *webhook_failed)])

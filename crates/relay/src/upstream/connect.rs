@@ -10,7 +10,9 @@ use boring::ssl::{Error as SslError, SslConnector, SslMethod, SslMode, SslVerify
 use boring::x509::{X509, X509VerifyError};
 use hyper_util::rt::TokioIo;
 use leafseal_net::prepare_socket;
-use leafseal_net::tls::{TlsError, chain_expiry, keep_chain_expiry, reasons, record_chain_expiries, set_key_exchange};
+use leafseal_net::tls::{
+    TlsError, chain_expiry, keep_chain_expiry, negotiated_group, reasons, record_chain_expiries, set_key_exchange,
+};
 use thiserror::Error;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::{TcpStream, lookup_host};
@@ -19,6 +21,7 @@ use tokio_boring::SslStream;
 use tokio_util::either::Either;
 
 use crate::config::UpstreamSettings;
+use crate::key_exchanges::UPSTREAM_KEY_EXCHANGES;
 use crate::policy::Origin;
 
 /// BoringSSL reads a record in two parts and writes each record separately; buffers of this size combine them.
@@ -155,6 +158,8 @@ impl Connector {
                 }
             }
         })?;
+        UPSTREAM_KEY_EXCHANGES.count(stream.ssl());
+        tracing::debug!(upstream = %origin.host, tls_group = negotiated_group(stream.ssl()), "connected to an upstream");
         let protocol = match stream.ssl().selected_alpn_protocol() {
             Some(b"h2") => HttpProtocol::Http2,
             _ => HttpProtocol::Http1,

@@ -62,6 +62,10 @@ async fn inbound_listeners_prefer_the_hybrid_group_and_accept_older_clients() {
     for (groups, expected) in [(None, HYBRID), (Some("X25519:P-256"), "X25519"), (Some("P-384"), "P-384")] {
         assert_eq!(agreed(relay.address(true), connector(groups)).await.as_deref(), Ok(expected), "{groups:?}");
     }
+    for (group, count) in [(HYBRID, 1.0), ("X25519", 1.0), ("P-256", 0.0), ("P-384", 1.0)] {
+        let sample = format!("leafseal_relay_tls_key_exchanges_total{{listener=\"inbound-1\",group=\"{group}\"}}");
+        assert_eq!(relay.metric(&sample).await, count, "{group}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -102,7 +106,8 @@ async fn answer(of_upstream: KeyExchange, settings: &str) -> (StatusCode, String
     let upstream = Listener::start(options, Arc::new(Echo)).unwrap();
     let origin = format!("https://localhost:{}", upstream.local_addr().port());
     let relay = TestRelay::new(&origin, &identity, settings, "");
-    let answer = relay.client(Version::HTTP_11).await.send("GET", "/", Pieces::of([])).await;
+    let answer = relay.client(Version::HTTP_2).await.send("GET", "/logged", Pieces::of([])).await;
+    assert_eq!(relay.log.about("/logged").await["tls_group"], HYBRID);
     (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
 }
 
@@ -117,6 +122,9 @@ async fn upstreams_are_offered_the_hybrid_group_and_may_be_required_to_have_it()
     assert_eq!(status, StatusCode::BAD_GATEWAY);
     assert!(body.contains("upstream_unreachable"), "{body}");
     assert_eq!(answer(hybrid, "tls_groups = [\"X25519\"]").await.0, StatusCode::BAD_GATEWAY);
+    let relay = TestRelay::new("http://127.0.0.1:1", &Identity::new(), "", "");
+    let sample = |group: &str| format!("leafseal_relay_upstream_tls_key_exchanges_total{{group=\"{group}\"}}");
+    assert!(relay.metric(&sample(HYBRID)).await >= 2.0 && relay.metric(&sample("P-256")).await >= 1.0);
 }
 
 #[test]

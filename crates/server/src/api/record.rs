@@ -46,7 +46,8 @@ impl ApiRecord {
         if self.server_state.settings.api.access_log {
             let bytes = response.body().size_hint().exact();
             let milliseconds = clock::now().saturating_duration_since(self.began).as_secs_f64() * 1e3;
-            tracing::info!(address = %peer.address, call = word_of(self.call), status, bytes, milliseconds, "call");
+            let tls_group = peer.tls_group;
+            tracing::info!(address = %peer.address, tls_group, call = word_of(self.call), status, bytes, milliseconds, "call");
         }
     }
 

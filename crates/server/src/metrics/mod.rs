@@ -17,7 +17,7 @@ use leafseal_engine::{self as engine, DecisionCounts, EntryPoint, LookupCounters
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter, openmetrics};
-use leafseal_net::tls::PrivateKeyFigures;
+use leafseal_net::tls::{GroupCounts, PrivateKeyFigures};
 
 pub(crate) use calls::{ApiCall, ApiCounters, ApiSnapshot, word_of};
 pub(crate) use counters::LiveCounters;
@@ -78,6 +78,8 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) api: ApiSnapshot,
     pub(crate) decisions: Arc<DecisionCounts>,
     pub(crate) process: ProcessFigures,
+    /// Those of the RPC listener.
+    pub(crate) key_exchanges: GroupCounts,
     pub(crate) private_keys: PrivateKeyFigures,
     /// When certificates expire, by usage and subject.
     pub(crate) certificates: Vec<([String; 2], u64)>,
@@ -94,6 +96,7 @@ impl MetricsSnapshot {
     fn write(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         self.write_state(out)?;
         self.write_connections(out)?;
+        self.write_key_exchanges(out)?;
         self.private_keys.write(out)?;
         write_decisions(&self.decisions, out)?;
         self.write_requests(out)?;
@@ -117,6 +120,18 @@ impl MetricsSnapshot {
         let expiries =
             self.certificates.iter().map(|(words, not_after)| (words.each_ref().map(String::as_str), *not_after));
         out.gauges(expiry, ["use", "subject"], expiries)
+    }
+
+    fn write_key_exchanges(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const GROUPS: MetricName = MetricName::plain(
+            "tls_key_exchanges",
+            "Successful TLS handshakes, by listener (rpc, api) and group of the key exchange; X25519MLKEM768 is hybrid",
+        );
+        let listeners = [("rpc", &self.key_exchanges), ("api", &self.api.connections.key_exchanges)];
+        let rows = listeners
+            .into_iter()
+            .flat_map(|(name, counts)| counts.rows().map(move |(group, count)| ([name, group], count)));
+        out.counters(GROUPS, ["listener", "group"], rows)
     }
 
     fn write_connections(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
@@ -375,6 +390,7 @@ fn write_api(api: &ApiSnapshot, out: &mut MetricsWriter<'_>) -> fmt::Result {
         connections_displaced,
         handshakes_failed,
         handshakes_resumed,
+        key_exchanges: _,
         connections_cut,
         connections_idle,
     } = api.connections;

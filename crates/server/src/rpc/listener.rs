@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use boring::ssl::SslContext;
 use leafseal_engine::{EntryPoint, RequestOrigin};
-use leafseal_net::tls::{Acceptor, chain_expiry};
+use leafseal_net::tls::{Acceptor, chain_expiry, negotiated_group};
 use leafseal_net::{ACCEPT_PAUSE, ConnectionSlot, Full, client_of, prepare_socket};
 use leafseal_protocol::{ErrorCode, ErrorObject, answer};
 use tokio::io::AsyncWriteExt;
@@ -95,6 +95,7 @@ async fn serve<S: Service>(
     let stream = match handshake_in_slot(socket, &server_state, &context, deadline, slot).await {
         Ok(stream) => {
             server_state.times.handshake.observe(clock::now() - began);
+            server_state.key_exchanges.count(stream.ssl());
             if stream.ssl().session_reused() {
                 LiveCounters::add(&server_state.counters.handshakes_resumed);
             }
@@ -113,7 +114,8 @@ async fn serve<S: Service>(
         Ok(admitted) => {
             let Admitted { peer, caller, registration, expires } = admitted;
             let number = registration.number;
-            tracing::debug!(%address, client = %peer.name, connection = number, "connected");
+            let tls_group = negotiated_group(stream.ssl());
+            tracing::debug!(%address, client = %peer.name, connection = number, tls_group, "connected");
             let of_connection = Arc::clone(&service);
             let end =
                 RpcConnection::new(Arc::clone(&server_state), of_connection, caller, stream, &registration, expires)

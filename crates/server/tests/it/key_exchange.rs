@@ -37,6 +37,14 @@ impl EngineServer {
         self.server.local_addr()
     }
 
+    fn metrics(&self) -> String {
+        let mut socket = TcpStream::connect(self.server.operator_addr().expect("an operator port")).unwrap();
+        socket.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        text
+    }
+
     fn api(&self) -> SocketAddr {
         self.server.api_addr().expect("an API")
     }
@@ -62,7 +70,8 @@ fn agreed(address: SocketAddr, connector: SslConnectorBuilder) -> Result<&'stati
 
 #[test]
 fn every_listener_prefers_the_hybrid_group_and_accepts_older_clients() {
-    let server = EngineServer::new(|_| {});
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = EngineServer::new(|settings| settings.operator.address = Some(local));
     for address in [server.rpc(), server.api()] {
         for (groups, expected) in [
             (None, HYBRID),
@@ -77,6 +86,12 @@ fn every_listener_prefers_the_hybrid_group_and_accepts_older_clients() {
     let mut tls_1_2 = connector(&server.pki, None);
     tls_1_2.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();
     assert_eq!(agreed(server.api(), tls_1_2).as_deref(), Ok("X25519"));
+    let rows =
+        [("rpc", HYBRID, 2), ("rpc", "X25519", 1), ("rpc", "P-256", 1), ("api", HYBRID, 2), ("api", "X25519", 2)];
+    for (listener, group, count) in rows {
+        let line = format!("leafseal_tls_key_exchanges_total{{listener=\"{listener}\",group=\"{group}\"}} {count}\n");
+        wait_until("each handshake is counted", || server.metrics().contains(&line));
+    }
 }
 
 #[test]
