@@ -21,6 +21,8 @@ install_python "$root/target/interop/venv" "$here/requirements.txt"
 install_npm tests/interop/node
 install_envoy
 export PYTHON=$root/target/interop/venv/bin/python
+install_python "$root/target/interop/tls" "$here/requirements-tls.txt"
+export TLS_PYTHON=$root/target/interop/tls/bin/python
 
 if [[ ${1:-} == silent ]]; then
   shift
