@@ -760,13 +760,22 @@ The restored keystore is the one that was backed up, with the same root key, in 
 Every row is authenticated before it is there at all, and every key is opened afterwards. Permissions are restored, too: revoke again \
 what was revoked since.
 
-Example:
-  leafseal --dir restored store restore keystore-2026-11-27.backup")]
+Engines and commands refuse a keystore that is older than what they have seen, because someone may have put it back to undo a revocation. \
+--accept-generation confirms it: the keystore goes on with a number that is newer than what any engine has seen, so one command suffices \
+for all of them. Their refusal and `store check` print the generation.
+
+Examples:
+  leafseal --dir restored store restore keystore-2026-11-27.backup
+  leafseal store restore --accept-generation 1204")]
+    #[command(group(clap::ArgGroup::new("restored").required(true).multiple(true)))]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: generation, rows, apps, key versions, clients and API keys")))]
     Restore {
         /// Backup to read; - means standard input
-        #[arg(value_name = "FILE")]
-        file: PathBuf,
+        #[arg(value_name = "FILE", group = "restored")]
+        file: Option<PathBuf>,
+        /// Confirm that the keystore, which is at this generation, was put back on purpose
+        #[arg(long, value_name = "N", group = "restored")]
+        accept_generation: Option<u64>,
         /// The form.
         #[command(flatten)]
         form: AnswerFormat,

@@ -144,8 +144,13 @@ impl RunContext {
         self.path(&self.config().store.root_key_file)
     }
 
-    /// Opens the store, which must exist.
+    /// Opens the store, which must exist, and refuses it if a newer state of it was seen on this machine.
     pub(crate) fn store(&self) -> CommandOutcome<Box<dyn Keystore>> {
+        self.remembered(self.store_of_any_age()?)
+    }
+
+    /// The same, whatever was seen of it: for commands that look at copies.
+    pub(crate) fn store_of_any_age(&self) -> CommandOutcome<Box<dyn Keystore>> {
         let place = self.place();
         if let StoreLocation::File(path) = &place
             && !path.exists()
@@ -153,6 +158,16 @@ impl RunContext {
             return Err(admin::StoreError::NoStore(path.as_path().into()).into());
         }
         self.open(&place, OpenMode::Existing, self.providers()?)
+    }
+
+    /// The folder with what was seen of stores.
+    pub(crate) fn memory_folder(&self) -> Option<PathBuf> {
+        self.config().store.memory_folder.as_ref().map(|folder| self.path(folder))
+    }
+
+    fn remembered(&self, store: Box<dyn Keystore>) -> CommandOutcome<Box<dyn Keystore>> {
+        self.memory_folder().map_or(Ok(()), |folder| store.remember(&folder))?;
+        Ok(store)
     }
 
     /// Everything that prevents the store from being opened.
@@ -165,7 +180,10 @@ impl RunContext {
             _ => None,
         };
         match (missing, self.providers()) {
-            (None, Ok(providers)) => self.open(&place, OpenMode::Existing, providers).err().into_iter().collect(),
+            (None, Ok(providers)) => {
+                let opened = self.open(&place, OpenMode::Existing, providers).and_then(|store| self.remembered(store));
+                opened.err().into_iter().collect()
+            }
             // A root key is created together with the store.
             (Some(missing), Ok(_)) => vec![missing],
             (Some(missing), Err(failure)) if failure.exit == Exit::Unreachable => vec![missing],
@@ -198,7 +216,7 @@ impl RunContext {
     pub(crate) fn store_or_new(&self) -> CommandOutcome<Box<dyn Keystore>> {
         let place = self.place();
         if place.exists(&self.config().keystore)? {
-            return self.open(&place, OpenMode::CreateIfMissing, self.providers()?);
+            return self.remembered(self.open(&place, OpenMode::CreateIfMissing, self.providers()?)?);
         }
         let (store, key_created) = self.new_store()?;
         note(format_args!("created the keystore {}", place.address().location()));
@@ -213,7 +231,8 @@ impl RunContext {
     /// Creates a store, and its root key if it is missing; returns whether the root key was created.
     pub(crate) fn new_store(&self) -> CommandOutcome<(Box<dyn Keystore>, Created)> {
         let (key, key_created) = self.root_key_or_new()?;
-        Ok((self.open(&self.place(), OpenMode::CreateIfMissing, vec![Box::new(key)])?, key_created))
+        let store = self.open(&self.place(), OpenMode::CreateIfMissing, vec![Box::new(key)])?;
+        Ok((self.remembered(store)?, key_created))
     }
 
     fn open(&self, place: &StoreLocation, mode: OpenMode, providers: Providers) -> CommandOutcome<Box<dyn Keystore>> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use leafseal_keystore::MemoryStatus;
+
 pub use crate::lookups::LookupCounters;
 pub use crate::scan::ScanCounters;
 
@@ -31,6 +33,8 @@ pub struct EngineCounters {
     pub store_resyncs: u64,
     /// Look-ups in the store.
     pub lookups: LookupCounters,
+    /// What was seen of the store.
+    pub memory: MemoryStatus,
     /// The scan for edits in the store.
     pub scan: ScanCounters,
 }

@@ -226,6 +226,7 @@ impl Engine {
             store_silence: self.store_silence(),
             store_resyncs: self.epoch(),
             lookups: directory.lookups().counters(),
+            memory: self.store().memory(),
             scan: self.shared.scanner.counters(self.now(), self.scan_rate()),
         }
     }

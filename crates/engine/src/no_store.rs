@@ -5,7 +5,7 @@ use std::path::Path;
 
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
     VersionSummary,
 };
 
@@ -114,6 +114,26 @@ impl Keystore for NoStore {
     }
 
     fn check(&self) -> Result<CheckReport, StoreError> {
+        no_store()
+    }
+
+    fn remember(&self, _: &Path) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn memory(&self) -> MemoryStatus {
+        MemoryStatus::default()
+    }
+
+    fn sighting(&self) -> Option<String> {
+        None
+    }
+
+    fn learn(&self, _: &str) -> Result<(), StoreError> {
+        no_store()
+    }
+
+    fn accept_generation(&self, _: u64, _: Option<&Path>) -> Result<u64, StoreError> {
         no_store()
     }
 

@@ -1,4 +1,4 @@
-//! What of a store something other than Leafseal has changed.
+//! What of a store, and of what is remembered of it, something other than Leafseal has changed.
 
 use std::fmt;
 
@@ -85,5 +85,23 @@ impl fmt::Display for StoreEdit {
             EditKind::Removed => "removed",
         };
         write!(f, "{} was {what} in the database by something other than Leafseal", self.part)
+    }
+}
+
+/// What is wrong with a remembered state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryFault {
+    /// It is no state, was edited, or was written for another store.
+    Foreign,
+    /// It was written under another root of the store, of the same number.
+    Root,
+}
+
+impl fmt::Display for MemoryFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Foreign => "is not what Leafseal has written about this keystore",
+            Self::Root => "was written under another root of the keystore",
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use leafseal_crypto::Curve;
 
-use crate::edit::StoreEdit;
+use crate::edit::{MemoryFault, StoreEdit};
 use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
 use crate::secret_path::SecretPath;
@@ -229,6 +229,40 @@ pub enum StoreError {
     /// Something else has written to the store's database.
     #[error("{0}, and is not used: run `leafseal store check`, and restore the keystore from a backup")]
     Edited(StoreEdit),
+    /// The store is in an older state than one that was seen, or in another one of the same number: someone has put back a copy.
+    #[error(
+        "the keystore is at generation {found}, but generation {newest} was seen{}: an older copy was put back. If you have restored a \
+         backup, confirm it: leafseal store restore --accept-generation {found}",
+        if found == newest { ", with other content" } else { "" }
+    )]
+    RolledBack {
+        /// The generation of the store.
+        found: u64,
+        /// The newest that was seen.
+        newest: u64,
+    },
+    /// The generation that was confirmed is not that of the store.
+    #[error("the keystore is at generation {found}, not {named}: nothing was changed")]
+    OtherGeneration {
+        /// The generation of the store.
+        found: u64,
+        /// The one that was named.
+        named: u64,
+    },
+    /// The file with the newest state that was seen does not fit the store.
+    #[error(
+        "{path} {fault}, so that an older copy of the keystore would not be noticed: find out who has changed it; if the keystore is known \
+         to be the newest, run leafseal store restore --accept-generation with its generation, which `leafseal store check` prints"
+    )]
+    Memory {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: MemoryFault,
+    },
+    /// What another engine has seen does not fit the store.
+    #[error("what another engine has seen {0}")]
+    Sighting(MemoryFault),
     /// A row of the store breaks a rule that every writer keeps.
     #[error("the keystore is inconsistent: {0}")]
     Inconsistent(&'static str),

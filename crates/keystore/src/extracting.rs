@@ -10,6 +10,7 @@ use std::path::Path;
 use leafseal_crypto::{CryptoRng, Curve, PublicKey};
 
 use crate::copying::StoreAddress;
+use crate::memory::{GENERATION_MASK, generation_at};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, CheckReport, KeyState, TrimmedVersion, VersionSummary};
 use crate::postgres::PostgresKeystore;
 use crate::root_key::StoreRoot;
@@ -51,7 +52,7 @@ pub fn extract_apps(
     of_extract: impl Fn() -> Result<Environment, StoreError>,
     limits: StoreLimits,
 ) -> Result<Extracted, StoreError> {
-    let (original, apps) = match from {
+    let (original, generation, apps) = match from {
         StoreAddress::File(path) => read(&SqliteKeystore::open(path, OpenMode::Existing, of_original, limits)?, apps),
         StoreAddress::Database(settings) => {
             read(&PostgresKeystore::open(settings, OpenMode::Existing, of_original, limits)?, apps)
@@ -63,7 +64,10 @@ pub fn extract_apps(
     let id = original.of_extract(key.id());
     // The same for later extracts, so that engines which have an earlier one open may take it.
     let root = StoreRoot::from_bytes(key.derive(&[EXTRACT_ROOT, &id.0].concat()));
+    // It may take the place of an earlier extract, for programs that refuse an older state.
+    let generation = generation_at(clock.now_unix_s()) + (generation & GENERATION_MASK);
     let new = NewStore::with_root(OpenRoot::new(root, 1, id), &providers, clock.now_unix_s(), rng.as_mut())?;
+    let new = NewStore { generation, ..new };
     SqliteKeystore::create_with(to, &new, &limits, |session| {
         apps.iter().try_for_each(|app| app.write(session, id, rng.as_mut()))
     })?;
@@ -71,13 +75,14 @@ pub fn extract_apps(
     Ok(Extracted { left_out_count: apps.iter().map(ExtractedApp::left_out_count).sum(), report })
 }
 
-/// The id of a store, and some of its apps.
+/// The id of a store, its generation, and some of its apps.
 fn read<B: SqlBackend>(
     store: &SqlKeystore<B>,
     apps: &BTreeSet<AppName>,
-) -> Result<(StoreId, Vec<ExtractedApp>), StoreError> {
+) -> Result<(StoreId, i64, Vec<ExtractedApp>), StoreError> {
+    let generation = store.generation()?.changes.cast_signed();
     let apps = apps.iter().map(|app| ExtractedApp::read(store, app)).collect::<Result<_, _>>()?;
-    Ok((store.id, apps))
+    Ok((store.id, generation, apps))
 }
 
 /// What the root of an extract is derived with, from the root key of the extract.

@@ -19,6 +19,7 @@ mod error;
 mod extracting;
 mod files;
 mod local_root_key;
+mod memory;
 mod model;
 mod name;
 mod pem;
@@ -47,10 +48,11 @@ pub use attributes::{Attributes, AttributesError};
 pub use backup::{BackedUp, Restored, back_up, restore};
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
-pub use edit::{EditKind, EditedPart, StoreEdit};
+pub use edit::{EditKind, EditedPart, MemoryFault, StoreEdit};
 pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError, UnsealError};
 pub use extracting::{Extracted, extract_apps};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
+pub use memory::{MemoryStatus, SIGHTING_SIZE_MAX};
 pub use model::{
     ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,
     Migration, NewApiKey, NewClient, NewKeys, ReplacedCertificate, Roles, RootRotation, StoreFault, TOKEN_SECRET_SIZE,

@@ -326,6 +326,8 @@ pub struct ApiKey {
 pub struct CheckReport {
     /// Schema version of the store.
     pub schema_version: u32,
+    /// The number of its last change.
+    pub generation: u64,
     /// Apps in the store.
     pub app_count: usize,
     /// Key versions of all apps, without trimmed ones.

@@ -16,6 +16,10 @@ settings! {
         pub root_key_file: PathBuf = "root.key".into();
         /// A file that opens the store besides the root key: a passphrase, or shares, one per line.
         pub unseal_file: Option<PathBuf> = None;
+        /// The folder in which engines and commands on this machine keep the newest state that they have seen of the keystore, so that an
+        /// older copy that someone puts back is refused, also after a restart. It must not be on the keystore's own disk or in its backups.
+        /// `"off"` keeps it in memory alone.
+        pub memory_folder: Option<PathBuf> = Some("seen".into());
         /// The PostgreSQL database with apps, keys and grants, which several engines can share: `postgres://USER@HOST:PORT/DATABASE`,
         /// without a password. Of several servers (`HOST:PORT,HOST:PORT`) the engine uses the primary. A host that begins with `%2F` is the
         /// folder of a Unix socket. Empty: the file of `keystore.path`; to set both is an error.

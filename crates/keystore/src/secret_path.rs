@@ -28,13 +28,20 @@ pub enum SecretPath {
     PrivateKeyFile,
     /// The file with a passphrase or shares.
     UnsealFile,
+    /// The file with the newest state of a store that was seen: no secret, but nobody else may put back an older one.
+    MemoryFile,
 }
 
 impl SecretPath {
     /// The argument of `chmod` that mends it.
     pub(crate) fn wanted_mode(self) -> &'static str {
         match self {
-            Self::RootKeyFile | Self::StoreFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile => "600",
+            Self::RootKeyFile
+            | Self::StoreFile
+            | Self::PasswordFile
+            | Self::PrivateKeyFile
+            | Self::UnsealFile
+            | Self::MemoryFile => "600",
             Self::StoreFolder => "700",
         }
     }
@@ -57,7 +64,7 @@ impl SecretPath {
             Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile | Self::StoreFile => {
                 ANY_BY_OTHERS
             }
-            Self::StoreFolder => WRITE_BY_OTHERS,
+            Self::StoreFolder | Self::MemoryFile => WRITE_BY_OTHERS,
         }
     }
 }
@@ -71,6 +78,7 @@ impl fmt::Display for SecretPath {
             Self::PasswordFile => "the password file",
             Self::PrivateKeyFile => "the private key file",
             Self::UnsealFile => "the file with a passphrase or shares",
+            Self::MemoryFile => "the file with the keystore's newest state",
         })
     }
 }

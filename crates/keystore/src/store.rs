@@ -1,6 +1,7 @@
 //! The interface of a store, and what every store needs from its surroundings.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use leafseal_config::{ms, secs, settings};
@@ -8,8 +9,9 @@ use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::slots::{SlotId, SlotProvider, SlotSummary};
 use crate::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Migration,
-    NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, MemoryStatus,
+    Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE,
+    VersionSummary,
 };
 
 settings! {
@@ -329,6 +331,34 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// [`Error::Busy`], [`Error::RootKey`], or [`Error::Storage`] when it cannot be read at all.
     fn check(&self) -> Result<CheckReport, StoreError>;
+
+    /// Keeps the newest state that is seen of the store in a file of this folder, and refuses an older one from now on. The file is
+    /// written when the generation is read and after changes.
+    ///
+    /// # Errors
+    /// [`Error::RolledBack`] if the file has a newer state than the store, [`Error::Memory`] if it is not ours, [`Error::Io`] if it
+    /// cannot be read. What cannot be written is logged, and shows in [`Keystore::memory`].
+    fn remember(&self, folder: &Path) -> Result<(), StoreError>;
+
+    /// How far an older state of the store would be noticed. Does not block.
+    fn memory(&self) -> MemoryStatus;
+
+    /// The newest state that was seen, for other engines of the store ([`Keystore::learn`]): a line without a secret; `None` before
+    /// schema 3.
+    fn sighting(&self) -> Option<String>;
+
+    /// Takes over what another engine has seen: an older state is refused from then on.
+    ///
+    /// # Errors
+    /// [`Error::Sighting`] if no engine of this store has written it, [`Error::RolledBack`] if the store has a schema from before.
+    fn learn(&self, sighting: &str) -> Result<(), StoreError>;
+
+    /// Confirms that an older copy of the store, which is at `generation`, was put back on purpose: the store continues with a number
+    /// that is newer than all that were seen, and is migrated to the newest schema. The file in `folder` is replaced. Returns the number.
+    ///
+    /// # Errors
+    /// [`Error::OtherGeneration`], and as [`Keystore::migrate`].
+    fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> Result<u64, StoreError>;
 
     /// Makes the next step of a scan for edits, which reads some hundred rows in a short transaction. A store without the authenticated
     /// tree has nothing to compare its rows with: its scan ends at once.

@@ -1,11 +1,12 @@
 //! A store whose reads can be held up, as by a database that hangs, and that counts them and the threads that made them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
     VersionSummary,
 };
 
@@ -206,6 +207,26 @@ impl Keystore for GatedStore {
 
     fn check(&self) -> Result<CheckReport, StoreError> {
         self.store.check()
+    }
+
+    fn remember(&self, folder: &Path) -> Result<(), StoreError> {
+        self.store.remember(folder)
+    }
+
+    fn memory(&self) -> MemoryStatus {
+        self.store.memory()
+    }
+
+    fn sighting(&self) -> Option<String> {
+        self.store.sighting()
+    }
+
+    fn learn(&self, sighting: &str) -> Result<(), StoreError> {
+        self.store.learn(sighting)
+    }
+
+    fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> Result<u64, StoreError> {
+        self.store.accept_generation(generation, folder)
     }
 
     fn scan(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError> {

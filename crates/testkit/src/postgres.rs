@@ -342,7 +342,7 @@ impl PostgresServer {
     /// # Panics
     /// When it is not accepted.
     pub fn restore(&self, database: &str, dump: &str) {
-        let path = self.file("dump");
+        let path = self.file(&format!("{database}.dump"));
         fs::write(&path, dump).expect("written");
         let mut command = Command::new(tool("psql"));
         succeed(

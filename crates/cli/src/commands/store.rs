@@ -24,7 +24,11 @@ pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcom
         StoreCommand::Check { form } => check(context, *form),
         StoreCommand::Migrate { dry_run, form } => migrate(context, *dry_run, *form),
         StoreCommand::Backup { file, form } => backup(context, file, *form),
-        StoreCommand::Restore { file, form } => restore(context, file, *form),
+        StoreCommand::Restore { file, accept_generation, form } => {
+            let restored = file.as_deref().map(|file| restore(context, file, *form));
+            restored.unwrap_or(Ok(()))?;
+            accept_generation.map_or(Ok(()), |generation| accept(context, generation, *form))
+        }
         StoreCommand::Copy { from: Some(from), form, .. } => {
             copy(context, &StoreAddress::File(from), &context.place().address(), *form)
         }
@@ -40,11 +44,12 @@ pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcom
 }
 
 fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
-    let report = context.store()?.check()?;
+    let report = context.store_of_any_age()?.check()?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
     if form.json {
         let mut facts = facts(&report);
         facts["schema_version"] = report.schema_version.into();
+        facts["generation"] = report.generation.into();
         facts["faults"] = json!(faults);
         print_json(&facts)?;
     } else {
@@ -54,7 +59,7 @@ fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
             1 => "1 fault, as far as the store could be read".to_owned(),
             count => format!("{count} faults, as far as the store could be read"),
         };
-        print(&format!("{}: {verdict}\n", counts(&report)))?;
+        print(&format!("{}: {verdict}; generation {}\n", counts(&report), report.generation))?;
     }
     refuse_faults(&faults, "restore the keystore from a backup")
 }
@@ -126,6 +131,17 @@ fn restore(context: &RunContext, file: &Path, form: AnswerFormat) -> CommandOutc
     print(&format!(
         "restored {to}: generation {generation}, rows {row_count}, {}: every row was authenticated, every key was opened\n",
         counts(&report)
+    ))
+}
+
+fn accept(context: &RunContext, generation: u64, form: AnswerFormat) -> CommandOutcome {
+    let folder = context.memory_folder();
+    let accepted = context.store_of_any_age()?.accept_generation(generation, folder.as_deref())?;
+    if form.json {
+        return print_json(&json!({ "accepted": generation, "generation": accepted }));
+    }
+    print(&format!(
+        "generation {generation} of the keystore is accepted and continues as {accepted}, which is newer than what any engine has seen\n"
     ))
 }
 

@@ -26,6 +26,7 @@ mod reload;
 mod renewal;
 #[cfg(target_os = "linux")]
 mod replaced_files;
+mod rollback;
 mod scripts;
 mod shared_store;
 mod shutdown;

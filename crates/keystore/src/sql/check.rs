@@ -27,6 +27,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let open = open.as_ref();
         let mut report = CheckReport {
             schema_version: schema::version(sql)?,
+            generation: schema::generation(sql)?.cast_unsigned(),
             app_count: 0,
             version_count: 0,
             client_count: 0,

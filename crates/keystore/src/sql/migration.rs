@@ -54,12 +54,17 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 
     pub(super) fn migrate_now(&self) -> Result<Migration, StoreError> {
+        self.migrate_under(1)
+    }
+
+    /// The same; `epoch` counts the roots.
+    pub(super) fn migrate_under(&self, epoch: u32) -> Result<Migration, StoreError> {
         let plan = self.plan_migration()?;
         if plan.from == plan.to {
             return Ok(plan);
         }
         let root = StoreRoot::generate(self.rng().as_mut());
-        let open = OpenRoot::new(root, 1, self.id);
+        let open = OpenRoot::new(root, epoch, self.id);
         // Before the transaction: a provider may take its time.
         let new = NewStore::with_root(open, &self.providers, self.now(), self.rng().as_mut())?;
         let entry_count = self.change(|session| {

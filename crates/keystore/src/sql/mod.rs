@@ -15,6 +15,7 @@ mod roles;
 mod rotation;
 mod scan;
 pub(crate) mod schema;
+mod seen;
 pub(crate) mod session;
 pub(crate) mod slots;
 pub(crate) mod table;
@@ -22,6 +23,7 @@ pub(crate) mod tree;
 pub(crate) mod value;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -29,12 +31,14 @@ use std::time::Duration;
 use leafseal_crypto::{CryptoRng, EcContext, Secret};
 
 use schema::TableDefinitions;
+use seen::SeenStates;
 use session::{StoreSession, StoreState, VersionSelection};
 use slots::{OpenRoot, RootLink};
 use tree::StoreTree;
 use value::{Sql, SqlRow};
 
 use crate::edit::EditedPart;
+use crate::memory::MemoryStatus;
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
     RootRotation, StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
@@ -120,6 +124,7 @@ pub struct SqlKeystore<B> {
     open: RwLock<Arc<OpenRoot>>,
     /// The newest schema that the store was seen to have.
     schema: AtomicU32,
+    seen: SeenStates,
 }
 
 impl<B: SqlBackend> std::fmt::Debug for SqlKeystore<B> {
@@ -136,7 +141,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         providers.retain(|provider| provider.is_automatic());
         let context = EcContext::new(rng.as_mut());
         let (id, open, schema) = (open.tree.store, RwLock::new(Arc::new(open)), AtomicU32::new(schema));
-        Self { backend, providers, clock, rng: Mutex::new(rng), context, limits, id, open, schema }
+        let (rng, seen) = (Mutex::new(rng), SeenStates::default());
+        Self { backend, providers, clock, rng, context, limits, id, open, schema, seen }
     }
 
     /// The newest root that this process knows.
@@ -218,11 +224,17 @@ impl<B: SqlBackend> SqlKeystore<B> {
         read: impl Fn(&mut StoreSession<'_>) -> Result<T, StoreError>,
     ) -> Result<(Arc<OpenRoot>, T), StoreError> {
         let read = || {
-            self.backend.read(|sql| {
+            // Before the read begins: others may see a newer state while it goes on.
+            let newest = self.seen.newest();
+            let (open, found, seen) = self.backend.read(|sql| {
                 let (open, state) = self.settle(sql, 0)?;
+                let seen = state.sighting(open.epoch, 0);
+                self.seen.admit(newest, seen)?;
                 let found = read(&mut StoreSession::new(sql, &open, state))?;
-                Ok((open, found))
-            })
+                Ok((open, found, seen))
+            })?;
+            self.seen.note(seen);
+            Ok((open, found))
         };
         match read() {
             Err(StoreError::RootReplaced) if self.is_without_slots() => {
@@ -244,22 +256,26 @@ impl<B: SqlBackend> SqlKeystore<B> {
             // Another process may have migrated the store.
             self.read(|_| Ok(()))?;
         }
-        self.backend.change(|sql| {
+        let newest = self.seen.newest();
+        let (outcome, made) = self.backend.change(|sql| {
             let (open, state) = self.settle(sql, 1)?;
+            self.seen.admit(newest, state.sighting(open.epoch, 1))?;
             if state.tree_root.is_some() {
                 RootLink::remove(sql, self.now())?;
             }
             let mut session = StoreSession::new(sql, &open, state);
             let outcome = apply(&mut session)?;
-            session.finish()?;
-            Ok(outcome)
-        })
+            Ok((outcome, session.finish()?))
+        })?;
+        self.seen.note(made);
+        self.save_seen();
+        Ok(outcome)
     }
 
     /// The generation, verified under a root.
     fn generation_under(&self, open: &OpenRoot) -> Result<Generation, StoreError> {
         let has_tree = self.schema.load(Ordering::Acquire) >= TREE_SCHEMA_VERSION;
-        let (schema, mark) = (B::SCHEMA, B::MARK);
+        let (schema, mark, newest) = (B::SCHEMA, B::MARK, self.seen.newest());
         let (mark, join) = match has_tree {
             true => ("digest, mac", format!("LEFT JOIN {schema}tree_root AS r ON r.only_row = 1")),
             false => (mark, String::new()),
@@ -269,7 +285,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let changes = row.integer(1)?;
         // A store's state has one MAC: what it authenticates shows in it, whatever else is written in the database.
         let mark = match has_tree {
-            true => StoreTree::verified_root(&row, 2, &open.tree, changes)?.mark(),
+            true => {
+                let root = StoreTree::verified_root(&row, 2, &open.tree, changes)?;
+                let found = Some(root.sighting(changes, open.epoch));
+                self.seen.admit(newest, found)?;
+                self.seen.note(found);
+                self.save_seen();
+                root.mark()
+            }
             false => row.integer(2)?.cast_unsigned(),
         };
         Ok(Generation { replacements, changes: changes.cast_unsigned(), mark })
@@ -466,6 +489,26 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn check(&self) -> Result<CheckReport, StoreError> {
         self.backend.read(|sql| self.check_all(sql))
+    }
+
+    fn remember(&self, folder: &Path) -> Result<(), StoreError> {
+        self.remember_in(folder)
+    }
+
+    fn memory(&self) -> MemoryStatus {
+        self.memory_status()
+    }
+
+    fn sighting(&self) -> Option<String> {
+        self.seen_line()
+    }
+
+    fn learn(&self, sighting: &str) -> Result<(), StoreError> {
+        self.learn_line(sighting)
+    }
+
+    fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> Result<u64, StoreError> {
+        self.accept_state(generation, folder)
     }
 
     fn scan(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError> {

@@ -58,7 +58,7 @@ pub(super) fn write(
     }
     // Nothing more is written under the former root.
     session.tree = None;
-    tree.write(session.sql, session.generation)
+    tree.write(session.sql, session.generation, next.epoch).map(drop)
 }
 
 /// From one root, in a schema, to another.

@@ -36,11 +36,15 @@ impl TableDefinitions {
     }
 }
 
+/// The generation of a store that was never changed.
+const FIRST_GENERATION: i64 = 1;
+
 /// What a store is made with.
 pub(crate) struct NewStore {
     pub(crate) schema: u32,
     pub(crate) open: OpenRoot,
     pub(crate) slots: Vec<Slot>,
+    pub(crate) generation: i64,
 }
 
 impl NewStore {
@@ -52,7 +56,12 @@ impl NewStore {
         if schema < TREE_SCHEMA_VERSION {
             let root =
                 providers.iter().find_map(|provider| provider.root_without_slots()).ok_or(StoreError::NoSlots)?;
-            return Ok(Self { schema, open: OpenRoot::new(root.clone(), 0, store), slots: Vec::new() });
+            return Ok(Self {
+                schema,
+                open: OpenRoot::new(root.clone(), 0, store),
+                slots: Vec::new(),
+                generation: FIRST_GENERATION,
+            });
         }
         let open = OpenRoot::new(StoreRoot::generate(rng.as_mut()), 1, store);
         Self::with_root(open, providers, clock.now_unix_s(), rng.as_mut())
@@ -70,7 +79,7 @@ impl NewStore {
             let slot = Slot::make(provider.as_ref(), open.numbered(), now, rng);
             slots.push(slot.map_err(|error| StoreError::Provider { kind: provider.kind(), error })?);
         }
-        Ok(Self { schema: SCHEMA_VERSION, open, slots })
+        Ok(Self { schema: SCHEMA_VERSION, open, slots, generation: FIRST_GENERATION })
     }
 }
 
@@ -81,19 +90,19 @@ pub(crate) fn create(
     new: &NewStore,
     fill: impl FnOnce(&mut StoreSession<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let NewStore { schema, open, slots } = new;
+    let NewStore { schema, open, slots, generation } = new;
     tables.create(sql, *schema)?;
     sql.execute(
-        "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, 1)",
-        params![*schema, open.tree.store.0, open.root.id().0],
+        "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, ?4)",
+        params![*schema, open.tree.store.0, open.root.id().0, *generation],
     )?;
     let tree = (*schema >= TREE_SCHEMA_VERSION).then(|| StoreTree::empty(&open.tree));
-    let mut session = StoreSession { sql, open, schema: *schema, generation: 1, tree };
+    let mut session = StoreSession { sql, open, schema: *schema, generation: *generation, tree };
     for slot in slots {
         session.put(&slots::entry_key(&slot.summary.id), false, &slots::rows(slot))?;
     }
     fill(&mut session)?;
-    session.finish()
+    session.finish().map(drop)
 }
 
 /// Slots that are looked at when a store is opened: as many as [`StoreLimits::slot_count_max`](crate::StoreLimits) can permit.
@@ -177,6 +186,11 @@ const NO_ROW: StoreError = StoreError::Inconsistent("the row that describes the 
 /// The schema of a store.
 pub(crate) fn version(sql: &mut dyn Sql) -> Result<u32, StoreError> {
     sql.first("SELECT schema_version FROM store", &[])?.ok_or(NO_ROW)?.number(0)
+}
+
+/// The number of a store's last change, as the database has it.
+pub(crate) fn generation(sql: &mut dyn Sql) -> Result<i64, StoreError> {
+    sql.first("SELECT generation FROM store", &[])?.ok_or(NO_ROW)?.integer(0)
 }
 
 /// Brings a store of version 1 to version 2, within a change. Programs that support only version 1 refuse the store from then on.

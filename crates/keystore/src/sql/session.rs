@@ -12,6 +12,7 @@ use super::tree::{StoreTree, TreeKeys, TreeRoot};
 use super::value::{RANGE, Sql, SqlRow, SqlValue, params};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
+use crate::memory::StoreSighting;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 
 /// Which versions of an app to read.
@@ -41,15 +42,15 @@ impl<'s> StoreSession<'s> {
         Self { sql, open, schema, generation, tree }
     }
 
+    /// Ends a change: what it wrote is authenticated. Returns the new state.
+    pub(crate) fn finish(self) -> Result<Option<StoreSighting>, StoreError> {
+        let Some(tree) = self.tree else { return Ok(None) };
+        tree.write(self.sql, self.generation, self.open.epoch).map(Some)
+    }
+
     /// The entries as the database has them, unverified.
     pub(super) fn unverified(sql: &'s mut dyn Sql, open: &'s OpenRoot, schema: u32) -> Self {
         Self { sql, open, schema, generation: 0, tree: None }
-    }
-
-    /// Ends a change: what it wrote is authenticated.
-    pub(crate) fn finish(self) -> Result<(), StoreError> {
-        let Some(tree) = self.tree else { return Ok(()) };
-        tree.write(self.sql, self.generation)
     }
 
     /// An entry's rows, or `None` where there is no such entry.
@@ -247,6 +248,11 @@ pub(super) struct StoreState {
 }
 
 impl StoreState {
+    /// What to remember of it; `None` before schema 3. `ahead` as in [`StoreState::verified`].
+    pub(super) fn sighting(&self, epoch: u32, ahead: i64) -> Option<StoreSighting> {
+        self.tree_root.as_ref().map(|root| root.sighting(self.generation.wrapping_sub(ahead), epoch))
+    }
+
     /// Reads and verifies it. `known`: the schema that the store had before; it never goes back. `ahead`: how often the generation was
     /// counted up since the root was written.
     pub(super) fn verified(sql: &mut dyn Sql, keys: &TreeKeys, known: u32, ahead: i64) -> Result<Self, StoreError> {

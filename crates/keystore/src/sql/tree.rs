@@ -25,6 +25,8 @@ use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{Sql, SqlRow, params};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
+use crate::memory::StoreSighting;
+use crate::schema_version::TREE_SCHEMA_VERSION;
 pub(crate) use keys::{TreeDigest, TreeKeys, ZERO};
 
 /// Children of a node.
@@ -42,6 +44,11 @@ pub(crate) struct TreeRoot {
 }
 
 impl TreeRoot {
+    /// The state that it is the root of.
+    pub(crate) fn sighting(&self, generation: i64, epoch: u32) -> StoreSighting {
+        StoreSighting { schema: TREE_SCHEMA_VERSION, epoch, generation, digest: self.digest }
+    }
+
     /// A number that differs between states of the store.
     pub(crate) fn mark(&self) -> u64 {
         u64::from_be_bytes(*self.mac.first_chunk().expect("32 bytes"))

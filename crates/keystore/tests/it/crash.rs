@@ -101,6 +101,11 @@ fn child() {
     println!();
     match task.as_str() {
         "change" => change_for_ever(&open_with(&folder.join("store.db"), limits())),
+        "change and remember" => {
+            let store = open_with(&folder.join("store.db"), limits());
+            store.remember(&folder.join("seen")).expect("not older than what was seen");
+            change_for_ever(&store);
+        }
         "change in a database" => change_for_ever(&*child_database(&folder)),
         "rotate 20 in a database" => rotate_20(&*child_database(&folder)),
         "root keys" => make_root_keys_for_ever(&folder),
@@ -252,6 +257,21 @@ fn a_kill_during_rotations_and_imports_leaves_before_or_after() {
     println!("{ROUND_COUNT} kills: {count} changes, {unreported} of them came before a report");
     println!("undone: {versions_cut} versions, {apps_cut} apps");
     assert!(versions_cut > 0 && apps_cut > 0, "no kill met a change of each kind");
+}
+
+/// The file is whole at every moment, and never newer than the store, which would be refused.
+#[test]
+fn a_kill_while_the_newest_state_is_saved_leaves_a_state() {
+    let (folder, path) = place();
+    open_with(&path, limits()).create_app(&app("a"), NewKeys::generated()).expect("made");
+    for _ in 0..ROUND_COUNT / 4 {
+        kill_at_random(start("change and remember", folder.path()));
+        let store = open_with(&path, limits());
+        store.remember(&folder.path().join("seen")).expect("not older than what was seen");
+        assert!(store.memory().is_from_before && store.memory().is_saved);
+    }
+    let files = fs::read_dir(folder.path().join("seen")).expect("a folder").count();
+    assert_eq!(files, 2, "the file and its lock");
 }
 
 /// The parameters of [`child_database`], in a folder of its own.

@@ -56,9 +56,12 @@ fn a_copy_put_in_the_place_of_the_store_is_in_force_at_once() {
     open(&path).disable_client(&client("c")).expect("disabled");
     assert!(store.client(&client("c")).expect("read").expect("there").disabled);
     assert_eq!(store.generation().expect("read").changes, after.changes + 1);
+    let newest = folder.path().join("newest.db");
+    fs::copy(&path, &newest).expect("copied");
     put_in_place(&backup, &path);
-    assert!(!store.client(&client("c")).expect("read").expect("there").disabled, "as in the copy");
-    put_in_place(&backup, &path);
+    assert!(matches!(store.client(&client("c")), Err(StoreError::RolledBack { .. })), "older than what was seen");
+    assert!(matches!(store.disable_app(&app("a")), Err(StoreError::RolledBack { .. })));
+    put_in_place(&newest, &path);
     store.disable_app(&app("a")).expect("a change goes to the file that is there");
     assert!(open(&path).app_summary(&app("a")).expect("read").expect("there").disabled);
     assert_sound(&store);

@@ -11,6 +11,7 @@ mod file;
 mod pem;
 mod pooler;
 mod postgres;
+mod rollback;
 mod scale;
 mod slots;
 mod store;

@@ -12,6 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leafseal_engine::admin::MemoryStatus;
 use leafseal_engine::pool::PoolObserver;
 use leafseal_engine::{self as engine, DecisionCounts, EntryPoint, LookupCounters, ScanCounters};
 use leafseal_http::HttpCounters;
@@ -292,6 +293,7 @@ impl MetricsSnapshot {
             store_resyncs,
             lookups: store_lookups,
             scan,
+            memory,
         } = self.engine;
         let caches = [
             ("apps", apps),
@@ -311,7 +313,8 @@ impl MetricsSnapshot {
         out.gauge(SILENCE, store_silence.as_secs_f64())?;
         out.counter(RESYNCS, store_resyncs)?;
         write_lookups(store_lookups, out)?;
-        write_scan(scan, out)
+        write_scan(scan, out)?;
+        write_memory(memory, out)
     }
 
     fn write_cpu(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
@@ -363,6 +366,29 @@ fn write_scan(scan: ScanCounters, out: &mut MetricsWriter<'_>) -> fmt::Result {
     out.counter(ROWS, rows)?;
     out.counter(PASSES, passes)?;
     out.gauge(AGE, age.as_secs_f64())
+}
+
+fn write_memory(memory: MemoryStatus, out: &mut MetricsWriter<'_>) -> fmt::Result {
+    const GENERATION: MetricName = MetricName::plain(
+        "keystore_generation",
+        "The newest generation of the keystore that was seen: the number of its last change; 0 before schema 3",
+    );
+    const ROLLED_BACK: MetricName = MetricName::plain(
+        "keystore_rolled_back",
+        "1 while the keystore is older than what was seen of it, and is refused, else 0",
+    );
+    const KNOWN: MetricName = MetricName::plain(
+        "keystore_memory_known",
+        "1 if a state of the keystore was known before it was first read, from an earlier run or another engine; with 0 an older copy that \
+         was put back before the start went unnoticed",
+    );
+    const SAVED: MetricName =
+        MetricName::plain("keystore_memory_saved", "1 if the newest state is saved in keystore.memory_folder, else 0");
+    let MemoryStatus { generation, is_from_before, is_saved, is_rolled_back } = memory;
+    out.gauge(GENERATION, generation.unwrap_or_default())?;
+    out.gauge(ROLLED_BACK, u64::from(is_rolled_back))?;
+    out.gauge(KNOWN, u64::from(is_from_before))?;
+    out.gauge(SAVED, u64::from(is_saved))
 }
 
 fn write_api(api: &ApiSnapshot, out: &mut MetricsWriter<'_>) -> fmt::Result {

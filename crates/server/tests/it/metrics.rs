@@ -291,6 +291,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
         store_resyncs,
         lookups,
         scan: _,
+        memory: _,
     } = *counters;
     for (cache, counted) in [
         ("apps", apps),

@@ -1,7 +1,8 @@
 //! Changes of the authenticated tree.
 
-use super::{BUCKETS, FANOUT, LEVELS, Leaf, StoreTree, TreeDigest, ZERO};
+use super::{BUCKETS, FANOUT, LEVELS, Leaf, StoreTree, TreeDigest, TreeRoot, ZERO};
 use crate::StoreError;
+use crate::memory::StoreSighting;
 use crate::sql::table::{EntryKey, EntryRows, insert_rows};
 use crate::sql::value::{Sql, SqlRow, params};
 
@@ -36,7 +37,7 @@ impl StoreTree<'_> {
     }
 
     /// Writes the changed leaves, the nodes above them and the root, for the state `generation`.
-    pub(crate) fn write(mut self, sql: &mut dyn Sql, generation: i64) -> Result<(), StoreError> {
+    pub(crate) fn write(mut self, sql: &mut dyn Sql, generation: i64, epoch: u32) -> Result<StoreSighting, StoreError> {
         self.write_leaves(sql)?;
         let mut changed: Vec<u32> = self.changed.keys().map(|(bucket, _)| *bucket).collect();
         changed.dedup();
@@ -53,7 +54,8 @@ impl StoreTree<'_> {
         sql.execute("DELETE FROM tree_root", &[])?;
         let mac = self.keys.root_mac(generation, &self.root);
         let insert = "INSERT INTO tree_root (only_row, digest, mac) VALUES (1, ?1, ?2)";
-        sql.execute(insert, params![self.root, mac]).map(drop)
+        sql.execute(insert, params![self.root, mac])?;
+        Ok(TreeRoot { digest: self.root, mac }.sighting(generation, epoch))
     }
 
     fn write_leaves(&self, sql: &mut dyn Sql) -> Result<(), StoreError> {

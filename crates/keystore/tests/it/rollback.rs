@@ -1,0 +1,237 @@
+//! An older copy of a whole store is put back, tree and all: programs that have seen a newer state refuse it, while they run and after a
+//! restart, until an operator confirms its generation.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use leafseal_keystore::{MemoryFault, MemoryStatus, NewKeys, OpenMode, StoreError, StoreLimits};
+
+use crate::common::{Kind, Place, Store, app, assert_sound, client, environment, grant, on_both_databases};
+
+on_both_databases! {
+    an_older_copy_is_refused_by_those_who_have_seen_a_newer_state,
+    other_content_under_the_same_number_is_refused,
+    a_store_that_was_migrated_is_never_taken_for_an_older_one,
+    engines_learn_from_each_other,
+    a_replaced_root_does_not_forget,
+}
+
+fn reopened(place: &Place) -> Store {
+    place.try_open(OpenMode::Existing, environment(), StoreLimits::default()).expect("opened")
+}
+
+/// A copy of the whole store, as a backup has it.
+enum Backup {
+    File(Vec<u8>),
+    Dump(String),
+}
+
+impl Backup {
+    fn of(place: &Place) -> Self {
+        match place.kind {
+            Kind::Sqlite => Self::File(fs::read(place.path()).expect("read")),
+            Kind::Postgres => Self::Dump(place.server().dump(place.database())),
+        }
+    }
+
+    fn put_back(&self, place: &Place) {
+        match self {
+            Self::File(content) => {
+                let draft = place.path().with_extension("new");
+                fs::write(&draft, content).expect("written");
+                fs::set_permissions(&draft, fs::Permissions::from_mode(0o600)).expect("private");
+                fs::rename(&draft, place.path()).expect("renamed");
+            }
+            Self::Dump(dump) => {
+                place.server().sql(place.database(), "DROP SCHEMA leafseal CASCADE");
+                place.server().restore(place.database(), dump);
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn assert_rolled_back<T: std::fmt::Debug>(outcome: Result<T, StoreError>, generations: (u64, u64)) {
+    match outcome {
+        Err(StoreError::RolledBack { found, newest }) => assert_eq!((found, newest), generations),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn an_older_copy_is_refused_by_those_who_have_seen_a_newer_state(place: &Place) {
+    let memory = tempfile::tempdir().expect("folder");
+    let seen = memory.path().join("seen");
+    let store = place.open();
+    store.remember(&seen).expect("the first look");
+    assert!(!store.memory().is_from_before && store.memory().is_saved);
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    store.put_client(&grant("one", &["a"])).expect("made");
+    let older = store.generation().expect("read").changes;
+    let backup = Backup::of(place);
+    store.disable_client(&client("one")).expect("revoked");
+    let newest = store.generation().expect("read").changes;
+    assert_eq!(store.memory(), MemoryStatus { generation: Some(newest), is_saved: true, ..MemoryStatus::default() });
+    backup.put_back(place);
+    let both = (older, newest);
+    assert_rolled_back(store.generation(), both);
+    assert!(store.memory().is_rolled_back);
+    assert_rolled_back(store.client(&client("one")), both);
+    assert_rolled_back(store.load_app(&app("a")), both);
+    assert_rolled_back(store.rotate(&app("a")), both);
+    // Whoever has not seen it cannot know.
+    assert!(!reopened(place).client(&client("one")).expect("read").expect("there").disabled);
+    let restarted = reopened(place);
+    assert_rolled_back(restarted.remember(&seen), both);
+    assert_eq!(restarted.check().expect("checked").generation, older, "what to confirm");
+
+    let confirm = |generation| reopened(place).accept_generation(generation, Some(&seen));
+    assert!(matches!(confirm(newest), Err(StoreError::OtherGeneration { found, .. }) if found == older));
+    let accepted = confirm(older).expect("confirmed");
+    assert!(accepted > newest && accepted < 1 << 53, "{accepted}");
+    // The engine that runs follows without a restart, and so does the next one.
+    assert!(!store.client(&client("one")).expect("read").expect("there").disabled);
+    store.disable_client(&client("one")).expect("revoked again");
+    let restarted = reopened(place);
+    restarted.remember(&seen).expect("the newest");
+    assert!(restarted.memory().is_from_before);
+    assert_sound(&restarted);
+    // What was confirmed once is not confirmed for good.
+    backup.put_back(place);
+    assert_rolled_back(store.generation(), (older, accepted + 1));
+    assert_rolled_back(reopened(place).remember(&seen), (older, accepted + 1));
+    assert!(confirm(older).expect("again") > accepted + 1);
+}
+
+/// Programs that have not seen the newer state could write to the older copy until its number fits.
+fn other_content_under_the_same_number_is_refused(place: &Place) {
+    let store = place.open();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let backup = Backup::of(place);
+    store.put_client(&grant("one", &["a"])).expect("made");
+    let newest = store.generation().expect("read").changes;
+    backup.put_back(place);
+    reopened(place).rotate(&app("a")).expect("rotated");
+    assert_rolled_back(store.generation(), (newest, newest));
+    assert_rolled_back(store.load_app(&app("a")), (newest, newest));
+}
+
+/// The keys of a copy from before the migration are as valid as they were, and nothing of it is authenticated.
+fn a_store_that_was_migrated_is_never_taken_for_an_older_one(place: &Place) {
+    let memory = tempfile::tempdir().expect("folder");
+    let store = place.open_old();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    store.remember(memory.path()).expect("nothing to remember");
+    assert_eq!(store.memory(), MemoryStatus::default());
+    let backup = Backup::of(place);
+    let older = reopened(place).check().expect("checked").generation;
+    store.migrate().expect("migrated");
+    let newest = store.generation().expect("read").changes;
+    assert!(store.memory().is_saved);
+    backup.put_back(place);
+    assert!(store.load_app(&app("a")).is_err() && store.generation().is_err());
+    assert_rolled_back(reopened(place).remember(memory.path()), (older, newest));
+    place.tamper("UPDATE store SET generation = generation + 1000");
+    assert_rolled_back(reopened(place).remember(memory.path()), (older + 1000, newest));
+    let accepted = reopened(place).accept_generation(older + 1000, Some(memory.path())).expect("confirmed");
+    assert!(accepted > newest + 1000);
+    store.generation().expect("it follows to the new root");
+    assert!(store.load_app(&app("a")).expect("read").is_some(), "it was migrated again");
+    let restarted = reopened(place);
+    restarted.remember(memory.path()).expect("the newest");
+    assert_eq!(restarted.check().expect("checked").schema_version, 3);
+}
+
+fn engines_learn_from_each_other(place: &Place) {
+    let memory = tempfile::tempdir().expect("folder");
+    let one = place.open();
+    one.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let backup = Backup::of(place);
+    let older = one.generation().expect("read").changes;
+    one.rotate(&app("a")).expect("rotated");
+    let line = one.sighting().expect("authenticated");
+    backup.put_back(place);
+    let fresh = reopened(place);
+    fresh.remember(memory.path()).expect("it cannot know");
+    assert!(!fresh.memory().is_from_before);
+    fresh.learn(&line).expect("of this store");
+    assert!(fresh.memory().is_from_before);
+    assert_rolled_back(fresh.generation(), (older, older + 1));
+    for forged in ["", "x", &line.replace("generation=", "generation=1"), &line.replace("schema=3", "schema=4")] {
+        assert!(matches!(fresh.learn(forged), Err(StoreError::Sighting(MemoryFault::Foreign))), "{forged}");
+    }
+    // It keeps what it has learnt.
+    drop(fresh);
+    let accepted = reopened(place).accept_generation(older, Some(memory.path())).expect("confirmed");
+    one.learn(&reopened_line(place)).expect("of this store");
+    assert_eq!(one.generation().expect("read").changes, accepted);
+    one.learn(&line).expect("an older one is of no interest");
+    assert_eq!(one.memory().generation, Some(accepted));
+}
+
+/// The file is authenticated under the root of the store, which may be replaced while an engine is down.
+fn a_replaced_root_does_not_forget(place: &Place) {
+    let memory = tempfile::tempdir().expect("folder");
+    let store = place.open();
+    store.remember(memory.path()).expect("the first look");
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let (backup, older) = (Backup::of(place), store.generation().expect("read").changes);
+    reopened(place).rotate_root(None, &mut |_, _| ()).expect("replaced");
+    let restarted = reopened(place);
+    restarted.remember(memory.path()).expect("newer than what was seen");
+    assert!(restarted.memory().is_from_before && restarted.memory().is_saved);
+    backup.put_back(place);
+    assert_rolled_back(reopened(place).remember(memory.path()), (older, older + 1));
+    assert!(restarted.load_app(&app("a")).is_err() && restarted.generation().is_err());
+}
+
+fn reopened_line(place: &Place) -> String {
+    let store = reopened(place);
+    store.generation().expect("read");
+    store.sighting().expect("authenticated")
+}
+
+/// The file with what was seen.
+fn seen_file(folder: &Path) -> std::path::PathBuf {
+    let is_seen = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "seen");
+    fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("there").path()).find(is_seen).expect("saved")
+}
+
+#[test]
+fn a_file_of_another_store_is_refused() {
+    let [place, other] = [(), ()].map(|()| Place::new(Kind::Sqlite));
+    let [memory, of_other] = [(), ()].map(|()| tempfile::tempdir().expect("folder"));
+    place.open().remember(memory.path()).expect("the first look");
+    other.open().remember(of_other.path()).expect("the first look");
+    let file = seen_file(of_other.path());
+    for content in [fs::read(seen_file(memory.path())).expect("read"), b"sighting".to_vec(), vec![b'x'; 4096], vec![]] {
+        fs::write(&file, content).expect("written");
+        let refused = other.open().remember(of_other.path());
+        assert!(matches!(refused, Err(StoreError::Memory { fault: MemoryFault::Foreign, .. })), "{refused:?}");
+    }
+    let generation = other.open().check().expect("checked").generation;
+    other.open().accept_generation(generation, Some(of_other.path())).expect("confirmed");
+    // Each store has a file of its own, so that one folder serves several.
+    place.open().remember(of_other.path()).expect("the first look");
+    other.open().remember(of_other.path()).expect("the newest");
+}
+
+/// A full or read-only disk takes nothing from a running engine; it says that the next one will not know.
+#[test]
+fn a_folder_that_cannot_be_written_to_is_reported_and_tried_again() {
+    let place = Place::new(Kind::Sqlite);
+    let memory = tempfile::tempdir().expect("folder");
+    let blocked = memory.path().join("blocked");
+    fs::write(&blocked, "no folder").expect("written");
+    let store = place.open();
+    store.remember(&blocked).expect_err("what is there cannot be read");
+    fs::remove_file(&blocked).expect("removed");
+    std::os::unix::fs::symlink("/proc/leafseal", &blocked).expect("linked");
+    store.remember(&blocked).expect("it goes on");
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    assert!(!store.memory().is_saved && store.memory().generation.is_some());
+    fs::remove_file(&blocked).expect("removed");
+    let newest = store.generation().expect("read").changes;
+    assert_eq!(store.memory(), MemoryStatus { generation: Some(newest), is_saved: true, ..MemoryStatus::default() });
+    place.open().remember(&blocked).expect("the newest");
+}
