@@ -11,10 +11,12 @@ mod outages;
 mod restarts;
 mod spread;
 mod traffic;
+mod upgrade;
 mod visibility;
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ use leafseal_testkit::postgres::{PostgresServer, ROLE};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Running, until};
+use crate::common::{PROGRAM, Running, until};
 use crate::reload::signal;
 use crate::shared_store::Place;
 
@@ -53,6 +55,8 @@ struct Engine {
     host: String,
     port: u16,
     operator: u16,
+    /// Another program than the one that is tested.
+    program: Option<PathBuf>,
     running: Option<Running>,
 }
 
@@ -62,7 +66,7 @@ impl Engine {
         let host = format!("127.77.0.{number}");
         let free =
             || TcpListener::bind((host.as_str(), 0)).and_then(|socket| socket.local_addr()).expect("a port").port();
-        Self { port: free(), operator: free(), host, running: None }
+        Self { port: free(), operator: free(), host, program: None, running: None }
     }
 
     fn address(&self) -> String {
@@ -72,7 +76,9 @@ impl Engine {
     fn start(&mut self, place: &Place<'_>, more: &[&str]) {
         let (address, operator) = (self.address(), format!("operator.address={}:{}", self.host, self.operator));
         let arguments = ["serve", "--json", "--address", &address, "--set", &operator];
-        let mut command = place.folder.command(&[&arguments[..], &["--set", "log.level=error"], more].concat());
+        let arguments = [&arguments[..], &["--set", "log.level=error"], more].concat();
+        let program = self.program.as_deref().unwrap_or(Path::new(PROGRAM));
+        let mut command = place.folder.command_of(program, &arguments);
         self.running = Some(Running::start(command.stderr(Stdio::inherit())));
         until("the engine is ready", || self.is_ready());
     }
@@ -115,9 +121,14 @@ struct Cluster<'s> {
 impl<'s> Cluster<'s> {
     /// Starts engines 1 to `count` of those that a test has; `first` differs between tests, which run side by side.
     fn start(place: Place<'s>, first: u8, count: u8, settings: &[&str]) -> Self {
+        Self::start_of(None, place, (first, count), settings)
+    }
+
+    /// The same with another program.
+    fn start_of(program: Option<PathBuf>, place: Place<'s>, (first, count): (u8, u8), settings: &[&str]) -> Self {
         let settings = settings.iter().flat_map(|setting| ["--set".to_owned(), (*setting).to_owned()]).collect();
-        let engines = (first..first + count).map(Engine::new).collect();
-        let mut cluster = Self { place, engines, settings };
+        let engine = |number| Engine { program: program.clone(), ..Engine::new(number) };
+        let mut cluster = Self { place, engines: (first..first + count).map(engine).collect(), settings };
         (0..usize::from(count)).for_each(|index| cluster.start_engine(index));
         cluster
     }
@@ -147,6 +158,10 @@ impl<'s> Cluster<'s> {
 
 /// The keystore of a place, opened as a command opens it.
 fn open_keystore(place: &Place<'_>) -> PostgresKeystore {
+    open_keystore_in(place, OpenMode::Existing)
+}
+
+fn open_keystore_in(place: &Place<'_>, mode: OpenMode) -> PostgresKeystore {
     let root_key = std::fs::read_to_string(place.folder.path(".leafseal/root.key")).expect("there");
     let environment = Environment {
         providers: vec![Box::new(LocalRootKey::from_text(root_key.trim_end()).expect("a root key"))],
@@ -154,7 +169,7 @@ fn open_keystore(place: &Place<'_>) -> PostgresKeystore {
         rng: Box::new(system_random()),
     };
     let settings = place.server.settings(&place.database);
-    PostgresKeystore::open(&settings, OpenMode::Existing, environment, StoreLimits::default()).expect("it opens")
+    PostgresKeystore::open(&settings, mode, environment, StoreLimits::default()).expect("it opens")
 }
 
 /// The key versions of an app in `keys list`, in ascending order.

@@ -89,7 +89,12 @@ impl TestFolder {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
+        self.command_of(Path::new(PROGRAM), arguments)
+    }
+
+    /// The same of another program.
+    pub(crate) fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.current_dir(self.0.path()).args(arguments);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LEAFSEAL")) {
             command.env_remove(name);
