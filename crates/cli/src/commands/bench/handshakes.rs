@@ -1,5 +1,5 @@
-//! `bench handshakes`: a new TLS connection for each request: with private-key operations one by one, in batches, and with sessions that
-//! are resumed, in turn.
+//! `bench handshakes`: a new TLS connection for each request: with private-key operations one by one, in batches, with sessions that are
+//! resumed, and with a hybrid key exchange, in turn. The others agree on X25519.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,6 +18,7 @@ use boring::rsa::Rsa;
 use boring::ssl::{SslConnector, SslFiletype, SslMethod, SslSession, SslSessionCacheMode};
 use boring::x509::extension::SubjectAlternativeName;
 use boring::x509::{X509, X509NameBuilder};
+use leafseal_config::TlsGroup;
 use leafseal_load::latencies::Latencies;
 use leafseal_load::report::Provenance;
 use leafseal_net::tls::offer_session;
@@ -62,22 +63,25 @@ enum HandshakeMode {
     Batched,
     /// With the session of the connection before.
     Resumed,
+    /// Full, with private-key operations one by one and a hybrid key exchange.
+    Hybrid,
 }
 
 impl HandshakeMode {
-    const ALL: [Self; 3] = [Self::Plain, Self::Batched, Self::Resumed];
+    const ALL: [Self; 4] = [Self::Plain, Self::Batched, Self::Resumed, Self::Hybrid];
 
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "one by one",
             Self::Batched => "in batches",
             Self::Resumed => "resumed",
+            Self::Hybrid => "hybrid",
         }
     }
 
     /// The value of `private_key_batching`.
     fn batching(self) -> &'static str {
-        if self == Self::Plain { "off" } else { "auto" }
+        if matches!(self, Self::Plain | Self::Hybrid) { "off" } else { "auto" }
     }
 }
 
@@ -146,7 +150,7 @@ fn measure(
     for _ in 0..arguments.rounds {
         for group in &mut groups {
             for (figures, mode) in group.figures.iter_mut().zip(HandshakeMode::ALL) {
-                let server = if mode == HandshakeMode::Plain { &plain } else { &batched };
+                let server = if mode.batching() == "off" { &plain } else { &batched };
                 let duration = arguments.duration / arguments.rounds;
                 figures.add(&drive(server, group.listener, mode, group.open, duration)?);
                 progress.add(1);
@@ -169,6 +173,8 @@ struct HandshakeClient {
     address: SocketAddr,
     listener: BenchListener,
     connector: SslConnector,
+    /// The same with a hybrid key exchange.
+    hybrid: SslConnector,
     /// The newest session, for connections that resume one.
     session: Arc<Mutex<Option<SslSession>>>,
 }
@@ -255,30 +261,43 @@ impl HandshakeClient {
         authority: &Path,
         own: Option<(&Path, &Path)>,
     ) -> Result<Self, ErrorStack> {
+        let session = Arc::new(Mutex::new(None));
+        let connector = |group: TlsGroup| Self::connector(group, authority, own, &session);
+        let (connector, hybrid) = (connector(TlsGroup::X25519)?, connector(TlsGroup::X25519MlKem768)?);
+        Ok(Self { address, listener, connector, hybrid, session })
+    }
+
+    fn connector(
+        group: TlsGroup,
+        authority: &Path,
+        own: Option<(&Path, &Path)>,
+        session: &Arc<Mutex<Option<SslSession>>>,
+    ) -> Result<SslConnector, ErrorStack> {
         let mut connector = SslConnector::builder(SslMethod::tls())?;
+        connector.set_curves_list(group.as_str())?;
         connector.set_ca_file(authority)?;
         if let Some((certificate, key)) = own {
             connector.set_certificate_chain_file(certificate)?;
             connector.set_private_key_file(key, SslFiletype::PEM)?;
             connector.set_alpn_protos(RPC)?;
         }
-        let session = Arc::new(Mutex::new(None));
-        let newest = Arc::clone(&session);
+        let newest = Arc::clone(session);
         connector.set_session_cache_mode(SslSessionCacheMode::CLIENT);
         connector.set_new_session_callback(move |_, session| {
             *newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
         });
-        Ok(Self { address, listener, connector: connector.build(), session })
+        Ok(connector.build())
     }
 
     /// One connection, to its end. Returns how long it took until the handshake had succeeded on this side, and whether it resumed a
     /// session.
-    fn connect(&self, session: Option<&SslSession>) -> Option<(Duration, bool)> {
+    fn connect(&self, session: Option<&SslSession>, mode: HandshakeMode) -> Option<(Duration, bool)> {
         let start = Instant::now();
         let socket = TcpStream::connect_timeout(&self.address, TIMEOUT).ok()?;
         socket.set_read_timeout(Some(TIMEOUT)).ok()?;
         socket.set_nodelay(true).ok()?;
-        let mut ssl = self.connector.configure().ok()?.into_ssl("localhost").ok()?;
+        let connector = if mode == HandshakeMode::Hybrid { &self.hybrid } else { &self.connector };
+        let mut ssl = connector.configure().ok()?.into_ssl("localhost").ok()?;
         if let Some(session) = session {
             offer_session(&mut ssl, session).ok()?;
         }
@@ -303,7 +322,7 @@ impl HandshakeClient {
         while Instant::now() < deadline {
             let newest = || self.session.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let session = if mode == HandshakeMode::Resumed { newest() } else { None };
-            match self.connect(session.as_ref()) {
+            match self.connect(session.as_ref(), mode) {
                 Some((latency, is_resumed)) if is_resumed == (mode == HandshakeMode::Resumed) => {
                     figures.latencies.record(latency);
                 }
@@ -327,7 +346,7 @@ fn drive(
         BenchListener::Rpc => &server.rpc,
     };
     // For a session, if one is needed.
-    client.connect(None);
+    client.connect(None, mode);
     let process = server.target.process.as_ref().expect("the engine is a child");
     let cpu = || {
         process.cpu().map_err(|error| CommandFailure::internal(format!("cannot read the engine's CPU time: {error}")))
@@ -360,7 +379,7 @@ impl ComparedModes {
 fn as_text(groups: &[ComparedModes], provenance: &Provenance) -> String {
     let mut out = provenance.text();
     out.push_str(
-        "a new connection for each request; ratios to full handshakes with private-key operations one by one\n\n",
+        "a new connection for each request; ratios to full handshakes with private-key operations one by one and X25519\n\n",
     );
     out.push_str(&format!(
         "{:<9}{:<25}{:>5}  {:<11}{:>16}{:>22}{:>16}{:>16}\n",
@@ -408,7 +427,7 @@ fn as_json(groups: &[ComparedModes], provenance: &Provenance) -> Value {
         })
     };
     let group = |group: &ComparedModes| {
-        let [plain, batched, resumed] = group.figures.each_ref().map(figures);
+        let [plain, batched, resumed, hybrid] = group.figures.each_ref().map(figures);
         json!({
             "key": group.key.name(),
             "client_certificate": group.listener == BenchListener::Rpc,
@@ -416,6 +435,7 @@ fn as_json(groups: &[ComparedModes], provenance: &Provenance) -> Value {
             "batching_off": plain,
             "batching_auto": batched,
             "resumed": resumed,
+            "hybrid": hybrid,
         })
     };
     let mut report = provenance.json("handshakes");
