@@ -10,7 +10,7 @@ use crate::common::{Kind, Place, app, client, environment, grant, key};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
     Keystore, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SCHEMA_VERSION, SslMode, StoreError,
-    StoreLimits,
+    StoreLimits, StoreScan,
 };
 use leafseal_testkit::postgres::{CERTIFICATE_ROLE, Durability, PASSWORD, PLAIN_ROLE, PostgresServer, ROLE, Validity};
 
@@ -194,6 +194,11 @@ fn a_role_that_only_reads_is_enough_for_an_engine() {
     assert_eq!(store.migrate().expect("migrated").to, SCHEMA_VERSION);
     assert!(reader.load_app(&app("a")).expect("read").is_some(), "it may read the tables of the new schema");
     reader.token_secret().expect("read");
+    // The scan for edits and the memory of the newest state read, too.
+    let (memory, mut scan) = (tempfile::tempdir().expect("folder"), StoreScan::default());
+    while !reader.scan(&mut scan).expect("scanned").is_last {}
+    reader.remember(memory.path()).expect("the first look");
+    assert!(reader.memory().is_saved);
 }
 
 #[test]
