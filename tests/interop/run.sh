@@ -20,6 +20,7 @@ need_node
 install_python "$root/target/interop/venv" "$here/requirements.txt"
 install_npm tests/interop/node
 install_envoy
+install_openbao
 export PYTHON=$root/target/interop/venv/bin/python
 install_python "$root/target/interop/tls" "$here/requirements-tls.txt"
 export TLS_PYTHON=$root/target/interop/tls/bin/python

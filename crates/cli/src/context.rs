@@ -255,12 +255,14 @@ impl RunContext {
         self.providers()?;
         let root_key = self.root_key().ok();
         let unseal_file = self.unseal_file();
+        let (transit, folder) = (self.config().transit.clone(), self.folder().to_owned());
         Ok(move || {
             let mut providers: Providers = Vec::new();
             providers.extend(root_key.clone().map(|key| Box::new(key) as Box<dyn SlotProvider>));
             if let Some(path) = &unseal_file {
                 providers.push(read_unseal_file(path)?);
             }
+            providers.extend(leafseal_custody::transit(&transit, &folder));
             Ok(environment(providers))
         })
     }
@@ -269,14 +271,23 @@ impl RunContext {
         self.config().store.unseal_file.as_ref().map(|path| self.path(path))
     }
 
-    /// What may open the store: the root key, unless a passphrase or shares are to do without it.
+    /// The key of a Transit secrets engine, if the settings name one.
+    pub(crate) fn transit(&self) -> Option<Box<dyn SlotProvider>> {
+        leafseal_custody::transit(&self.config().transit, self.folder())
+    }
+
+    /// What may open the store: the root key, unless something else is to do without it. What calls another machine comes last.
     fn providers(&self) -> CommandOutcome<Providers> {
-        let Some(path) = self.unseal_file() else { return Ok(vec![Box::new(self.root_key()?)]) };
+        let (unseal_file, transit) = (self.unseal_file(), self.transit());
         let mut providers: Providers = Vec::new();
-        if root_key_text()?.is_some() || self.root_key_path().exists() {
+        let is_needed = unseal_file.is_none() && transit.is_none();
+        if is_needed || root_key_text()?.is_some() || self.root_key_path().exists() {
             providers.push(Box::new(self.root_key()?));
         }
-        providers.push(read_unseal_file(&path)?);
+        if let Some(path) = unseal_file {
+            providers.push(read_unseal_file(&path)?);
+        }
+        providers.extend(transit);
         Ok(providers)
     }
 
@@ -296,7 +307,8 @@ impl RunContext {
         let path = self.root_key_path();
         if !path.exists() {
             let message = format!("no root key at {}", path.display());
-            let advice = format!("restore it from a backup, or set {ROOT_KEY_VARIABLE} or keystore.unseal_file");
+            let advice =
+                format!("restore it from a backup, or set {ROOT_KEY_VARIABLE}, keystore.unseal_file or transit.url");
             return Err(CommandFailure::unreachable(message).advise(advice));
         }
         read_root_key(&path)

@@ -98,6 +98,18 @@ pub(crate) fn open_private(what: SecretPath, path: &Path) -> Result<File, StoreE
     Ok(file)
 }
 
+/// Reads a regular file that only its owner may reach, of at most `size_max` bytes; `None` if it is longer.
+///
+/// # Errors
+/// Its permissions or owner ([`StoreError::Permissions`], [`StoreError::Owner`]), or it cannot be read.
+pub fn read_private_file(
+    what: SecretPath,
+    path: &Path,
+    size_max: usize,
+) -> Result<Option<Zeroizing<Vec<u8>>>, StoreError> {
+    read_secret(open_private(what, path)?, path, size_max)
+}
+
 /// Reads all of `file`, at most `size_max` bytes, into a buffer that is wiped; `None` when it is longer. `path` is for errors.
 pub(crate) fn read_secret(
     mut file: File,

@@ -51,6 +51,7 @@ pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use edit::{EditKind, EditedPart, MemoryFault, StoreEdit};
 pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError, UnsealError};
 pub use extracting::{Extracted, extract_apps};
+pub use files::read_private_file;
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use memory::{MemoryStatus, SIGHTING_SIZE_MAX};
 pub use model::{

@@ -30,6 +30,8 @@ pub enum SecretPath {
     UnsealFile,
     /// The file with the newest state of a store that was seen: no secret, but nobody else may put back an older one.
     MemoryFile,
+    /// The file with the token for a key service.
+    TokenFile,
 }
 
 impl SecretPath {
@@ -41,7 +43,8 @@ impl SecretPath {
             | Self::PasswordFile
             | Self::PrivateKeyFile
             | Self::UnsealFile
-            | Self::MemoryFile => "600",
+            | Self::MemoryFile
+            | Self::TokenFile => "600",
             Self::StoreFolder => "700",
         }
     }
@@ -56,14 +59,17 @@ impl SecretPath {
     /// Kubernetes gives the files of a Secret to root and to the group of the pod, which no file system permission separates further.
     pub(crate) fn refused_bits(self, owner: u32, group: u32, own_group: u32) -> u32 {
         match self {
-            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile
+            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile | Self::TokenFile
                 if owner == ROOT_USER && [ROOT_GROUP, own_group].contains(&group) =>
             {
                 ANY_BY_OTHERS & !READ_BY_GROUP
             }
-            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile | Self::StoreFile => {
-                ANY_BY_OTHERS
-            }
+            Self::RootKeyFile
+            | Self::PasswordFile
+            | Self::PrivateKeyFile
+            | Self::UnsealFile
+            | Self::TokenFile
+            | Self::StoreFile => ANY_BY_OTHERS,
             Self::StoreFolder | Self::MemoryFile => WRITE_BY_OTHERS,
         }
     }
@@ -79,6 +85,7 @@ impl fmt::Display for SecretPath {
             Self::PrivateKeyFile => "the private key file",
             Self::UnsealFile => "the file with a passphrase or shares",
             Self::MemoryFile => "the file with the keystore's newest state",
+            Self::TokenFile => "the token file",
         })
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::StoreError;
 use crate::error::UnsealError;
-use crate::files;
+use crate::files::read_private_file;
 use crate::secret_path::SecretPath;
 use crate::slots::{KeyShare, Passphrase, ShamirKey, SlotProvider};
 
@@ -30,8 +30,7 @@ pub fn unseal_text(text: &str) -> Result<Box<dyn SlotProvider>, UnsealError> {
 /// # Errors
 /// As [`LocalRootKey::read_file`](crate::LocalRootKey::read_file), and [`UnsealError`].
 pub fn read_unseal_file(path: &Path) -> Result<Box<dyn SlotProvider>, StoreError> {
-    let file = files::open_private(SecretPath::UnsealFile, path)?;
-    let content = files::read_secret(file, path, UNSEAL_SIZE_MAX)?.ok_or(UnsealError::TooLong)?;
+    let content = read_private_file(SecretPath::UnsealFile, path, UNSEAL_SIZE_MAX)?.ok_or(UnsealError::TooLong)?;
     let text = std::str::from_utf8(&content).map_err(|_| UnsealError::Text)?;
     Ok(unseal_text(text)?)
 }

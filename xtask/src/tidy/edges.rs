@@ -7,7 +7,7 @@ use super::{Finding, Repository};
 use crate::metadata::{DependencyUse, Package, short};
 
 /// Crate, and the crates that its shipped code may import.
-const EDGES: [(&str, &[&str]); 25] = [
+const EDGES: [(&str, &[&str]); 26] = [
     ("lanes-macros", &[]),
     ("lanes", &["lanes-macros"]),
     ("crypto", &["lanes"]),
@@ -16,6 +16,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("errors", &[]),
     ("config", &[]),
     ("keystore", &["config", "crypto", "errors"]),
+    ("custody", &["config", "crypto", "keystore", "net"]),
     ("pool", &[]),
     ("engine", &["config", "lanes", "crypto", "envelope", "document", "keystore", "errors", "pool"]),
     ("protocol", &["config", "errors"]),
@@ -26,7 +27,7 @@ const EDGES: [(&str, &[&str]); 25] = [
     ("client", &["config", "protocol"]),
     ("relay", &["errors", "client", "config", "document", "net", "http"]),
     ("load", &["client", "config"]),
-    ("cli", &["config", "engine", "service", "net", "server", "client", "relay", "load"]),
+    ("cli", &["config", "custody", "engine", "service", "net", "server", "client", "relay", "load"]),
     ("bindings", &["crypto", "client", "protocol"]),
     ("python", &["config", "engine", "client", "protocol", "service"]),
     (
@@ -61,13 +62,14 @@ struct LibraryEdge {
 const LIBRARIES: [LibraryEdge; 11] = [
     LibraryEdge {
         names: &["tokio-boring"],
-        allowed_in: &["http", "server", "client", "relay", "keystore"],
-        instead: "only http, server, client, relay and keystore (to PostgreSQL) speak TLS",
+        allowed_in: &["http", "server", "client", "relay", "keystore", "custody"],
+        instead: "only http, server, client, relay, custody (to key services) and keystore (to PostgreSQL) speak TLS",
     },
     LibraryEdge {
         names: &["boring"],
-        allowed_in: &["crypto", "net", "http", "server", "client", "relay", "keystore", "cli"],
-        instead: "use the crypto crate; only net, http, server, client, relay, keystore (TLS) and cli (certificates) may use it besides",
+        allowed_in: &["crypto", "net", "http", "server", "client", "relay", "keystore", "custody", "cli"],
+        instead: "use the crypto crate; only net, http, server, client, relay, keystore, custody (TLS) and cli (certificates) may use it \
+                  besides",
     },
     LibraryEdge {
         names: &[
@@ -122,14 +124,26 @@ const LIBRARIES: [LibraryEdge; 11] = [
     },
     LibraryEdge {
         names: &["tokio", "tokio-*"],
-        allowed_in: &["keystore", "net", "http", "server", "client", "relay", "load", "cli", "python", "experiments"],
-        instead: "keep this crate free of a runtime; network code belongs in net, http, server, client, relay, load, cli, python and the \
-                  store on PostgreSQL",
+        allowed_in: &[
+            "keystore",
+            "custody",
+            "net",
+            "http",
+            "server",
+            "client",
+            "relay",
+            "load",
+            "cli",
+            "python",
+            "experiments",
+        ],
+        instead: "keep this crate free of a runtime; network code belongs in custody, net, http, server, client, relay, load, cli, python \
+                  and the store on PostgreSQL",
     },
     LibraryEdge {
         names: &["hyper", "hyper-*", "http-body*"],
-        allowed_in: &["net", "http", "server", "relay"],
-        instead: "only http, server, relay and the operator port of net speak HTTP",
+        allowed_in: &["net", "http", "server", "relay", "custody"],
+        instead: "only http, server, relay, custody and the operator port of net speak HTTP",
     },
     LibraryEdge {
         names: &["prometheus*"],

@@ -8,6 +8,14 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
 use crate::transform::connect;
 
+/// Those of the engine, and the kinds of key slots that this program can make and open.
+fn own_facts() -> Vec<(&'static str, String)> {
+    let mut facts = leafseal_engine::facts();
+    let kinds: Vec<&str> = leafseal_custody::slot_kinds().iter().map(|kind| kind.name()).collect();
+    facts.push(("key_slots", kinds.join(" ")));
+    facts
+}
+
 /// `leafseal info`.
 pub(super) fn run(context: &RunContext, arguments: &InfoArguments) -> CommandOutcome {
     let facts: Vec<(String, String)> = match &arguments.engine.connect {
@@ -15,7 +23,7 @@ pub(super) fn run(context: &RunContext, arguments: &InfoArguments) -> CommandOut
             let connection = connect(context, address, &arguments.engine)?;
             connection.runtime.block_on(connection.client.info()).map_err(CommandFailure::from)?
         }
-        None => leafseal_engine::facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
+        None => own_facts().into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect(),
     };
     if arguments.form.json {
         let facts: Map<String, Value> = facts.into_iter().map(|(name, fact)| (name, Value::String(fact))).collect();

@@ -63,7 +63,12 @@ enum NewSlot {
 }
 
 impl NewSlot {
-    fn of(arguments: &SlotAddArguments) -> CommandOutcome<Self> {
+    fn of(context: &RunContext, arguments: &SlotAddArguments) -> CommandOutcome<Self> {
+        if arguments.transit {
+            let advice = "--transit: set transit.url, transit.token_file and transit.authorities";
+            let provider = context.transit().ok_or_else(|| CommandFailure::usage(advice.to_owned()));
+            return Ok(Self::Provider(provider?));
+        }
         if let Some(path) = &arguments.root_key_file {
             return Ok(Self::Provider(Box::new(root_key_or_new(path)?)));
         }
@@ -122,7 +127,7 @@ fn parse_id(text: &str) -> CommandOutcome<SlotId> {
 fn add(context: &RunContext, arguments: &SlotAddArguments) -> CommandOutcome {
     let replaced = arguments.replace.as_deref().map(parse_id).transpose()?;
     let store = context.store()?;
-    let new = NewSlot::of(arguments)?;
+    let new = NewSlot::of(context, arguments)?;
     let slot = match &replaced {
         Some(id) => store.replace_slot(id, new.provider())?,
         None => store.add_slot(new.provider())?,

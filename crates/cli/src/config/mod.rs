@@ -19,6 +19,7 @@ use std::sync::LazyLock;
 
 use leafseal_client::{ClientSettings, ClientTls};
 use leafseal_config::{Keys, mins, settings};
+use leafseal_custody::TransitSettings;
 use leafseal_engine::{Settings, admin};
 use leafseal_net::{LogFormat, OperatorSettings};
 use leafseal_server::{Scheduling, ServerSettings};
@@ -45,6 +46,8 @@ settings! {
         pub store: admin::StorePlace = admin::StorePlace::default(), is section("keystore.");
         /// Limits of the store.
         pub keystore: admin::StoreLimits = admin::StoreLimits::default(), is section("keystore.");
+        /// Key slots that the Transit secrets engine of an OpenBao or Vault keeps.
+        pub transit: TransitSettings = TransitSettings::default(), is section("transit.");
         /// The listener of `serve` and `dev`.
         pub files: ServerFiles = ServerFiles::default(), is section("server.");
         /// The [HTTPS API](api.md) of `serve` and `dev`. It shares the queue, workers, memory and `admission_wait` of `[server]`.
@@ -128,6 +131,7 @@ impl CliConfiguration {
     /// set by something other than the default.
     pub(crate) fn check(&self, sets_store_path: bool) -> Vec<String> {
         let mut problems = self.store.problems(sets_store_path);
+        problems.extend(self.transit.problems());
         problems.extend(self.engine.problems(&self.keystore));
         if let Err(error) = self.server.validate() {
             problems.push(format!("section [server]: {error}"));

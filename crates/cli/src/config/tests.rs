@@ -16,7 +16,10 @@ fn names_and_variables_are_unique_and_well_formed() {
     let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
     assert!(names.iter().all(|name| name.chars().all(is_plain) && name.matches('.').count() == 1));
     let tables: Vec<_> = KEYS.tables().iter().map(|table| table.name).collect();
-    assert_eq!(tables, ["engine", "document", "keystore", "server", "api", "operator", "client", "input", "log"]);
+    assert_eq!(
+        tables,
+        ["engine", "document", "keystore", "transit", "server", "api", "operator", "client", "input", "log"]
+    );
     assert!(KEYS.iter().all(|key| tables.contains(&key.parts().0) && key.about().ends_with(['.', ':'])));
 }
 

@@ -18,11 +18,13 @@ pub enum SlotKind {
     Passphrase,
     /// Some of several shares.
     Shamir,
+    /// A key of the Transit secrets engine of an OpenBao or Vault.
+    Transit,
 }
 
 impl SlotKind {
-    /// All kinds that this build knows, as `slot list` has them.
-    pub const ALL: &'static [Self] = &[Self::File, Self::Passphrase, Self::Shamir];
+    /// All kinds, whether this build has the provider or not.
+    pub const ALL: &'static [Self] = &[Self::File, Self::Passphrase, Self::Shamir, Self::Transit];
 
     /// Its name, also in the database.
     pub fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl SlotKind {
             Self::File => "file",
             Self::Passphrase => "passphrase",
             Self::Shamir => "shamir",
+            Self::Transit => "transit",
         }
     }
 
@@ -70,7 +73,10 @@ pub enum ProviderError {
     /// What was given is not what the slot was made with, or the slot is damaged.
     #[error("it does not open the slot")]
     Refused,
-    /// A service or device does not do what it is asked for now. Trying again may help.
+    /// A service or device does not open this slot, in its words. It may open others.
+    #[error("{0}")]
+    Denied(String),
+    /// A service or device does not do what it is asked for now, for any slot. Trying again may help.
     #[error("{0}")]
     Unavailable(String),
     /// What is stored or set is outside the bounds.

@@ -83,7 +83,14 @@ pub(crate) fn unlock(
         for slot in slots.iter().filter(fits) {
             match slot.unlock(store, provider.as_ref()) {
                 Ok((root, epoch)) => return Ok(OpenRoot::new(root, epoch, store)),
-                Err(error) => tried.push((slot.summary.clone(), error)),
+                Err(error) => {
+                    let is_unavailable = matches!(error, ProviderError::Unavailable(_));
+                    tried.push((slot.summary.clone(), error));
+                    // A service that does not answer costs its deadline once, however many slots a database names.
+                    if is_unavailable {
+                        break;
+                    }
+                }
             }
         }
     }
