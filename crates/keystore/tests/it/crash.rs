@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{
-    Kind, Place, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng,
+    Kind, Place, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng, root_key,
 };
 use base64ct::{Base64, Encoding};
 use leafseal_crypto::Curve;
@@ -159,19 +159,15 @@ fn make_stores_for_ever(folder: &Path) {
 
 /// New roots, with and without links, and slots that come, change and go. The first slot stays.
 fn change_slots_for_ever(store: &dyn Keystore) {
+    let first = root_key().id().to_string();
+    let other = || store.slots().expect("read").into_iter().find(|slot| slot.key_name != first).expect("there").id;
     for number in 0_u32.. {
         match number % 5 {
             0 => store.add_slot(&slot_key(number)).map(drop),
             1 => store.rotate_root(Some(Duration::from_secs(60)), &mut |_, _| ()).map(drop),
-            2 => {
-                let last = store.slots().expect("read").pop().expect("there").id;
-                store.replace_slot(&last, &slot_key(number)).map(drop)
-            }
+            2 => store.replace_slot(&other(), &slot_key(number)).map(drop),
             3 => store.rotate_root(None, &mut |_, _| ()).map(drop),
-            _ => {
-                let last = store.slots().expect("read").pop().expect("there").id;
-                store.remove_slot(&last)
-            }
+            _ => store.remove_slot(&other()),
         }
         .expect("changed");
         println!("{DONE}");
