@@ -21,6 +21,7 @@ const (
 	methodAuthenticate    = "authenticate"
 	methodHealth          = "health"
 	methodInfo            = "info"
+	methodUnseal          = "unseal"
 )
 
 // Inspection is the metadata of an envelope, without its value.

@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Dev(DevArguments),
     /// Run the engine
     Serve(ServeArguments),
+    /// Open the sealed keystore of a running engine with a passphrase or shares
+    Unseal(UnsealArguments),
     /// Run the relay, which encrypts, decrypts or redacts chosen fields of HTTP traffic in flight
     Relay(RelayArguments),
     /// Send the same small request at intervals; raise an alarm when it fails or takes too long
@@ -160,9 +162,33 @@ pub(crate) struct ServeArguments {
     /// Address of the HTTPS API [default: api.address]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub api: Option<std::net::SocketAddr>,
+    /// Start although nothing opens the keystore: refuse requests until leafseal unseal brings a passphrase or shares
+    #[arg(long)]
+    pub sealed: bool,
     /// Print one line of JSON on standard output once the engine answers
     #[command(flatten)]
     pub form: AnswerFormat,
+}
+
+/// `leafseal unseal`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The engine accepts only clients whose certificate server.unsealers names. Several people may bring one share each.
+
+Examples:
+  leafseal unseal --connect engine.internal:3443 --client alice
+  leafseal unseal --connect engine.internal:3443 --client alice --file share.txt")]
+#[command(mut_arg("json", |it| it.help("Print one line of JSON: status (unsealed, open, sealed) and how many shares are missing")))]
+pub(crate) struct UnsealArguments {
+    /// File with a passphrase, or with shares, one per line; - means standard input [default: ask at the terminal]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// How the answer is printed.
+    #[command(flatten)]
+    pub form: AnswerFormat,
+    /// The engine.
+    #[command(flatten)]
+    pub engine: ConnectArguments,
 }
 
 /// `leafseal relay`.

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
-    Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider, SqliteKeystore,
-    StoreAddress, StoreLimits, read_unseal_file, system_clock,
+    Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider,
+    SqliteKeystore, StoreAddress, StoreLimits, read_unseal_file, system_clock,
 };
 use leafseal_engine::{Engine, EntryPoint, RequestOrigin, admin, system_random};
 use zeroize::Zeroizing;
@@ -194,6 +194,32 @@ impl RunContext {
     /// Opens the engine over the store.
     pub(crate) fn engine(&self) -> CommandOutcome<Engine> {
         let engine = Engine::new(self.store()?, self.config().engine.clone());
+        Ok(engine.at(RequestOrigin::of(EntryPoint::Cli)))
+    }
+
+    /// The same; if nothing that is configured opens the store, one that waits for someone who unseals it.
+    pub(crate) fn engine_or_sealed(&self) -> CommandOutcome<Engine> {
+        let place = self.place();
+        let (is_shared, limits) = (matches!(place, StoreLocation::Database(_)), self.config().keystore);
+        let has_root_key = root_key_text()?.is_some() || self.root_key_path().exists();
+        let providers = match has_root_key || self.unseal_file().is_some() || self.transit().is_some() {
+            true => self.providers()?,
+            false => Vec::new(),
+        };
+        let memory_folder = self.memory_folder();
+        let opener = move |providers| {
+            let store = place.address().open(OpenMode::Existing, environment(providers), limits)?;
+            memory_folder.iter().try_for_each(|folder| store.remember(folder))?;
+            Ok(store)
+        };
+        let store: Box<dyn Keystore> = match opener(providers) {
+            Ok(store) => store,
+            Err(admin::StoreError::Sealed { .. } | admin::StoreError::WrongRootKey { .. }) => {
+                Box::new(LateKeystore::new(Box::new(opener), is_shared))
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let engine = Engine::new(store, self.config().engine.clone());
         Ok(engine.at(RequestOrigin::of(EntryPoint::Cli)))
     }
 

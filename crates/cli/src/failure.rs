@@ -149,6 +149,7 @@ impl From<admin::StoreError> for CommandFailure {
             | E::OldSchema { .. }
             | E::WrongRootKey { .. }
             | E::Sealed { .. }
+            | E::Unopened
             | E::RootReplaced
             | E::Provider { .. }
             | E::Unseal(_)

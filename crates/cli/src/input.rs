@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use leafseal_engine::BYTE_ORDER_MARK;
+use leafseal_engine::admin::UNSEAL_SIZE_MAX;
 use zeroize::Zeroizing;
 
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -65,6 +66,24 @@ pub(crate) fn read_secret_line(path: &Path, prompt: &str) -> CommandOutcome<Zero
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(failed)?) };
     BufReader::new(source.take(SECRET_SIZE_MAX)).read_line(&mut line).map_err(failed)?;
     Ok(line)
+}
+
+/// Reads a secret of several lines from a file; `-` or `None` is standard input, where a terminal shows nothing and asks for one line.
+pub(crate) fn read_secret(path: Option<&Path>, prompt: &str) -> CommandOutcome<Zeroizing<String>> {
+    let standard = Path::new("-");
+    let path = path.unwrap_or(standard);
+    let failed = |error: io::Error| CommandFailure::reading(path, &error);
+    if path == standard && io::stdin().is_terminal() {
+        return rpassword::prompt_password(format!("{prompt}: ")).map(Zeroizing::new).map_err(failed);
+    }
+    let mut text = Zeroizing::new(String::with_capacity(UNSEAL_SIZE_MAX + 1));
+    let source: Box<dyn Read> =
+        if path == standard { Box::new(io::stdin()) } else { Box::new(File::open(path).map_err(failed)?) };
+    source.take(UNSEAL_SIZE_MAX as u64 + 1).read_to_string(&mut text).map_err(failed)?;
+    match text.len() <= UNSEAL_SIZE_MAX {
+        true => Ok(text),
+        false => Err(CommandFailure::usage(format!("a passphrase or shares have at most {UNSEAL_SIZE_MAX} bytes"))),
+    }
 }
 
 impl InputFile {

@@ -28,6 +28,8 @@ pub struct EngineCounters {
     pub opening_trials: u64,
     /// How long ago the store last responded to the check for changes.
     pub store_silence: Duration,
+    /// Whether a person must open the store.
+    pub store_is_sealed: bool,
     /// How often the caches were cleared, because the store had changed, was connected again or has been silent for too long; the first
     /// look at the store is one.
     pub store_resyncs: u64,

@@ -12,7 +12,7 @@ use leafseal_crypto::{EcContext, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
 use leafseal_errors::{DecisionObserver, EntryPoint, Observers, RequestOrigin};
-use leafseal_keystore::{AppName, AppPublicKeys, Keystore};
+use leafseal_keystore::{AppName, AppPublicKeys, Keystore, SlotProvider, SlotSummary, StoreError};
 
 use crate::app::{App, PublicApps, public_apps};
 use crate::apps::{Directory, TokenSecret};
@@ -123,6 +123,27 @@ impl Engine {
         self.shared.directory.store()
     }
 
+    /// Whether a person must open the store ([`Engine::unseal`]). Never blocks.
+    pub fn is_sealed(&self) -> bool {
+        self.store().is_sealed()
+    }
+
+    /// The slots of a store that a person must open, on a thread that may wait; `None` if it is open.
+    ///
+    /// # Errors
+    /// As [`Keystore::sealed_slots`].
+    pub fn sealed_slots(&self) -> Result<Option<Vec<SlotSummary>>, StoreError> {
+        self.store().sealed_slots()
+    }
+
+    /// Opens a sealed store, on a thread that may wait.
+    ///
+    /// # Errors
+    /// As [`Keystore::unseal`].
+    pub fn unseal(&self, provider: Box<dyn SlotProvider>) -> Result<(), StoreError> {
+        self.store().unseal(provider)
+    }
+
     /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
@@ -171,11 +192,14 @@ impl Engine {
         }
     }
 
-    /// Checks that the store responds, or has not responded for no longer than `store_silence_max`. Never blocks.
+    /// Checks that the store is open and responds, or has not responded for no longer than `store_silence_max`. Never blocks.
     ///
     /// # Errors
     /// [`ErrorCode::Unavailable`].
     pub fn readiness(&self) -> Result<(), Error> {
+        if self.is_sealed() {
+            return Err(Error::sealed_store());
+        }
         if self.shared.store.is_silent.load(Ordering::Relaxed) {
             return Err(Error::silent_store());
         }
@@ -186,7 +210,11 @@ impl Engine {
     /// caches.
     pub(crate) fn check_store_hang(&self) -> Result<(), Error> {
         let hangs = self.store_silence() >= self.settings().store_silence_max.saturating_add(STORE_HANG_MAX);
-        if hangs { Err(Error::silent_store()) } else { Ok(()) }
+        match (hangs, self.is_sealed()) {
+            (false, _) => Ok(()),
+            (true, true) => Err(Error::sealed_store()),
+            (true, false) => Err(Error::silent_store()),
+        }
     }
 
     /// Clears caches; running requests check their permissions again.
@@ -224,6 +252,7 @@ impl Engine {
             opening_agreements: opening_work.agreements(),
             opening_trials: opening_work.trials(),
             store_silence: self.store_silence(),
+            store_is_sealed: self.is_sealed(),
             store_resyncs: self.epoch(),
             lookups: directory.lookups().counters(),
             memory: self.store().memory(),

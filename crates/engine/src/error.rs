@@ -42,6 +42,11 @@ impl Error {
         Self::new(ErrorCode::Unavailable, "the keystore does not answer: try again later")
     }
 
+    /// The error while a person has to open the keystore.
+    pub(crate) fn sealed_store() -> Self {
+        Self::new(ErrorCode::Unavailable, "the keystore is sealed: run leafseal unseal")
+    }
+
     /// The request must be repeated once the store has answered. A caller that does not repeat it treats it as failed.
     pub(crate) fn awaiting_store() -> Self {
         Self { awaits_store: true, ..Self::silent_store() }
@@ -144,9 +149,17 @@ impl From<InvalidRole> for Error {
 }
 
 impl From<leafseal_keystore::StoreError> for Error {
-    /// The store's own messages name paths and settings of this machine: callers learn only that it does not answer.
+    /// The store's own messages name paths and settings of this machine: callers learn only that it does not answer, or is sealed.
     fn from(error: leafseal_keystore::StoreError) -> Self {
-        let message = "the keystore does not answer: see the engine's log, then try again";
-        Self { cause: Some(error.to_string()), ..Self::new(ErrorCode::Unavailable, message) }
+        let shown = match error {
+            leafseal_keystore::StoreError::Unopened | leafseal_keystore::StoreError::RootReplaced => {
+                Self::sealed_store()
+            }
+            _ => {
+                let message = "the keystore does not answer: see the engine's log, then try again";
+                Self::new(ErrorCode::Unavailable, message)
+            }
+        };
+        Self { cause: Some(error.to_string()), ..shown }
     }
 }

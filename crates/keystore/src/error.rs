@@ -77,8 +77,11 @@ pub enum StoreError {
         /// Those that were tried, and why they did not open.
         tried: Vec<(SlotSummary, ProviderError)>,
     },
+    /// The program waits for someone who unseals the store.
+    #[error("the keystore is sealed: run leafseal unseal")]
+    Unopened,
     /// The root of the store was replaced, and there is no way from the root that this process has to the new one.
-    #[error("the root of the keystore was replaced: unseal this engine again, or restart it")]
+    #[error("the root of the keystore was replaced: unseal this engine again (leafseal unseal), or restart it")]
     RootReplaced,
     /// What keeps a slot's secrets does not wrap them.
     #[error("the {kind} slot cannot be made: {error}")]

@@ -18,6 +18,7 @@ mod edit;
 mod error;
 mod extracting;
 mod files;
+mod late;
 mod local_root_key;
 mod memory;
 mod model;
@@ -52,6 +53,7 @@ pub use edit::{EditKind, EditedPart, MemoryFault, StoreEdit};
 pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError, UnsealError};
 pub use extracting::{Extracted, extract_apps};
 pub use files::read_private_file;
+pub use late::{LateKeystore, StoreOpener};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use memory::{MemoryStatus, SIGHTING_SIZE_MAX};
 pub use model::{
@@ -70,12 +72,12 @@ pub use scan::{ScanStep, StoreScan};
 pub use schema_version::SCHEMA_VERSION;
 pub use secret_path::SecretPath;
 pub use slots::{
-    ARGON2_COST_MAX, Argon2Cost, InvalidShare, InvalidSlotId, KeyShare, PASSPHRASE_SIZE_MAX, PASSPHRASE_SIZE_MIN,
-    Passphrase, ProviderError, SHARE_COUNT_MAX, ShamirKey, ShareError, SlotId, SlotKind, SlotPlace, SlotProvider,
-    SlotSummary,
+    ARGON2_COST_MAX, Argon2Cost, CollectedShares, InvalidShare, InvalidSlotId, KeyShare, PASSPHRASE_SIZE_MAX,
+    PASSPHRASE_SIZE_MIN, Passphrase, ProviderError, SHARE_COUNT_MAX, ShamirKey, ShareCollection, ShareError, SlotId,
+    SlotKind, SlotPlace, SlotProvider, SlotSummary,
 };
 pub use sql::{OpenMode, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};
 pub use store::{Environment, Generation, Keystore, StoreLimits, WallClock, system_clock};
 pub use symmetric::{SymmetricKeyId, SymmetricRoot};
-pub use unsealing::{UNSEAL_SIZE_MAX, read_unseal_file, unseal_text};
+pub use unsealing::{UNSEAL_SIZE_MAX, UnsealText, read_unseal_file};

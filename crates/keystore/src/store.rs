@@ -99,6 +99,27 @@ pub trait Keystore: Send + Sync {
         false
     }
 
+    /// Whether a person must open it ([`Keystore::unseal`]), as far as is known without waiting.
+    fn is_sealed(&self) -> bool {
+        false
+    }
+
+    /// The slots of a store that a person must open; `None` if it is open.
+    ///
+    /// # Errors
+    /// As when it is opened, and those of [`Keystore::generation`].
+    fn sealed_slots(&self) -> Result<Option<Vec<SlotSummary>>, StoreError> {
+        Ok(None)
+    }
+
+    /// Opens a store that is sealed, or whose root was replaced without a way to the new one. No change if it is open.
+    ///
+    /// # Errors
+    /// [`Error::Sealed`] if this does not open it; others as when it is opened.
+    fn unseal(&self, _: Box<dyn SlotProvider>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Makes an app with version 1 of its keys.
     ///
     /// # Errors

@@ -55,6 +55,13 @@ methods! {
         /// The result is a map of strings; `protocol` (the version of this protocol, `1`), `version` (of the engine), `frame_size_max`,
         /// `elements_max` and `depth_max` (decimal) are always present; there may be others.
         Info "info" (InfoParams) -> InfoResult;
+        /// Brings what opens a sealed keystore: a passphrase, or shares.
+        ///
+        /// Brings what opens the keystore of an engine that was started with `serve --sealed`, or whose root was replaced: a passphrase, or
+        /// shares, one per line. Several callers may bring one share each. Only the clients whose certificates `server.unsealers` names may
+        /// do so, and nobody else is admitted while the keystore is sealed. What does not open it causes `forbidden`, and so do too many
+        /// attempts.
+        Unseal "unseal" (UnsealParams<'a>) -> UnsealResult, for operators;
     }
 }
 
@@ -114,6 +121,20 @@ records! {
     /// Parameters of `info`: none.
     params InfoParams {}
 
+    /// Parameters of `unseal`.
+    params UnsealParams<'a> {
+        /// A passphrase, or shares, one per line.
+        Secret secret: SecretText<'a>;
+    }
+
+    /// The state of the keystore after `unseal`.
+    result UnsealResult = "Unsealed" {
+        /// `unsealed`: it is open now; `open`: it was open already; `sealed`: shares are missing.
+        Status status: String;
+        /// How many shares are missing.
+        Missing missing: u64;
+    }
+
     /// The metadata of an envelope, without its value.
     result Inspection {
         /// The version in the envelope's text, such as `Tk9D`.
@@ -142,6 +163,15 @@ impl Health {
     pub const OK: &'static str = "ok";
     /// The engine finishes what it has and takes nothing new.
     pub const DRAINING: &'static str = "draining";
+}
+
+impl UnsealResult {
+    /// The keystore is open now.
+    pub const UNSEALED: &'static str = "unsealed";
+    /// It was open already.
+    pub const OPEN: &'static str = "open";
+    /// Shares are missing.
+    pub const SEALED: &'static str = "sealed";
 }
 
 /// The parameters of a query: a method that carries no values of users, and whose parameters and result are declared.

@@ -15,7 +15,8 @@ macro_rules! methods {
         values { $($(#[doc = $what:literal])+ $variant:ident $name:literal;)+ }
         queries { $(
             $(#[doc = $about:literal])+
-            $query:ident $query_name:literal ($params:ident $(<$life:lifetime>)?) -> $result:ident $(. $alone:ident)?;
+            $query:ident $query_name:literal ($params:ident $(<$life:lifetime>)?)
+                -> $result:ident $(. $alone:ident)? $(, for $audience:ident)?;
         )+ }
     ) => {
         /// The methods that a client can call.
@@ -54,6 +55,7 @@ macro_rules! methods {
                 <$params as WireRecord<'a>>::RECORD,
                 <$result as QueryResult>::DESCRIPTION,
                 [$(stringify!($alone),)? ""][0].is_empty(),
+                !matches!([$(stringify!($audience),)? ""][0].as_bytes(), b"operators"),
             )),+];
 
             /// Reads the parameters of a method; nothing if it is no query.
@@ -137,6 +139,8 @@ pub struct QueryInfo {
     pub params: &'static RecordInfo,
     /// Its result.
     pub result: ResultShape,
+    /// Whether clients of every language offer it: not if it is for operators, who use the command line.
+    pub is_for_clients: bool,
     about: &'static str,
 }
 
@@ -147,6 +151,7 @@ impl QueryInfo {
         params: &'static RecordInfo,
         result: Option<&'static RecordInfo>,
         is_record: bool,
+        is_for_clients: bool,
     ) -> Self {
         let result = match result {
             None => ResultShape::Facts,
@@ -156,7 +161,7 @@ impl QueryInfo {
                 ResultShape::Field(record)
             }
         };
-        QueryInfo { method, params, result, about }
+        QueryInfo { method, params, result, is_for_clients, about }
     }
 
     /// Its meaning in short: a sentence.

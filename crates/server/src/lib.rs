@@ -36,8 +36,8 @@ pub use leafseal_http::HttpSettings;
 pub use metrics::{OutcomeCounts, RequestOutcome, ServerCounters};
 pub use server::{Server, ShutdownReport, check_identity};
 pub use settings::{
-    ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, ServerSettings, SettingsError,
-    SharedRelayInformation, TlsSettings,
+    ApiSettings, ApiSettingsError, CertificateFingerprint, InvalidFingerprint, RelayDestination, RelayInformation,
+    ServerSettings, SettingsError, SharedRelayInformation, TlsSettings,
 };
 pub use start_error::StartError;
 pub use tls::HandshakeFailure;

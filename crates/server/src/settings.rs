@@ -1,6 +1,7 @@
 //! Settings of the network side: every limit and its default.
 
 mod api;
+mod unsealers;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,10 +13,12 @@ use leafseal_engine::pool::{PoolObserver, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
 use leafseal_protocol::{FrameLimits, PORT, READ_SIZE};
+use leafseal_service::UnsealRules;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
+pub use unsealers::{CertificateFingerprint, InvalidFingerprint};
 
 /// The server's certificate and key, and the client authorities that it trusts, in PEM (RFC 7468).
 #[derive(Clone)]
@@ -165,6 +168,13 @@ settings! {
         /// Maximum number of log lines in 10 s about refused callers whose identity is proven, and the same number each about other refused
         /// callers, rejected connections and failed calls of the API. One client causes at most half of them. Omitted lines are counted.
         pub refusal_lines_max: usize = 100, in 0..=1 << 20;
+        /// Clients that may open a sealed keystore (`leafseal unseal`), by the SHA-256 of their certificates (`leafseal certs list
+        /// --json`). They need no grant: before the keystore is open, none can be verified.
+        pub unsealers: Vec<CertificateFingerprint> = Vec::new(), is kind(Kind::List(unsealers::FINGERPRINTS));
+        /// Maximum number of attempts of such a client in a minute. One attempt is made at a time.
+        pub unseal_attempts_max: usize = 6, in 1..=1000;
+        /// How long shares are kept while others are missing.
+        pub unseal_shares_age_max: Duration = mins(10), in ms(1)..;
         /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
         /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back
         /// what is left over.
@@ -250,6 +260,15 @@ impl ServerSettings {
     pub(crate) fn handshake_clients(&self) -> ClientBound {
         let trusted_balancers = self.trusted_balancers.clone();
         ClientBound { connections_max: (self.handshakes_max / 2).max(1), trusted_balancers }
+    }
+
+    /// Who may open a sealed keystore, and how often.
+    pub fn unseal_rules(&self) -> UnsealRules {
+        UnsealRules {
+            unsealers: self.unsealers.iter().map(|fingerprint| fingerprint.0).collect(),
+            attempts_max: self.unseal_attempts_max,
+            shares_age_max: self.unseal_shares_age_max,
+        }
     }
 
     /// The settings of the worker pool; `observer` receives the times of waits and slices.

@@ -12,6 +12,7 @@ mod long;
 pub(crate) mod parts;
 mod queries;
 mod span;
+mod unsealing;
 mod values;
 
 use std::io;
@@ -19,12 +20,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use leafseal_engine::admin::ClientName;
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{
     Caller, DecisionObserver, Engine, EngineCounters, EntryPoint, Error, LookupRun, Principal, RequestOrigin,
     RequestReport, ScanNews,
 };
-use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits};
+use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits, answer};
 
 use crate::interface::{PeerIdentity, RefusedCaller, Service, Tenant};
 use crate::work::{BegunRequest, Request, RequestStage, RequestWork, answer_too_large};
@@ -32,6 +34,11 @@ use call::{OwnedCall, ParsedCall};
 use documents::RpcDocument;
 use files::RpcFile;
 use list::ListWork;
+pub use unsealing::UnsealRules;
+use unsealing::{UnsealAttempt, Unsealer, take_secret};
+
+/// The pause of the scan while the keystore is sealed.
+const SEALED_PAUSE: Duration = Duration::from_secs(1);
 
 /// Receives reports of requests that continued after envelopes failed to decrypt.
 pub trait FailureObserver: Send + Sync {
@@ -55,6 +62,7 @@ pub struct EngineService {
     /// The threads that read the store for requests, once started.
     lookups: Mutex<Option<Arc<LookupRun>>>,
     failures: Arc<dyn FailureObserver>,
+    unsealer: Arc<Unsealer>,
     /// Whether the last step of the scan has failed.
     scan_fails: AtomicBool,
 }
@@ -67,7 +75,14 @@ impl EngineService {
         let failures = Arc::new(NoObserver);
         let (store_lost_since, lookups) = (Mutex::default(), Mutex::default());
         let scan_fails = AtomicBool::new(false);
-        Self { engine, limits, answer_size_max, failures, store_lost_since, lookups, scan_fails }
+        let unsealer = Arc::default();
+        Self { engine, limits, answer_size_max, failures, store_lost_since, lookups, unsealer, scan_fails }
+    }
+
+    /// The same service, whose store these may open.
+    pub fn unsealed_by(mut self, rules: UnsealRules) -> Self {
+        self.unsealer = Arc::new(Unsealer::new(rules));
+        self
     }
 
     /// The same service, which reports failed envelopes to `failures`.
@@ -90,6 +105,10 @@ impl Service for EngineService {
     type Caller = Caller;
 
     fn authenticate(&self, peer: &PeerIdentity, origin: RequestOrigin) -> Result<Arc<Caller>, RefusedCaller> {
+        if let (Ok(name), true) = (ClientName::parse(&peer.name), self.unsealer.permits(&peer.certificate_sha256)) {
+            // What else it may do is decided for each request.
+            return Ok(Arc::new(Caller::Client { name, certificate_sha256: peer.certificate_sha256 }));
+        }
         let caller = self.engine.at(origin).client(&peer.name, peer.certificate_sha256);
         caller.map(Arc::new).map_err(|error| {
             let is_temporary = matches!(error.code, ErrorCode::Unavailable | ErrorCode::Overloaded);
@@ -160,6 +179,7 @@ impl Service for EngineService {
             limits: self.limits,
             answer_size_max: self.answer_size_max,
             failures: Arc::clone(&self.failures),
+            unsealer: Arc::clone(&self.unsealer),
             parameters: MethodParameters::Unread(frame),
         })
     }
@@ -177,6 +197,9 @@ impl Service for EngineService {
     }
 
     fn scan(&self) -> Option<Duration> {
+        if self.engine.is_sealed() {
+            return Some(SEALED_PAUSE);
+        }
         let ScanNews { edits, is_clean_again, failure, pause } = self.engine.scan_store()?;
         for edit in edits {
             tracing::error!(%edit, "found an edit in the keystore: what depends on it is refused");
@@ -196,15 +219,19 @@ impl Service for EngineService {
     }
 
     fn maintain(&self) {
+        self.unsealer.expire(Instant::now());
         let mut lost = self.store_lost_since.lock().unwrap_or_else(PoisonError::into_inner);
         match (self.engine.maintain(), *lost) {
             (Err(error), None) => {
                 *lost = Some(Instant::now());
                 let cause = error.cause().unwrap_or_default();
-                tracing::error!(
-                    cause,
-                    "lost the keystore: known grants and keys stay in use for engine.store_silence_max"
-                );
+                match self.engine.is_sealed() {
+                    true => tracing::warn!(cause, "the keystore is sealed: waiting for leafseal unseal"),
+                    false => tracing::error!(
+                        cause,
+                        "lost the keystore: known grants and keys stay in use for engine.store_silence_max"
+                    ),
+                }
             }
             (Ok(()), Some(since)) => {
                 *lost = None;
@@ -225,6 +252,7 @@ struct EngineRequest {
     limits: FrameLimits,
     answer_size_max: usize,
     failures: Arc<dyn FailureObserver>,
+    unsealer: Arc<Unsealer>,
     parameters: MethodParameters,
 }
 
@@ -233,19 +261,32 @@ enum MethodParameters {
     Unread(Vec<u8>),
     /// The parameters are read; nothing has been done, or only the store has to be read first.
     Read(Arc<OwnedCall>),
+    /// What a client has brought is being tried.
+    Unsealing(Arc<UnsealAttempt>),
 }
 
 impl Request for EngineRequest {
     fn begin(&mut self, out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject> {
         match &mut self.parameters {
             MethodParameters::Unread(frame) => {
-                let call = OwnedCall::read(std::mem::take(frame));
+                let call = match take_secret(std::mem::take(frame)) {
+                    Ok(secret) => {
+                        let attempt = self.unsealer.begin(&self.engine, &self.caller, secret?, Instant::now())?;
+                        self.parameters = MethodParameters::Unsealing(attempt);
+                        return Ok(BegunRequest::More);
+                    }
+                    Err(frame) => OwnedCall::read(frame),
+                };
                 // The next step does not begin if the deadline has passed.
                 if let Some(milliseconds) = call.parsed().deadline_ms() {
                     self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
                 }
                 self.parameters = MethodParameters::Read(Arc::new(call));
                 Ok(BegunRequest::More)
+            }
+            MethodParameters::Unsealing(attempt) => {
+                answer::result(self.id, &attempt.outcome()?, out);
+                Ok(BegunRequest::Done)
             }
             MethodParameters::Read(call) => {
                 let call = Arc::clone(call);

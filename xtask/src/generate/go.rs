@@ -19,7 +19,7 @@ const WIDTH: usize = 138;
 pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     Ok(vec![
         GeneratedFile { path: CODES.into(), text: codes() },
-        GeneratedFile { path: METHODS.into(), text: methods(checked()?) },
+        GeneratedFile { path: METHODS.into(), text: methods(&checked()?) },
         GeneratedFile { path: OPTIONS.into(), text: options() },
     ])
 }

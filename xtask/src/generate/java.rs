@@ -57,7 +57,7 @@ pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     let mut outputs = vec![
         GeneratedFile { path: path!("ErrorCode").into(), text: codes() },
         GeneratedFile { path: path!("Method").into(), text: methods() },
-        GeneratedFile { path: path!("QueryCalls").into(), text: java_queries::calls(checked()?) },
+        GeneratedFile { path: path!("QueryCalls").into(), text: java_queries::calls(&checked()?) },
         GeneratedFile { path: path!("EncryptOptions").into(), text: options(&ENCRYPT) },
         GeneratedFile { path: path!("DecryptOptions").into(), text: options(&DECRYPT) },
         GeneratedFile { path: path!("CallOptions").into(), text: options(&CALL) },

@@ -13,11 +13,16 @@ use super::options::wrapped;
 
 /// The records that clients have a type for: the elements of `inspect`, and the results of queries.
 pub(super) fn result_types() -> impl Iterator<Item = &'static RecordInfo> {
-    let records = Query::ALL.iter().filter_map(|query| match query.result {
+    let records = of_clients().filter_map(|query| match query.result {
         ResultShape::Record(record) => Some(record),
         ResultShape::Field(_) | ResultShape::Facts => None,
     });
     std::iter::once(<Inspection as WireRecord<'_>>::RECORD).chain(records)
+}
+
+/// The queries that clients offer.
+fn of_clients() -> impl Iterator<Item = &'static QueryInfo> {
+    Query::ALL.iter().filter(|query| query.is_for_clients)
 }
 
 /// Whether the query is about an app.
@@ -34,14 +39,14 @@ pub(super) fn arguments(query: &QueryInfo) -> impl Iterator<Item = &'static Fiel
 ///
 /// # Errors
 /// A parameter that is no text.
-pub(super) fn checked() -> Result<&'static [QueryInfo], String> {
-    for query in Query::ALL {
+pub(super) fn checked() -> Result<Vec<QueryInfo>, String> {
+    for query in of_clients() {
         if let Some(info) = query.params.fields.iter().find(|info| !matches!(info.kind, FieldKind::Text)) {
             let (method, field) = (query.method, info.field);
             return Err(format!("{method}: clients write parameters that are texts, and `{field}` is none"));
         }
     }
-    Ok(Query::ALL)
+    Ok(of_clients().copied().collect())
 }
 
 const PAGE: &str = "docs/protocol.md";

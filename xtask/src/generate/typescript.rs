@@ -36,8 +36,8 @@ pub(super) fn outputs(_: &[SourceFile]) -> Result<Vec<GeneratedFile>, String> {
     Ok(vec![
         GeneratedFile { path: CODES.into(), text: codes },
         GeneratedFile { path: CODES_OF_BROWSERS.into(), text: browser },
-        GeneratedFile { path: METHODS.into(), text: methods(checked()?) },
-        GeneratedFile { path: QUERIES.into(), text: queries(checked()?) },
+        GeneratedFile { path: METHODS.into(), text: methods(&checked()?) },
+        GeneratedFile { path: QUERIES.into(), text: queries(&checked()?) },
         GeneratedFile { path: OPTIONS.into(), text: options() },
         GeneratedFile { path: OPTIONS_OF_METHODS.into(), text: options_of_methods() },
     ])

@@ -19,7 +19,8 @@ export type Method =
   | 'public_keys'
   | 'authenticate'
   | 'health'
-  | 'info';
+  | 'info'
+  | 'unseal';
 
 /** The calls of a client that carry no values of users. */
 export abstract class QueryCalls {

@@ -47,7 +47,7 @@ Example:
 Every private key is encrypted again, in one transaction. Running engines follow by a link in the database, which the command removes \
 after --link-seconds; engines that were stopped open their slot when they start. With --compromised there is no link, because whoever has \
 the former root could follow it, too: engines ask their key file again, and those that were opened by a passphrase or shares must be \
-restarted.
+unsealed again (leafseal unseal) or restarted.
 
 Examples:
   leafseal slot rotate-root

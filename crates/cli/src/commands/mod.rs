@@ -17,6 +17,7 @@ mod rewrite;
 mod serve;
 mod slots;
 mod store;
+mod unseal;
 
 use crate::arguments::{Arguments, Command};
 use crate::context::RunContext;
@@ -52,6 +53,7 @@ pub(crate) fn run(arguments: Arguments) -> CommandOutcome {
     match command {
         Command::Dev(arguments) => dev::run(&context, &arguments),
         Command::Serve(arguments) => serve::run(&context, &arguments),
+        Command::Unseal(arguments) => unseal::run(&context, &arguments),
         Command::Probe(arguments) => probe::run(&context, &arguments),
         Command::Relay(arguments) => relay::run(&context, &arguments),
         Command::Encrypt(arguments) => rewrite::encrypt(&context, arguments),

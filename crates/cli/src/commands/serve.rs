@@ -27,7 +27,7 @@ use crate::watched::WatchedFiles;
 /// `leafseal serve`.
 pub(super) fn run(context: &RunContext, arguments: &ServeArguments) -> CommandOutcome {
     log::start(context.config().log);
-    let engine = context.engine()?;
+    let engine = if arguments.sealed { context.engine_or_sealed()? } else { context.engine()? };
     let mut settings = context.config().server.clone();
     settings.address = arguments.address.unwrap_or(settings.address);
     settings.operator.address = operator_address(context, settings.address);
@@ -186,6 +186,7 @@ pub(super) fn until_stopped<R>(
 ) -> CommandOutcome {
     let runtime = signals::runtime()?;
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
+        .unsealed_by(settings.unseal_rules())
         .observed_by(Arc::new(FailureLogger::new(settings.refusal_lines_max)));
     let (mut signals, mut hangups) = {
         let _context = runtime.enter();

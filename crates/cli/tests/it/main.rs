@@ -30,3 +30,4 @@ mod rollback;
 mod scripts;
 mod shared_store;
 mod shutdown;
+mod unsealing;

@@ -30,6 +30,11 @@ impl Log {
         self.0.lock().unwrap().iter().filter(has).cloned().collect()
     }
 
+    /// All lines.
+    pub(crate) fn text(&self) -> String {
+        format!("{:?}", self.0.lock().unwrap())
+    }
+
     /// Lines that are not JSON.
     pub(crate) fn others(&self) -> Vec<Value> {
         self.0.lock().unwrap().iter().filter(|line| line.is_string()).cloned().collect()

@@ -14,12 +14,14 @@
 //! Anyone can seal to a public key, so the MAC is what keeps others, who can write to the database, from having an engine open a store of
 //! theirs. `docs/decisions/0042-key-slots.md` has the reasons.
 
+mod collection;
 mod id;
 mod passphrase;
 mod provider;
 mod shamir;
 mod slot;
 
+pub use collection::{CollectedShares, ShareCollection};
 pub use id::{InvalidSlotId, SlotId};
 pub use leafseal_crypto::argon2::Argon2Cost;
 pub use passphrase::{ARGON2_COST_MAX, PASSPHRASE_SIZE_MAX, PASSPHRASE_SIZE_MIN, Passphrase};

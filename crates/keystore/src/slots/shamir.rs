@@ -109,6 +109,11 @@ impl KeyShare {
         Zeroizing::new([TEXT_PREFIX, &base64].concat())
     }
 
+    /// Each of the shares once, if they are of one slot.
+    pub(super) fn distinct<'s>(shares: impl Iterator<Item = &'s Self>) -> Result<Vec<Self>, ShareError> {
+        Ok(by_index(shares)?.into_values().cloned().collect())
+    }
+
     /// The slot that it is of.
     pub fn slot(&self) -> &SlotId {
         &self.slot
@@ -172,18 +177,11 @@ impl ShamirKey {
     /// # Errors
     /// [`ShareError`]. Whether the key is the right one shows when it opens the slot.
     pub fn from_shares(shares: &[KeyShare]) -> Result<Self, ShareError> {
-        let first = shares.first().ok_or(ShareError::Bounds)?;
-        let mut by_index: BTreeMap<u8, &KeyShare> = BTreeMap::new();
-        for share in shares {
-            let is_same = share.slot == first.slot && share.threshold == first.threshold;
-            let known = by_index.insert(share.index, share);
-            if !is_same || known.is_some_and(|known| known.values != share.values) {
-                return Err(ShareError::Different);
-            }
-        }
-        let needed = first.threshold;
+        let by_index = by_index(shares.iter())?;
+        let (_, first) = by_index.first_key_value().ok_or(ShareError::Bounds)?;
+        let (needed, slot) = (first.threshold, first.slot.clone());
         if by_index.len() < usize::from(needed) {
-            return Err(ShareError::TooFew { slot: first.slot.clone(), given: by_index.len(), needed });
+            return Err(ShareError::TooFew { slot, given: by_index.len(), needed });
         }
         let all: Vec<&KeyShare> = by_index.into_values().collect();
         let (used, more) = all.split_at(usize::from(needed));
@@ -191,8 +189,22 @@ impl ShamirKey {
             return Err(ShareError::Different);
         }
         let key = StoreRoot::from_bytes(interpolate(used, 0));
-        Ok(Self { key, name: String::new(), slot: Some(first.slot.clone()) })
+        Ok(Self { key, name: String::new(), slot: Some(slot) })
     }
+}
+
+/// Shares of one slot by their indexes.
+fn by_index<'s>(shares: impl Iterator<Item = &'s KeyShare>) -> Result<BTreeMap<u8, &'s KeyShare>, ShareError> {
+    let mut all: BTreeMap<u8, &KeyShare> = BTreeMap::new();
+    for share in shares {
+        let first = all.first_entry().map(|first| *first.get());
+        let is_same = first.is_none_or(|first| share.slot == first.slot && share.threshold == first.threshold);
+        let known = all.insert(share.index, share);
+        if !is_same || known.is_some_and(|known| known.values != share.values) {
+            return Err(ShareError::Different);
+        }
+    }
+    Ok(all)
 }
 
 /// The values at `index` of the polynomials through `shares` (Lagrange).

@@ -24,7 +24,7 @@ pub(crate) mod value;
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -122,6 +122,8 @@ pub struct SqlKeystore<B> {
     limits: StoreLimits,
     pub(crate) id: StoreId,
     open: RwLock<Arc<OpenRoot>>,
+    /// Whether the root was replaced by one that no provider opens by itself.
+    is_sealed: AtomicBool,
     /// The newest schema that the store was seen to have.
     schema: AtomicU32,
     seen: SeenStates,
@@ -141,8 +143,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         providers.retain(|provider| provider.is_automatic());
         let context = EcContext::new(rng.as_mut());
         let (id, open, schema) = (open.tree.store, RwLock::new(Arc::new(open)), AtomicU32::new(schema));
-        let (rng, seen) = (Mutex::new(rng), SeenStates::default());
-        Self { backend, providers, clock, rng, context, limits, id, open, schema, seen }
+        let (rng, is_sealed, seen) = (Mutex::new(rng), AtomicBool::new(false), SeenStates::default());
+        Self { backend, providers, clock, rng, context, limits, id, open, is_sealed, schema, seen }
     }
 
     /// The newest root that this process knows.
@@ -195,11 +197,16 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
     /// Asks the providers for a root that replaced the known one, where no link leads to it.
     fn unlock_again(&self) -> Result<(), StoreError> {
-        let found = self.backend.read(schema::identify)?;
-        let next = found.unlock(&self.providers).map_err(|error| match error {
+        self.unlock_with(&self.providers).map_err(|error| match error {
             StoreError::Sealed { .. } | StoreError::WrongRootKey { .. } => StoreError::RootReplaced,
             other => other,
-        })?;
+        })
+    }
+
+    /// Goes to the root that these open, which replaced the known one.
+    fn unlock_with(&self, providers: &[Box<dyn SlotProvider>]) -> Result<(), StoreError> {
+        let found = self.backend.read(schema::identify)?;
+        let next = found.unlock(providers)?;
         if next.epoch <= self.open_root().epoch {
             return Err(StoreError::RootReplaced);
         }
@@ -298,6 +305,19 @@ impl<B: SqlBackend> SqlKeystore<B> {
         Ok(Generation { replacements, changes: changes.cast_unsigned(), mark })
     }
 
+    /// The generation, under a root that may have been replaced.
+    fn generation_of_any_root(&self) -> Result<Generation, StoreError> {
+        match self.generation_under(&self.open_root()) {
+            Err(StoreError::Edited(_)) => {}
+            other => return other,
+        }
+        match self.read(|_| Ok(())) {
+            Err(StoreError::RootReplaced) => self.unlock_again()?,
+            other => other?,
+        }
+        self.generation_under(&self.open_root())
+    }
+
     /// All rows of the store, as of one moment.
     pub(crate) fn content(&self) -> Result<copy::StoreContent, StoreError> {
         self.backend.read(copy::StoreContent::read)
@@ -315,16 +335,28 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
 impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     fn generation(&self) -> Result<Generation, StoreError> {
-        match self.generation_under(&self.open_root()) {
-            Err(StoreError::Edited(_)) => {}
-            other => return other,
+        let found = self.generation_of_any_root();
+        self.is_sealed.store(matches!(found, Err(StoreError::RootReplaced)), Ordering::Release);
+        found
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.is_sealed.load(Ordering::Acquire)
+    }
+
+    fn sealed_slots(&self) -> Result<Option<Vec<SlotSummary>>, StoreError> {
+        match self.generation() {
+            Err(StoreError::RootReplaced) => Ok(Some(self.backend.read(schema::identify)?.slot_summaries())),
+            other => other.map(|_| None),
         }
-        // The root may have been replaced.
-        match self.read(|_| Ok(())) {
-            Err(StoreError::RootReplaced) => self.unlock_again()?,
-            other => other?,
+    }
+
+    fn unseal(&self, provider: Box<dyn SlotProvider>) -> Result<(), StoreError> {
+        match self.generation() {
+            Err(StoreError::RootReplaced) => self.unlock_with(&[provider])?,
+            other => return other.map(drop),
         }
-        self.generation_under(&self.open_root())
+        self.generation().map(drop)
     }
 
     fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {

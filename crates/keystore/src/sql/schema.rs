@@ -14,7 +14,7 @@ use leafseal_crypto::CryptoRng;
 use crate::StoreError;
 use crate::root_key::{RootKeyId, StoreRoot};
 use crate::schema_version::{OLDEST_USED, SCHEMA_VERSION, TREE_SCHEMA_VERSION};
-use crate::slots::{Slot, SlotProvider};
+use crate::slots::{Slot, SlotProvider, SlotSummary};
 use crate::store::Environment;
 use crate::store_id::StoreId;
 
@@ -124,6 +124,11 @@ impl StoredFormat {
 
     pub(crate) fn schema(&self) -> u32 {
         self.version.max(OLDEST_USED)
+    }
+
+    /// What is public of its slots.
+    pub(super) fn slot_summaries(&self) -> Vec<SlotSummary> {
+        self.slots.iter().map(|slot| slot.summary.clone()).collect()
     }
 
     /// The root of the store, which one of the providers opens, or is.

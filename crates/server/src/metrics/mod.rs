@@ -276,6 +276,10 @@ impl MetricsSnapshot {
             "keystore_silence",
             "Time since the keystore last responded, checked once a second. Beyond engine.store_silence_max the engine refuses requests",
         );
+        const SEALED: MetricName = MetricName::plain(
+            "keystore_sealed",
+            "1 while someone must open the keystore with leafseal unseal: at the start, or because its root was replaced",
+        );
         const RESYNCS: MetricName = MetricName::plain(
             "keystore_resyncs",
             "How often cached keys and grants were dropped: the keystore had changed, was connected again, or was silent for too long",
@@ -290,6 +294,7 @@ impl MetricsSnapshot {
             opening_agreements,
             opening_trials,
             store_silence,
+            store_is_sealed,
             store_resyncs,
             lookups: store_lookups,
             scan,
@@ -311,6 +316,7 @@ impl MetricsSnapshot {
         out.counter(AGREEMENTS, opening_agreements)?;
         out.counter(TRIALS, opening_trials)?;
         out.gauge(SILENCE, store_silence.as_secs_f64())?;
+        out.gauge(SEALED, u64::from(store_is_sealed))?;
         out.counter(RESYNCS, store_resyncs)?;
         write_lookups(store_lookups, out)?;
         write_scan(scan, out)?;

@@ -288,6 +288,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
         opening_agreements,
         opening_trials,
         store_silence: _,
+        store_is_sealed,
         store_resyncs,
         lookups,
         scan: _,
@@ -317,6 +318,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
     assert_eq!(sample(metrics, "leafseal_opening_trials_total"), opening_trials as f64);
     assert_eq!(sample(metrics, "leafseal_keystore_resyncs_total"), store_resyncs as f64);
     assert!(sample(metrics, "leafseal_keystore_silence_seconds") >= 0.0);
+    assert_eq!(sample(metrics, "leafseal_keystore_sealed"), f64::from(u8::from(store_is_sealed)));
     assert_eq!(sample(metrics, "leafseal_keystore_lookups_total{result=\"made\"}"), lookups.made as f64);
     assert_eq!(sample(metrics, "leafseal_keystore_misses_bytes"), lookups.miss_bytes as f64);
 }

@@ -20,6 +20,9 @@ pub(super) fn answer(
         Query::PublicKeys(params) => answer::result(id, &public_keys(engine, caller, params)?, out),
         Query::Authenticate(params) => answer::result(id, &authenticate(engine, caller, params)?, out),
         Query::Info(_) => answer::result(id, &info(engine, caller, limits)?, out),
+        Query::Unseal(_) => {
+            return Err(ErrorObject::new(ErrorCode::Internal, "its secret is taken from the frame before"));
+        }
         Query::Health(_) => return Err(ErrorObject::new(ErrorCode::Internal, "the listener answers health")),
     }
     Ok(())

@@ -1,0 +1,203 @@
+//! Engines that start before anything opens their keystore, and the people who open it.
+
+use std::process::Stdio;
+
+use leafseal_net::tls::inspect;
+use serde_json::Value;
+
+use crate::common::{CommandResult, Running, TestFolder, until, with};
+use crate::reload::Log;
+
+const PASSPHRASE: &str = "correct horse battery staple";
+/// `leafseal unseal` with a file.
+const UNSEAL: [&str; 4] = ["unseal", "--json", "--file", "given.txt"];
+
+/// A store with slots for the root key, a passphrase and two of three shares; the clients alice, bob and carol.
+struct Sealed {
+    folder: TestFolder,
+    shares: Vec<String>,
+}
+
+impl Sealed {
+    fn new() -> Self {
+        let folder = TestFolder::with_app();
+        folder.run(&["certs", "init", "--name", "localhost", "--ip", "127.0.0.1"]).ok();
+        for client in ["alice", "bob", "carol"] {
+            folder.run(&["certs", "issue", client, "--app", "acme", "--allow", "encrypt"]).ok();
+        }
+        folder.run_with(&["slot", "add", "--passphrase", "-", "--argon2-memory", "1"], PASSPHRASE.as_bytes()).ok();
+        let shares = shares(&folder);
+        let sealed = Self { folder, shares };
+        sealed.take_root_key();
+        sealed
+    }
+
+    fn take_root_key(&self) {
+        std::fs::rename(self.folder.path(".leafseal/root.key"), self.folder.path("kept.key")).expect("moved");
+    }
+
+    fn give_root_key(&self) {
+        std::fs::rename(self.folder.path("kept.key"), self.folder.path(".leafseal/root.key")).expect("moved");
+    }
+
+    /// The fingerprint of a client's certificate.
+    fn fingerprint(&self, client: &str) -> String {
+        let pem = self.folder.read(&format!(".leafseal/certs/{client}.pem"));
+        hex::encode(inspect(&pem).expect("a certificate")[0].sha256)
+    }
+
+    /// Starts a sealed engine that alice and carol may unseal.
+    fn engine(&self, more: &[&str]) -> (Running, Log) {
+        let unsealers = format!("server.unsealers={} {}", self.fingerprint("alice"), self.fingerprint("carol"));
+        let arguments = ["serve", "--sealed", "--json", "--address", "127.0.0.1:0", "--set", "server.drain_delay=0s"];
+        let settings = ["--set", "log.format=json", "--set", &unsealers];
+        let arguments = [&arguments[..], &settings, more].concat();
+        let mut command = self.folder.command(&arguments);
+        let mut engine = Running::start(command.env("LEAFSEAL_CORE_DUMPS", "without-keys").stderr(Stdio::piped()));
+        let log = Log::of(&mut engine);
+        (engine, log)
+    }
+
+    fn unseal(&self, engine: &Running, client: &str, secret: &str) -> CommandResult {
+        self.folder.write("given.txt", secret);
+        self.folder.run(&with(&UNSEAL, &["--connect", engine.address(), "--client", client]))
+    }
+
+    fn encrypt(&self, engine: &Running, client: &str) -> CommandResult {
+        let arguments = ["encrypt", "--app", "acme", "--connect", engine.address(), "--client", client];
+        self.folder.run_with(&arguments, b"{\"a\": 1}")
+    }
+}
+
+/// Adds a slot of which two of three shares are needed, and returns these.
+fn shares(folder: &TestFolder) -> Vec<String> {
+    let added = folder.run(&["slot", "add", "--shares", "2/3", "--json"]).ok();
+    let added: Value = serde_json::from_slice(&added).expect("JSON");
+    added["shares"].as_array().expect("shares").iter().map(|share| share.as_str().expect("text").to_owned()).collect()
+}
+
+/// The status that `unseal` printed, and how many shares are missing.
+fn status(result: CommandResult) -> (String, u64) {
+    let answer: Value = serde_json::from_slice(&result.ok()).expect("JSON");
+    (answer["status"].as_str().expect("a word").to_owned(), answer["missing"].as_u64().expect("a number"))
+}
+
+fn is_sealed(engine: &Running) -> bool {
+    engine.probe("/metrics").contains("\nleafseal_keystore_sealed 1\n")
+}
+
+fn is_ready(engine: &Running) -> bool {
+    engine.probe("/readyz").starts_with("HTTP/1.1 200")
+}
+
+#[test]
+fn a_passphrase_opens_the_keystore_and_nothing_else_does() {
+    let sealed = Sealed::new();
+    let other_share = shares(&TestFolder::with_app()).remove(0);
+    assert!(sealed.folder.run(&["serve"]).fails(3).contains("no root key"));
+    let (engine, log) = sealed.engine(&["--set", "server.unseal_attempts_max=3"]);
+
+    let ready = engine.probe("/readyz");
+    assert!(
+        ready.starts_with("HTTP/1.1 503") && ready.contains("the keystore is sealed: run leafseal unseal"),
+        "{ready}"
+    );
+    assert!(is_sealed(&engine) && engine.probe("/metrics").contains("\nleafseal_ready 0\n"));
+    let mut answers = Vec::new();
+    for client in ["alice", "bob"] {
+        answers.push(sealed.encrypt(&engine, client).fails(3));
+    }
+    answers.push(sealed.unseal(&engine, "bob", PASSPHRASE).fails(3));
+    assert!(answers.iter().all(|answer| answer.contains("the keystore is sealed: run leafseal unseal")), "{answers:?}");
+
+    let wrong = "incorrect horse battery staple";
+    answers.push(sealed.unseal(&engine, "alice", wrong).fails(1));
+    assert!(answers[3].contains("forbidden") && answers[3].contains("does not open the slot"), "{answers:?}");
+    answers.push(sealed.unseal(&engine, "alice", &other_share).fails(1));
+    assert!(answers[4].contains("which this keystore does not have"), "{answers:?}");
+    answers.push(sealed.unseal(&engine, "alice", "too short").fails(2));
+    answers.push(sealed.unseal(&engine, "alice", PASSPHRASE).fails(1));
+    assert!(answers[6].contains("too many attempts"), "{answers:?}");
+    assert!(is_sealed(&engine) && !is_ready(&engine));
+
+    assert_eq!(status(sealed.unseal(&engine, "carol", PASSPHRASE)), ("unsealed".to_owned(), 0));
+    until("the engine is ready", || is_ready(&engine));
+    assert!(!is_sealed(&engine));
+    until("requests pass", || sealed.encrypt(&engine, "bob").code == 0);
+    sealed.encrypt(&engine, "alice").ok();
+    assert_eq!(status(sealed.unseal(&engine, "carol", PASSPHRASE)), ("open".to_owned(), 0));
+    answers.push(sealed.unseal(&engine, "bob", PASSPHRASE).fails(1));
+    assert!(answers[7].contains("server.unsealers does not name"), "{answers:?}");
+
+    log.wait_for("a client brought what opens the keystore", 1);
+    let output = format!("{answers:?} {} {}", log.text(), engine.probe("/metrics"));
+    for secret in [PASSPHRASE, wrong, &other_share] {
+        assert!(!output.contains(secret), "{output}");
+    }
+}
+
+#[test]
+fn two_people_bring_a_share_each_and_a_restart_is_sealed_again() {
+    let sealed = Sealed::new();
+    let (engine, _log) = sealed.engine(&[]);
+    let [first, second, _] = &sealed.shares[..] else { panic!("three shares") };
+    assert_eq!(status(sealed.unseal(&engine, "alice", first)), ("sealed".to_owned(), 1));
+    assert_eq!(status(sealed.unseal(&engine, "carol", first)), ("sealed".to_owned(), 1), "the same one again");
+    assert!(is_sealed(&engine));
+    assert_eq!(status(sealed.unseal(&engine, "carol", second)), ("unsealed".to_owned(), 0));
+    until("requests pass", || sealed.encrypt(&engine, "bob").code == 0);
+    drop(engine);
+
+    let (engine, log) = sealed.engine(&["--set", "server.unseal_shares_age_max=1ms"]);
+    assert!(is_sealed(&engine));
+    assert_eq!(status(sealed.unseal(&engine, "alice", first)), ("sealed".to_owned(), 1));
+    log.wait_for("forgot the shares", 1);
+    assert_eq!(status(sealed.unseal(&engine, "carol", second)), ("sealed".to_owned(), 1));
+    assert_eq!(status(sealed.unseal(&engine, "carol", &format!("{first}\n{second}\n"))), ("unsealed".to_owned(), 0));
+}
+
+#[test]
+fn an_engine_whose_root_was_replaced_is_unsealed_again() {
+    let sealed = Sealed::new();
+    let (engine, _log) = sealed.engine(&[]);
+    assert_eq!(status(sealed.unseal(&engine, "alice", PASSPHRASE)), ("unsealed".to_owned(), 0));
+    until("the engine is ready", || is_ready(&engine));
+    sealed.give_root_key();
+    sealed.folder.run(&["slot", "rotate-root", "--compromised"]).ok();
+    until("the engine is sealed", || is_sealed(&engine) && !is_ready(&engine));
+    assert_eq!(status(sealed.unseal(&engine, "alice", PASSPHRASE)), ("unsealed".to_owned(), 0));
+    until("the engine is ready again", || is_ready(&engine) && sealed.encrypt(&engine, "bob").code == 0);
+}
+
+#[test]
+fn a_root_key_that_fits_needs_nobody() {
+    let sealed = Sealed::new();
+    sealed.give_root_key();
+    let (engine, _log) = sealed.engine(&[]);
+    assert!(is_ready(&engine) && !is_sealed(&engine));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_core_of_an_unsealed_engine_contains_nothing_that_was_brought() {
+    use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+
+    use crate::memory::{core_file, writes_files};
+
+    if !writes_files() {
+        return;
+    }
+    let sealed = Sealed::new();
+    let (mut engine, _log) = sealed.engine(&[]);
+    assert_eq!(status(sealed.unseal(&engine, "alice", &sealed.shares[0])), ("sealed".to_owned(), 1));
+    assert_eq!(status(sealed.unseal(&engine, "carol", PASSPHRASE)), ("unsealed".to_owned(), 0));
+    let pid = Pid::from_child(&engine.child);
+    prlimit(Some(pid), Resource::Core, Rlimit { current: None, maximum: None }).expect("raised");
+    kill_process(pid, Signal::ABORT).expect("sent");
+    engine.child.wait().expect("ended");
+    let core = std::fs::read(core_file(&sealed.folder)).expect("read");
+    let has = |needle: &str| core.windows(needle.len()).filter(|part| *part == needle.as_bytes()).count();
+    let share = sealed.shares[0].split_once(':').expect("base64").1;
+    assert!(has("leafseal-unseal") > 0 || has("keystore") > 0, "the core is one");
+    assert_eq!((has(&PASSPHRASE[8..]), has(&share[16..48])), (0, 0), "in {} bytes", core.len());
+}

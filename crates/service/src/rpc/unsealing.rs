@@ -1,0 +1,293 @@
+//! `unseal`: a passphrase or shares from a client that the settings name, while no grant can be verified.
+//!
+//! An attempt runs on a thread of its own, one at a time: a passphrase costs much memory and time, and the store may be a database. The
+//! request is parked meanwhile.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use leafseal_engine::admin::{
+    CollectedShares, KeyShare, ShareCollection, SlotProvider, StoreError, UnsealError, UnsealText,
+};
+use leafseal_engine::pool::{job_waker, park_job};
+use leafseal_engine::{Caller, Engine, Error};
+use leafseal_protocol::{ErrorCode, ErrorObject, Message, Method, RawParams, UnsealParams, UnsealResult};
+use zeroize::{Zeroize, Zeroizing};
+
+use super::convert;
+
+/// How long a request waits for its attempt: Argon2id with the highest costs takes some seconds.
+const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(60);
+/// Advice to a client that comes while another's attempt runs.
+const BUSY_PAUSE: Duration = Duration::from_secs(2);
+/// In which attempts are counted.
+const ATTEMPT_PERIOD: Duration = Duration::from_secs(60);
+
+/// Who may open a sealed store, and how often.
+#[derive(Clone, Debug, Default)]
+pub struct UnsealRules {
+    /// SHA-256 of the certificates of the clients that may; none: nobody may.
+    pub unsealers: Vec<[u8; 32]>,
+    /// Attempts of a client in a minute.
+    pub attempts_max: usize,
+    /// How long shares are kept while others are missing.
+    pub shares_age_max: Duration,
+}
+
+/// Opens the store with what clients bring.
+#[derive(Debug, Default)]
+pub(super) struct Unsealer {
+    rules: UnsealRules,
+    state: Mutex<UnsealState>,
+}
+
+#[derive(Debug, Default)]
+struct UnsealState {
+    shares: ShareCollection,
+    /// When the last share was added.
+    added: Option<Instant>,
+    /// When clients that the settings name made their attempts.
+    attempts: HashMap<[u8; 32], Vec<Instant>>,
+    is_busy: bool,
+}
+
+impl Unsealer {
+    pub(super) fn new(rules: UnsealRules) -> Self {
+        Self { rules, state: Mutex::default() }
+    }
+
+    /// Whether the client with this certificate may unseal.
+    pub(super) fn permits(&self, certificate_sha256: &[u8; 32]) -> bool {
+        self.rules.unsealers.contains(certificate_sha256)
+    }
+
+    /// Forgets shares that are too old.
+    pub(super) fn expire(&self, now: Instant) {
+        let mut state = self.lock();
+        if state.added.is_some_and(|added| now.saturating_duration_since(added) >= self.rules.shares_age_max) {
+            state.forget_shares();
+            tracing::info!("forgot the shares for the keystore: the others were not brought in time");
+        }
+    }
+
+    /// Starts an attempt of `caller` on a thread of its own.
+    pub(super) fn begin(
+        self: &Arc<Self>,
+        engine: &Engine,
+        caller: &Caller,
+        secret: Zeroizing<String>,
+        now: Instant,
+    ) -> Result<Arc<UnsealAttempt>, ErrorObject> {
+        self.admit(engine, caller, now)?;
+        let attempt = Arc::new(UnsealAttempt::default());
+        let turn = UnsealTurn { unsealer: Arc::clone(self), attempt: Arc::clone(&attempt) };
+        let (engine, caller) = (engine.clone(), caller.clone());
+        let thread = std::thread::Builder::new().name("leafseal-unseal".to_owned());
+        let started = thread.spawn(move || {
+            let outcome = turn.unsealer.open(&engine, &secret);
+            drop(secret);
+            turn.end(outcome.map_err(|error| refused(&engine, &caller, error)), &caller);
+        });
+        match started {
+            Ok(_) => Ok(attempt),
+            Err(_) => Err(ErrorObject::new(ErrorCode::Unavailable, "the engine cannot start a thread: try again")),
+        }
+    }
+
+    /// Refuses whoever may not make an attempt now.
+    fn admit(&self, engine: &Engine, caller: &Caller, now: Instant) -> Result<(), ErrorObject> {
+        // A code that clients do not retry by themselves: a person decides.
+        let forbidden = |reason| {
+            let error = Error::new(ErrorCode::Forbidden, reason);
+            Err(convert::error(engine.refuse(caller.principal(), error)))
+        };
+        let certificate_sha256 = match caller {
+            Caller::Client { certificate_sha256, .. } if self.permits(certificate_sha256) => *certificate_sha256,
+            _ => return forbidden("server.unsealers does not name this client's certificate"),
+        };
+        let mut state = self.lock();
+        if state.is_busy {
+            let message = "somebody else is unsealing the keystore at this moment: try again";
+            return Err(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(BUSY_PAUSE));
+        }
+        let attempts = state.attempts.entry(certificate_sha256).or_default();
+        attempts.retain(|made| now.saturating_duration_since(*made) < ATTEMPT_PERIOD);
+        if attempts.len() >= self.rules.attempts_max {
+            drop(state);
+            return forbidden("too many attempts to unseal the keystore: wait a minute");
+        }
+        attempts.push(now);
+        state.is_busy = true;
+        Ok(())
+    }
+
+    /// Opens the store, or keeps the shares.
+    fn open(&self, engine: &Engine, secret: &str) -> Result<UnsealResult, UnsealFailure> {
+        let text = UnsealText::read(secret)?;
+        let Some(slots) = engine.sealed_slots()? else {
+            return Ok(UnsealResult { status: UnsealResult::OPEN.to_owned(), missing: 0 });
+        };
+        let provider: Box<dyn SlotProvider> = match text {
+            UnsealText::Passphrase(passphrase) => Box::new(passphrase),
+            UnsealText::Shares(shares) => {
+                if let Some(other) = shares.iter().find(|share| slots.iter().all(|slot| slot.id != *share.slot())) {
+                    return Err(UnsealFailure::OtherSlot(other.slot().to_string()));
+                }
+                match self.collect(&shares)? {
+                    CollectedShares::Complete(key) => Box::new(key),
+                    CollectedShares::Missing(missing) => {
+                        return Ok(UnsealResult { status: UnsealResult::SEALED.to_owned(), missing: missing.into() });
+                    }
+                }
+            }
+        };
+        engine.unseal(provider)?;
+        self.lock().forget_shares();
+        Ok(UnsealResult { status: UnsealResult::UNSEALED.to_owned(), missing: 0 })
+    }
+
+    fn collect(&self, shares: &[KeyShare]) -> Result<CollectedShares, UnsealError> {
+        let mut state = self.lock();
+        let collected = state.shares.add(shares);
+        state.added = state.shares.slot().map(|_| Instant::now());
+        Ok(collected?)
+    }
+
+    /// A panic in an attempt leaves a state as good as any.
+    fn lock(&self) -> MutexGuard<'_, UnsealState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl UnsealState {
+    fn forget_shares(&mut self) {
+        self.shares.clear();
+        self.added = None;
+    }
+}
+
+/// Why an attempt opens nothing.
+enum UnsealFailure {
+    /// What was brought is neither a passphrase nor shares of one slot.
+    Text(UnsealError),
+    /// A share of a slot that this store does not have.
+    OtherSlot(String),
+    Store(StoreError),
+}
+
+impl From<UnsealError> for UnsealFailure {
+    fn from(error: UnsealError) -> Self {
+        Self::Text(error)
+    }
+}
+
+impl From<StoreError> for UnsealFailure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The answer to a failed attempt, which is reported.
+fn refused(engine: &Engine, caller: &Caller, failure: UnsealFailure) -> ErrorObject {
+    let forbidden =
+        |message: String| convert::error(engine.refuse(caller.principal(), Error::new(ErrorCode::Forbidden, message)));
+    match failure {
+        UnsealFailure::Text(error) => ErrorObject::new(ErrorCode::InvalidParams, error.to_string()),
+        UnsealFailure::OtherSlot(slot) => {
+            forbidden(format!("the share is of slot {slot}, which this keystore does not have"))
+        }
+        // It names slots, whose ids are public.
+        UnsealFailure::Store(error @ StoreError::Sealed { .. }) => forbidden(error.to_string()),
+        UnsealFailure::Store(error) => {
+            tracing::error!(%error, "cannot unseal the keystore");
+            ErrorObject::new(
+                ErrorCode::Unavailable,
+                "the keystore does not answer: see the engine's log, then try again",
+            )
+        }
+    }
+}
+
+/// The turn of an attempt, which ends with it, even by a panic.
+struct UnsealTurn {
+    unsealer: Arc<Unsealer>,
+    attempt: Arc<UnsealAttempt>,
+}
+
+impl UnsealTurn {
+    fn end(self, outcome: Result<UnsealResult, ErrorObject>, caller: &Caller) {
+        if let (Ok(UnsealResult { status, missing }), Caller::Client { name, .. }) = (&outcome, caller) {
+            tracing::info!(client = name.as_str(), status, missing, "a client brought what opens the keystore");
+        }
+        // Before the answer: who has it may make the next attempt.
+        self.unsealer.lock().is_busy = false;
+        self.attempt.end(outcome);
+    }
+}
+
+impl Drop for UnsealTurn {
+    fn drop(&mut self) {
+        self.unsealer.lock().is_busy = false;
+        self.attempt.end(Err(ErrorObject::new(ErrorCode::Internal, "the attempt to unseal failed")));
+    }
+}
+
+/// A running attempt, and its outcome.
+#[derive(Debug, Default)]
+pub(super) struct UnsealAttempt {
+    state: Mutex<AttemptState>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct AttemptState {
+    outcome: Option<Result<UnsealResult, ErrorObject>>,
+    waker: Option<Waker>,
+}
+
+impl UnsealAttempt {
+    /// The outcome. Without one, the job that runs on this thread is parked, and its step fails; any other thread waits.
+    pub(super) fn outcome(&self) -> Result<UnsealResult, ErrorObject> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.outcome.is_none() {
+            match job_waker() {
+                Some(waker) => {
+                    state.waker = Some(waker);
+                    park_job(ATTEMPT_TIME_MAX);
+                }
+                None => {
+                    let waited =
+                        self.ended.wait_timeout_while(state, ATTEMPT_TIME_MAX, |state| state.outcome.is_none());
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        let late = || Err(ErrorObject::new(ErrorCode::Unavailable, "the attempt to unseal takes too long: try again"));
+        state.outcome.clone().unwrap_or_else(late)
+    }
+
+    /// Sets the outcome, unless there is one.
+    fn end(&self, outcome: Result<UnsealResult, ErrorObject>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.outcome.get_or_insert(outcome);
+        let waker = state.waker.take();
+        drop(state);
+        self.ended.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// Takes the secret of a request `unseal`, whose frame is overwritten. Any other frame is returned.
+pub(super) fn take_secret(mut frame: Vec<u8>) -> Result<Result<Zeroizing<String>, ErrorObject>, Vec<u8>> {
+    let read = |params: RawParams<'_>| Ok(Zeroizing::new(UnsealParams::decode(params)?.secret.0.to_owned()));
+    let secret = match Message::parse(&frame) {
+        Ok(Message::Request { method, params, .. }) if method == Method::Unseal.as_str() => read(params),
+        _ => return Err(frame),
+    };
+    frame.zeroize();
+    Ok(secret)
+}
