@@ -190,6 +190,25 @@ pub enum StoreError {
         /// The version that holds it.
         version: u32,
     },
+    /// The app is about to be deleted.
+    #[error("app {app} will be deleted at {at} (Unix time): cancel that first")]
+    DeletionPending {
+        /// The app.
+        app: AppName,
+        /// When, in Unix seconds.
+        at: u64,
+    },
+    /// The app is not about to be deleted.
+    #[error("no deletion of app {0} is planned")]
+    NoDeletion(AppName),
+    /// The app has been in use recently.
+    #[error("app {app} was last seen in use at {at} (Unix time), too recently to delete it")]
+    UsedRecently {
+        /// The app.
+        app: AppName,
+        /// When, in Unix seconds, with the coarseness of the record.
+        at: u64,
+    },
     /// No client of this name.
     #[error("no client {0}")]
     UnknownClient(ClientName),

@@ -19,6 +19,7 @@ mod error;
 mod extracting;
 mod files;
 mod late;
+mod life;
 mod local_root_key;
 mod memory;
 mod model;
@@ -54,6 +55,7 @@ pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError, Uns
 pub use extracting::{Extracted, extract_apps};
 pub use files::read_private_file;
 pub use late::{LateKeystore, StoreOpener};
+pub use life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use memory::{MemoryStatus, SIGHTING_SIZE_MAX};
 pub use model::{

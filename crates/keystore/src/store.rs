@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::{CryptoRng, Secret};
 
+use crate::life::KeyLife;
 use crate::slots::{SlotId, SlotProvider, SlotSummary};
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, MemoryStatus,
@@ -278,6 +279,11 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`], [`Error::Inconsistent`] when it does not open.
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError>;
+
+    /// The part of the store that rotates and deletes keys when their time has come, where it has one.
+    fn life(&self) -> Option<&dyn KeyLife> {
+        None
+    }
 
     /// What [`Keystore::migrate`] would do. Every private key is opened, and nothing is changed.
     ///

@@ -90,7 +90,8 @@ const SECOND: &str = r#"
     );
 "#;
 
-/// The additions of version 3 to version 2: key slots and the authenticated tree. Whoever may use the other tables may use these.
+/// The additions of version 3 to version 2: key slots, what is planned for apps, and the authenticated tree. Whoever may use the other
+/// tables may use these.
 const THIRD: &str = r#"
     CREATE TABLE client_certificate (
         client TEXT COLLATE "C" NOT NULL REFERENCES client (name),
@@ -124,6 +125,13 @@ const THIRD: &str = r#"
         expires_at BIGINT NOT NULL CHECK (expires_at >= 0),
         sealed BYTEA NOT NULL
     );
+    CREATE TABLE app_life (
+        app TEXT COLLATE "C" PRIMARY KEY REFERENCES app (name),
+        delete_at BIGINT CHECK (delete_at >= 0),
+        was_disabled BOOLEAN NOT NULL,
+        rotate_after BIGINT CHECK (rotate_after >= 0),
+        used_at BIGINT CHECK (used_at >= 0)
+    );
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BYTEA NOT NULL CHECK (length(digest) = 32),
@@ -147,7 +155,8 @@ const THIRD: &str = r#"
     DO $$ DECLARE held record; BEGIN
         FOR held IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
             WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
-        LOOP EXECUTE format('GRANT %s ON client_certificate, symmetric_key, slot, root_link, tree_root, tree_node, tree_leaf TO %s',
+        LOOP EXECUTE format(
+            'GRANT %s ON client_certificate, symmetric_key, slot, root_link, app_life, tree_root, tree_node, tree_leaf TO %s',
             held.privilege_type,
             CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
     END $$;
@@ -157,7 +166,7 @@ const THIRD: &str = r#"
 pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
 
 /// Table, its columns that refer to another, that other, and its columns.
-pub(super) const REFERENCES: [[&str; 4]; 9] = [
+pub(super) const REFERENCES: [[&str; 4]; 10] = [
     ["key_version", "app", "app", "name"],
     ["key_pair", "app, version", "key_version", "app, version"],
     ["symmetric_key", "app, version", "key_version", "app, version"],
@@ -167,4 +176,5 @@ pub(super) const REFERENCES: [[&str; 4]; 9] = [
     ["client_certificate", "client", "client", "name"],
     ["api_key", "app", "app", "name"],
     ["api_key_role", "api_key", "api_key", "id"],
+    ["app_life", "app", "app", "name"],
 ];

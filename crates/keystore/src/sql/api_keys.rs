@@ -15,7 +15,7 @@ use crate::model::{ApiKey, NewApiKey, Roles, TOKEN_SECRET_SIZE};
 use crate::store::StoreLimits;
 use crate::store_id::StoreId;
 use crate::wrapping::secret_associated_data;
-use crate::{ApiKeyId, StoreError};
+use crate::{ApiKeyId, AppName, StoreError};
 
 /// The name of the secret that signs client-side tokens.
 const TOKENS: &str = "tokens";
@@ -105,6 +105,12 @@ pub(super) fn revoke(session: &mut StoreSession<'_>, id: &ApiKeyId, now: u64) ->
         head.0[3] = now.into();
     }
     session.put(&key, false, &rows)
+}
+
+/// Removes the keys of an app that is deleted.
+pub(super) fn remove_all(session: &mut StoreSession<'_>, app: &AppName) -> Result<(), StoreError> {
+    let ids = session.sql.rows("SELECT id FROM api_key WHERE app = ?1", params![app.as_str()])?;
+    ids.iter().try_for_each(|row| session.remove(&EntryKey::new(EntryKind::ApiKey, row.text(0)?, 0)))
 }
 
 fn secret_key() -> EntryKey {

@@ -20,7 +20,7 @@ use crate::{AppName, StoreError};
 pub(super) struct AppRow {
     pub(super) name: AppName,
     created_at: u64,
-    disabled: bool,
+    pub(super) disabled: bool,
 }
 
 /// A row of `key_version` and what belongs to it.
@@ -75,11 +75,11 @@ pub(super) fn app_name(stored: &str) -> Result<AppName, StoreError> {
     AppName::parse(stored).map_err(|_| StoreError::Inconsistent("an app has a name that is none"))
 }
 
-fn app_key(app: &AppName) -> EntryKey {
+pub(super) fn app_key(app: &AppName) -> EntryKey {
     EntryKey::new(EntryKind::App, app.as_str(), 0)
 }
 
-fn version_key(app: &AppName, version: u32) -> EntryKey {
+pub(super) fn version_key(app: &AppName, version: u32) -> EntryKey {
     EntryKey::new(EntryKind::KeyVersion, app.as_str(), version)
 }
 

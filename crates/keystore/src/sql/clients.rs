@@ -152,6 +152,18 @@ pub(super) fn renew(
     grant(&rows)
 }
 
+/// Takes an app that is deleted out of every grant.
+pub(super) fn forget_app(session: &mut StoreSession<'_>, app: &AppName) -> Result<(), StoreError> {
+    let select = "SELECT client FROM client_app WHERE app = ?1";
+    for row in session.sql.rows(select, params![app.as_str()])? {
+        let key = EntryKey::new(EntryKind::Client, row.text(0)?, 0);
+        let Some(mut rows) = session.entry(&key)? else { continue };
+        rows.0[1].retain(|row| row.text(1).is_ok_and(|name| name != app.as_str()));
+        session.put(&key, false, &rows)?;
+    }
+    Ok(())
+}
+
 /// Enables or disables a client.
 pub(super) fn set_state(
     session: &mut StoreSession<'_>,

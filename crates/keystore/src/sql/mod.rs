@@ -9,6 +9,7 @@ pub(crate) mod check;
 mod clients;
 pub(crate) mod copy;
 pub(crate) mod dump;
+mod life;
 pub(crate) mod migration;
 mod resealing;
 mod roles;
@@ -38,6 +39,7 @@ use tree::StoreTree;
 use value::{Sql, SqlRow};
 
 use crate::edit::EditedPart;
+use crate::life::KeyLife;
 use crate::memory::MemoryStatus;
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
@@ -258,7 +260,10 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 
     /// Runs `apply` as one change.
-    fn change<T>(&self, apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn change<T>(
+        &self,
+        apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         if self.is_without_slots() {
             // Another process may have migrated the store.
             self.read(|_| Ok(()))?;
@@ -328,7 +333,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         self.rng.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.clock.now_unix_s()
     }
 }
@@ -400,7 +405,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     }
 
     fn enable_app(&self, app: &AppName) -> Result<(), StoreError> {
-        self.change(|session| apps::set_state(session, app, EnabledState::Enabled))
+        self.change(|session| {
+            life::refuse_pending(session, app)?;
+            apps::set_state(session, app, EnabledState::Enabled)
+        })
     }
 
     fn disable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
@@ -517,6 +525,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn remove_root_links(&self) -> Result<(), StoreError> {
         self.change(rotation::remove_links)
+    }
+
+    fn life(&self) -> Option<&dyn KeyLife> {
+        Some(self)
     }
 
     fn check(&self) -> Result<CheckReport, StoreError> {

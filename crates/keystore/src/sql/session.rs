@@ -120,8 +120,9 @@ impl<'s> StoreSession<'s> {
         Ok(())
     }
 
-    /// Removes an entry with all its rows.
+    /// Removes an entry with all its rows, which are those that the tree covers.
     pub(crate) fn remove(&mut self, key: &EntryKey) -> Result<(), StoreError> {
+        self.entry(key)?;
         if let Some(tree) = &mut self.tree {
             tree.remove(self.sql, key)?;
         }
@@ -303,7 +304,7 @@ impl From<&EntryKey> for EditedPart {
     fn from(key: &EntryKey) -> Self {
         let name = key.name.clone();
         match key.kind {
-            EntryKind::App => Self::App(name),
+            EntryKind::App | EntryKind::Life => Self::App(name),
             EntryKind::KeyVersion => Self::KeyVersion { app: name, version: key.part },
             EntryKind::Client => Self::Client(name),
             EntryKind::ApiKey => Self::ApiKey(name),

@@ -35,6 +35,12 @@ const STORE: Table = table(
     ],
 );
 const APP: Table = table("app", 1, 1, &[("name", Text), ("created_at", Integer), ("disabled", Flag)]);
+const APP_LIFE: Table = table(
+    "app_life",
+    3,
+    1,
+    &[("app", Text), ("delete_at", Integer), ("was_disabled", Flag), ("rotate_after", Integer), ("used_at", Integer)],
+);
 const KEY_VERSION: Table =
     table("key_version", 1, 2, &[("app", Text), ("version", Integer), ("created_at", Integer), ("disabled", Flag)]);
 const KEY_PAIR: Table = table(
@@ -129,6 +135,7 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &SECRET,
         &SLOT,
         &ROOT_LINK,
+        &APP_LIFE,
         &TREE_ROOT,
         &TREE_NODE,
         &TREE_LEAF,
@@ -272,16 +279,19 @@ pub(crate) enum EntryKind {
     ApiKey = 4,
     Secret = 5,
     Slot = 6,
+    /// What is planned for an app.
+    Life = 7,
 }
 
 impl EntryKind {
-    pub(crate) const ALL: [EntryKind; 6] = [
+    pub(crate) const ALL: [EntryKind; 7] = [
         EntryKind::App,
         EntryKind::KeyVersion,
         EntryKind::Client,
         EntryKind::ApiKey,
         EntryKind::Secret,
         EntryKind::Slot,
+        EntryKind::Life,
     ];
 
     pub(crate) fn of_number(number: i64) -> Option<Self> {
@@ -297,6 +307,7 @@ impl EntryKind {
             Self::ApiKey => &[&API_KEY, &API_KEY_ROLE],
             Self::Secret => &[&SECRET],
             Self::Slot => &[&SLOT],
+            Self::Life => &[&APP_LIFE],
         }
     }
 

@@ -84,7 +84,8 @@ const SECOND: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The additions of version 3 to version 2: certificates that a renewal has replaced, key slots and the authenticated tree.
+/// The additions of version 3 to version 2: certificates that a renewal has replaced, key slots, what is planned for apps, and the
+/// authenticated tree.
 const THIRD: &str = "
     CREATE TABLE client_certificate (
         client TEXT NOT NULL REFERENCES client (name),
@@ -117,6 +118,13 @@ const THIRD: &str = "
         epoch INTEGER NOT NULL,
         expires_at INTEGER NOT NULL CHECK (expires_at >= 0),
         sealed BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE app_life (
+        app TEXT PRIMARY KEY REFERENCES app (name),
+        delete_at INTEGER CHECK (delete_at >= 0),
+        was_disabled INTEGER NOT NULL CHECK (was_disabled IN (0, 1)),
+        rotate_after INTEGER CHECK (rotate_after >= 0),
+        used_at INTEGER CHECK (used_at >= 0)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),

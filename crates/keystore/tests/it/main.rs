@@ -8,6 +8,7 @@ mod crash;
 mod edits;
 mod extract;
 mod file;
+mod life;
 mod pem;
 mod pooler;
 mod postgres;

@@ -54,7 +54,10 @@ impl TreeKeys {
 
     /// Where an entry's leaf lies. Keyed, so that nobody can choose names that fill one bucket.
     pub(crate) fn bucket(&self, key: &EntryKey) -> u32 {
-        let group = if key.kind == EntryKind::KeyVersion { EntryKind::App } else { key.kind };
+        let group = match key.kind {
+            EntryKind::App | EntryKind::KeyVersion | EntryKind::Life => EntryKind::App,
+            kind => kind,
+        };
         let mac = hmac_sha256(self.places.expose(), &[&[group as u8], key.name.as_bytes()].concat());
         u32::from_be_bytes(*mac.first_chunk().expect("32 bytes")) % BUCKETS
     }

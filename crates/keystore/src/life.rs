@@ -1,0 +1,91 @@
+//! The life of an app's keys: rotation by age, and deletion after a delay.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::{AppName, StoreError};
+
+/// When an app's keys are rotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RotationRule {
+    /// As the engines' settings have it for all apps.
+    #[default]
+    Default,
+    /// By commands alone.
+    Never,
+    /// Once the newest version is so old.
+    After(Duration),
+}
+
+/// What is planned for an app, and when it was last used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AppLife {
+    /// When its keys are deleted, in Unix seconds.
+    pub delete_at: Option<u64>,
+    /// When they are rotated.
+    pub rotation: RotationRule,
+    /// When an engine last recorded that it had opened envelopes of the app, in Unix seconds. Coarse: [`KeyLife::record_use`].
+    pub used_at: Option<u64>,
+}
+
+/// How an app is to be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeletionPlan {
+    /// The time until the keys are gone, in which the deletion can be cancelled.
+    pub delay: Duration,
+    /// Refuse an app that was used so recently.
+    pub unused_for: Duration,
+}
+
+/// What [`KeyLife::upkeep`] did.
+#[derive(Debug, Default)]
+pub struct Upkeep {
+    /// Apps that have a new version.
+    pub rotated: Vec<(AppName, u32)>,
+    /// Apps that are gone, with their keys, API keys and places in grants.
+    pub deleted: Vec<AppName>,
+    /// Apps that were due and could not be changed.
+    pub failed: Vec<(AppName, StoreError)>,
+}
+
+/// The part of a store that rotates and deletes keys when their time has come. Every change is one transaction, in which it is checked
+/// again that it is due: of several processes that call at once, one acts.
+pub trait KeyLife {
+    /// What is planned for the apps, and their last use, for those that have either.
+    ///
+    /// # Errors
+    /// As [`Keystore::list_apps`](crate::Keystore::list_apps).
+    fn lives(&self) -> Result<BTreeMap<AppName, AppLife>, StoreError>;
+
+    /// Disables an app at once, and has it deleted after the delay; returns when, in Unix seconds.
+    ///
+    /// # Errors
+    /// [`StoreError::UsedRecently`], [`StoreError::DeletionPending`], [`StoreError::UnknownApp`], [`StoreError::OldSchema`],
+    /// [`StoreError::Busy`], [`StoreError::Full`].
+    fn schedule_deletion(&self, app: &AppName, plan: DeletionPlan) -> Result<u64, StoreError>;
+
+    /// Cancels the deletion of an app, which is as it was before.
+    ///
+    /// # Errors
+    /// [`StoreError::NoDeletion`]; and as [`KeyLife::schedule_deletion`].
+    fn cancel_deletion(&self, app: &AppName) -> Result<(), StoreError>;
+
+    /// Sets when an app's keys are rotated.
+    ///
+    /// # Errors
+    /// [`StoreError::UnknownApp`], [`StoreError::OldSchema`], [`StoreError::Busy`], [`StoreError::Full`].
+    fn set_rotation(&self, app: &AppName, rule: RotationRule) -> Result<(), StoreError>;
+
+    /// Records that envelopes of these apps were opened, in one change and only for those whose record is older than `interval`. Returns
+    /// for how many that was; apps that are not there are left out.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`], [`StoreError::Full`].
+    fn record_use(&self, apps: &[AppName], interval: Duration) -> Result<usize, StoreError>;
+
+    /// Rotates and deletes what is due, some apps at a time. `rotate_after`: for apps that have no rule of their own.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`], and those of reading. Those of one app are in the result.
+    fn upkeep(&self, rotate_after: Option<Duration>) -> Result<Upkeep, StoreError>;
+}
