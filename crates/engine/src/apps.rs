@@ -1,6 +1,6 @@
 //! Caches apps and grants, which are read from the store on first use and dropped when the store changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Wake, Waker};
@@ -38,6 +38,8 @@ struct KnownApp {
     /// Versions of apps that every engine knew before the last changes, and that this one has seen active ever since.
     established: HashMap<AppName, Vec<u32>>,
     apps: HashMap<AppName, Arc<App>>,
+    /// Apps that decrypted since they were last taken.
+    used: HashSet<AppName>,
     /// The versions of apps that decrypted most recently, of those that were in the cache before the last change.
     recent: HashMap<AppName, Arc<RecentVersions>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
@@ -59,6 +61,13 @@ impl KnownApp {
             active.filter(|version| was_settled || was_established(version)).collect()
         };
         self.established = self.apps.values().map(|app| (app.name.clone(), of(app))).collect();
+    }
+
+    /// Moves the marks of apps in use to their names: the apps, and what is remembered of them, are about to go.
+    fn note_used(&mut self) {
+        let cached = self.apps.iter().map(|(name, app)| (name, &app.recent));
+        let used = cached.chain(&self.recent).filter(|(_, recent)| recent.take_use());
+        self.used.extend(used.map(|(name, _)| name.clone()).collect::<Vec<_>>());
     }
 
     fn find_app(&mut self, name: &AppName) -> Option<Arc<App>> {
@@ -267,6 +276,7 @@ impl Directory {
     /// Drops apps and grants, so that the next request reads them again.
     pub(crate) fn forget(&self) {
         let mut known = self.known();
+        known.note_used();
         known.recent = known.apps.iter().map(|(name, app)| (name.clone(), Arc::clone(&app.recent))).collect();
         let apps: Vec<AppName> = std::mem::take(&mut known.apps).into_keys().collect();
         let clients: Vec<ClientName> = std::mem::take(&mut known.clients).into_keys().collect();
@@ -278,6 +288,13 @@ impl Directory {
         let existed =
             apps.chain(clients.into_iter().map(Wanted::Client)).chain(api_keys.into_iter().map(Wanted::ApiKey));
         self.lookups.forget(existed);
+    }
+
+    /// The apps of which values were decrypted since the last call.
+    pub(crate) fn take_used(&self) -> Vec<AppName> {
+        let mut known = self.known();
+        known.note_used();
+        known.used.drain().collect()
     }
 
     /// Whether the app is cached as existing and enabled; does not access the store.

@@ -30,6 +30,7 @@ use crate::scan::{ScanNews, ScanRate, StoreScanner};
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::spares::Spares;
+use crate::upkeep::{StoreUpkeep, UpkeepNews, UpkeepRules};
 
 /// The engine's interface. Cheap to clone; all clones are one engine.
 #[derive(Clone)]
@@ -53,6 +54,7 @@ struct EngineShared {
     epoch: AtomicU64,
     store: StoreWatch,
     scanner: StoreScanner,
+    upkeep: StoreUpkeep,
     observers: Observers,
 }
 
@@ -112,6 +114,7 @@ impl Engine {
             epoch: AtomicU64::default(),
             store: store_watch,
             scanner,
+            upkeep: StoreUpkeep::default(),
             observers: Observers::default(),
         };
         Self { shared: Arc::new(shared), origin: RequestOrigin::of(EntryPoint::Library) }
@@ -270,6 +273,21 @@ impl Engine {
     pub fn scan_store(&self) -> Option<ScanNews> {
         let (shared, rate) = (&self.shared, self.scan_rate());
         (rate.rows_per_second > 0).then(|| shared.scanner.step(self.store(), rate, &*shared.clock))
+    }
+
+    /// Rotates and deletes keys whose time has come, and records which apps are in use, on a thread that may wait; `None` if
+    /// [`Settings::store_upkeep_interval`] turns it off, or the store has no such part.
+    pub fn upkeep_store(&self) -> Option<UpkeepNews> {
+        let (settings, shared) = (self.settings(), &self.shared);
+        let rules = UpkeepRules {
+            interval: settings.store_upkeep_interval,
+            rotate_after: settings.rotate_after,
+            use_record_interval: settings.use_record_interval,
+        };
+        if rules.interval.is_zero() {
+            return None;
+        }
+        shared.upkeep.run(self.store(), rules, shared.directory.take_used(), self.now())
     }
 
     fn scan_rate(&self) -> ScanRate {

@@ -44,6 +44,7 @@ mod sessions;
 mod settings;
 mod spares;
 mod token;
+mod upkeep;
 mod wanted;
 
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
@@ -81,6 +82,7 @@ pub use rewrap::{RewrapOptions, RewrappedText, Rewrapper};
 pub use scan::ScanNews;
 pub use settings::{EmptyStrings, Keying, Settings};
 pub use token::{IssuedToken, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
+pub use upkeep::UpkeepNews;
 
 /// Administration of apps, keys and grants, for the owner of the store.
 pub mod admin {

@@ -1,6 +1,7 @@
 //! The key versions of an app that decrypted values most recently: values that are stored together are of few versions, so the search for a
 //! version begins with these.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Versions that are remembered: as many as a store has by default, so that few are forgotten that are in use.
@@ -10,11 +11,14 @@ const COUNT_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct RecentVersions {
     latest_first: Mutex<Vec<u32>>,
+    /// Whether a value was decrypted since it was last asked.
+    is_used: AtomicBool,
 }
 
 impl RecentVersions {
     /// Records that a value of an ephemeral key that was not known before was of this version.
     pub(crate) fn note(&self, version: u32) {
+        self.is_used.store(true, Ordering::Relaxed);
         let mut versions = self.lock();
         match versions.iter().position(|known| *known == version) {
             Some(place) => versions[..=place].rotate_right(1),
@@ -23,6 +27,11 @@ impl RecentVersions {
                 versions.insert(0, version);
             }
         }
+    }
+
+    /// Whether a value was decrypted since the last call.
+    pub(crate) fn take_use(&self) -> bool {
+        self.is_used.swap(false, Ordering::Relaxed)
     }
 
     /// The first `count` versions, latest first.
@@ -51,9 +60,10 @@ mod tests {
     #[test]
     fn the_latest_come_first_and_only_some_are_kept() {
         let recent = RecentVersions::default();
-        assert!(recent.versions(8).is_empty());
+        assert!(recent.versions(8).is_empty() && !recent.take_use());
         [3, 1, 3, 3].into_iter().for_each(|version| recent.note(version));
         assert_eq!(recent.versions(8), [3, 1]);
+        assert!(recent.take_use() && !recent.take_use(), "once");
         assert_eq!(recent.versions(1), [3]);
         assert_eq!(recent.places(&[4, 1, 3]), [2, 1, 0]);
         let count = COUNT_MAX as u32;

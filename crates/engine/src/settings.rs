@@ -101,6 +101,14 @@ settings! {
         pub store_scan_rows_per_second: u32 = 30_000, in 0..=10_000_000;
         /// How often such a scan begins, unless one takes longer.
         pub store_scan_interval: Duration = secs(30), in secs(1)..;
+        /// How often the engine looks for keys to rotate and apps to delete, and does it: of several engines on a keystore one acts. With 0
+        /// it never does; `leafseal keys upkeep` does the same once.
+        pub store_upkeep_interval: Duration = secs(60), in ms(0)..;
+        /// The age at which the keys of an app are rotated that has no rule of its own (`leafseal keys rotate-after`). 0: never.
+        pub rotate_after: Duration = secs(0), in ms(0)..;
+        /// How old the record may become that an app is in use, which keeps `leafseal keys delete` from deleting it. Each app is recorded
+        /// once in that time, by one engine, at most a twenty-fourth of it late; each record is a change of the keystore.
+        pub use_record_interval: Duration = secs(86_400), in secs(24)..;
         /// Limits on JSON documents and selectors. A request that exceeds one is refused.
         pub document: DocumentLimits = DocumentLimits::default(), is section("document.");
     }

@@ -18,7 +18,6 @@ mod metrics;
 mod outbox;
 mod refusals;
 mod rpc;
-mod scan_thread;
 mod server;
 mod server_state;
 mod settings;
@@ -27,6 +26,7 @@ mod settings;
 pub mod simulation;
 mod start_error;
 mod status;
+mod store_thread;
 mod tls;
 
 pub use failure_log::FailureLogger;

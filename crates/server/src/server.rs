@@ -22,11 +22,11 @@ use crate::api::{self, Api};
 use crate::clock;
 use crate::metrics::{ServerCounters, Times};
 use crate::rpc::listener::listen;
-use crate::scan_thread::StoreScanThread;
 use crate::server_state::ServerState;
 use crate::settings::{ServerSettings, TlsSettings};
 use crate::start_error::StartError;
 use crate::status::Status;
+use crate::store_thread::StoreThread;
 use crate::tls;
 use leafseal_service::Service;
 
@@ -55,7 +55,7 @@ pub struct Server {
     /// The certificate and key of the API, if it is enabled.
     api_acceptor: Option<Acceptor>,
     _maintenance: Maintenance,
-    _scan: StoreScanThread,
+    _store_threads: [StoreThread; 2],
 }
 
 /// The unfinished work of a shutdown.
@@ -99,7 +99,8 @@ impl Server {
         let api = service.engine().map(|engine| api::start(&server_state, engine, &runtime)).transpose()?.flatten();
         let (api, api_acceptor) = api.unzip();
         let maintenance = Maintenance::start(Arc::clone(&service), &server_state).map_err(StartError::Threads)?;
-        let scan = StoreScanThread::start(Arc::clone(&service)).map_err(StartError::Threads)?;
+        let scan = StoreThread::scan(Arc::clone(&service)).map_err(StartError::Threads)?;
+        let upkeep = StoreThread::upkeep(Arc::clone(&service)).map_err(StartError::Threads)?;
         let listener = runtime.spawn(listen(listener, Arc::clone(&server_state), service, acceptor.clone()));
         let listener = listener.abort_handle();
         let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
@@ -116,7 +117,7 @@ impl Server {
             acceptor,
             api_acceptor,
             _maintenance: maintenance,
-            _scan: scan,
+            _store_threads: [scan, upkeep],
         })
     }
 

@@ -133,6 +133,12 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Rotates and deletes keys whose time has come, on its own thread, and returns how long to wait before the next time; `None` ends the
+    /// thread.
+    fn upkeep(&self) -> Option<Duration> {
+        None
+    }
+
     /// Registers `due`, which the service calls when [`Service::maintain`] should run soon. It must not block.
     fn on_maintenance_due(&self, due: Box<dyn Fn() + Send + Sync>) {
         drop(due);

@@ -24,7 +24,7 @@ use leafseal_engine::admin::ClientName;
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{
     Caller, DecisionObserver, Engine, EngineCounters, EntryPoint, Error, LookupRun, Principal, RequestOrigin,
-    RequestReport, ScanNews,
+    RequestReport, ScanNews, UpkeepNews,
 };
 use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits, answer};
 
@@ -65,6 +65,8 @@ pub struct EngineService {
     unsealer: Arc<Unsealer>,
     /// Whether the last step of the scan has failed.
     scan_fails: AtomicBool,
+    /// Whether the last upkeep has failed.
+    upkeep_fails: AtomicBool,
 }
 
 impl EngineService {
@@ -74,9 +76,19 @@ impl EngineService {
         engine.prepare();
         let failures = Arc::new(NoObserver);
         let (store_lost_since, lookups) = (Mutex::default(), Mutex::default());
-        let scan_fails = AtomicBool::new(false);
+        let (scan_fails, upkeep_fails) = (AtomicBool::new(false), AtomicBool::new(false));
         let unsealer = Arc::default();
-        Self { engine, limits, answer_size_max, failures, store_lost_since, lookups, unsealer, scan_fails }
+        Self {
+            engine,
+            limits,
+            answer_size_max,
+            failures,
+            store_lost_since,
+            lookups,
+            unsealer,
+            scan_fails,
+            upkeep_fails,
+        }
     }
 
     /// The same service, whose store these may open.
@@ -210,6 +222,24 @@ impl Service for EngineService {
         let failed = self.scan_fails.swap(failure.is_some(), Ordering::Relaxed);
         if let Some(error) = failure.filter(|_| !failed) {
             tracing::warn!(%error, "cannot scan the keystore for edits: trying again");
+        }
+        Some(pause)
+    }
+
+    fn upkeep(&self) -> Option<Duration> {
+        let UpkeepNews { done, failure, pause } = self.engine.upkeep_store()?;
+        for (app, version) in done.rotated {
+            tracing::info!(%app, version, "rotated the keys of an app: they had reached their age");
+        }
+        for app in done.deleted {
+            tracing::warn!(%app, "deleted an app with its keys: its delay was over");
+        }
+        for (app, error) in done.failed {
+            tracing::error!(%app, %error, "could not rotate or delete the keys of an app: trying again");
+        }
+        let failed = self.upkeep_fails.swap(failure.is_some(), Ordering::Relaxed);
+        if let Some(error) = failure.filter(|_| !failed) {
+            tracing::warn!(%error, "cannot keep the keystore up: due rotations and deletions are left to other engines");
         }
         Some(pause)
     }

@@ -9,3 +9,4 @@ mod lookups;
 mod public_keys;
 mod reports;
 mod shared_store;
+mod upkeep;

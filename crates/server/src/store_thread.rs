@@ -1,4 +1,5 @@
-//! The thread that scans the store for edits, step by step, so that neither requests nor maintenance wait for it.
+//! Threads that work on the store, step by step, so that neither requests nor maintenance wait for it: one scans it for edits, one does
+//! what is due.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,24 +15,34 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The pause after a step that panicked.
 const PANIC_PAUSE: Duration = Duration::from_secs(60);
 
-/// The thread that calls [`Service::scan`]; it ends on drop.
-pub(crate) struct StoreScanThread {
+/// A thread that makes steps with pauses; it ends on drop.
+pub(crate) struct StoreThread {
     /// Dropped first, which ends the thread's pause.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl StoreScanThread {
-    pub(crate) fn start<S: Service>(service: Arc<S>) -> io::Result<Self> {
+impl StoreThread {
+    /// The thread that calls [`Service::scan`].
+    pub(crate) fn scan<S: Service>(service: Arc<S>) -> io::Result<Self> {
+        Self::start("leafseal-scan", move || service.scan())
+    }
+
+    /// The thread that calls [`Service::upkeep`].
+    pub(crate) fn upkeep<S: Service>(service: Arc<S>) -> io::Result<Self> {
+        Self::start("leafseal-upkeep", move || service.upkeep())
+    }
+
+    fn start(name: &'static str, step: impl Fn() -> Option<Duration> + Send + 'static) -> io::Result<Self> {
         let (stop, stopped) = channel();
-        let thread = std::thread::Builder::new().name("leafseal-scan".to_owned()).spawn(move || {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
             let mut pause = FIRST_PAUSE;
             while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-                pause = match catch_unwind(AssertUnwindSafe(|| service.scan())) {
+                pause = match catch_unwind(AssertUnwindSafe(&step)) {
                     Ok(Some(pause)) => pause,
                     Ok(None) => return,
                     Err(_) => {
-                        tracing::error!("the scan of the keystore panicked");
+                        tracing::error!(thread = name, "work on the keystore panicked");
                         PANIC_PAUSE
                     }
                 };
@@ -41,7 +52,7 @@ impl StoreScanThread {
     }
 }
 
-impl Drop for StoreScanThread {
+impl Drop for StoreThread {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
