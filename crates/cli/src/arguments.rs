@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leafseal_client::{DecryptOptions, EncryptOptions, RewrapOptions};
+use leafseal_engine::admin::RotationRule;
 use leafseal_engine::{Curve, Keying};
 
 pub(crate) use bench::{
@@ -269,6 +270,18 @@ pub(crate) struct ProbeArguments {
 fn time(text: &str) -> Result<std::time::Duration, String> {
     let time = leafseal_config::parse_duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| "must be a time above zero, such as 500ms, 15s or 2m".to_owned())
+}
+
+fn any_time(text: &str) -> Result<std::time::Duration, String> {
+    leafseal_config::parse_duration(text).ok_or_else(|| "must be a time, such as 168h or 30m".to_owned())
+}
+
+fn rotation(text: &str) -> Result<RotationRule, String> {
+    match text {
+        "never" => Ok(RotationRule::Never),
+        "default" => Ok(RotationRule::Default),
+        text => any_time(text).map(RotationRule::After),
+    }
 }
 
 /// A running engine, in place of the store in `--dir`.
@@ -567,6 +580,91 @@ Examples:
         /// Destroy the keys; without it the command lists what it would destroy and changes nothing
         #[arg(long)]
         yes: bool,
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+    /// Export the private keys of an app for escrow, encrypted to a recipient's public key
+    #[command(after_help = "\
+Prints JSON with the keys of the active versions, each as JSON Web Encryption (RFC 7516: ECDH-ES on P-256, A256GCM) of its PEM, which any \
+JOSE library opens with the recipient's private key and `keys import` reads. Whoever has that private key and the export can decrypt what \
+the app has encrypted: keep both apart, and away from the engine.
+
+Examples:
+  leafseal keys export acme --recipient escrow.pub.pem --confirm acme -o acme.escrow.json
+  jq -r '.keys[0].jwe' acme.escrow.json | step crypto jwe decrypt --key escrow.pem")]
+    Export {
+        /// The app
+        app: String,
+        /// Public key of the recipient on P-256, PEM
+        #[arg(long, value_name = "FILE")]
+        recipient: PathBuf,
+        /// Export this version only, which must be active
+        #[arg(long, value_name = "N")]
+        version: Option<u32>,
+        /// The app's name again
+        #[arg(long, value_name = "APP")]
+        confirm: String,
+        /// File to write [default: standard output]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Delete an app with all its keys, after a delay in which it can be undone; it is disabled at once
+    #[command(after_help = "\
+What the app's keys encrypted can never be decrypted again once the delay is over. The app is disabled at once, so that whatever still \
+needs it fails while the deletion can be undone (`keys undelete`). It is refused while engines have recorded that envelopes of the app \
+were opened within --unused-for; they record that about once a day (engine.use_record_interval). An engine, or `keys upkeep`, deletes \
+the keys when the delay is over, with the app's API keys and its places in grants. Backups of the keystore still have the keys; SQLite \
+overwrites the rows, PostgreSQL with its next vacuum.
+
+Examples:
+  leafseal keys delete acme
+  leafseal keys delete acme --confirm acme --delay 720h")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app, whether its deletion is planned, and when")))]
+    Delete {
+        /// The app
+        app: String,
+        /// The time until the keys are deleted
+        #[arg(long, value_name = "TIME", default_value = "168h", value_parser = any_time)]
+        delay: std::time::Duration,
+        /// Refuse if envelopes of the app were opened so recently
+        #[arg(long, value_name = "TIME", default_value = "168h", value_parser = any_time)]
+        unused_for: std::time::Duration,
+        /// The app's name again; without it the command changes nothing
+        #[arg(long, value_name = "APP")]
+        confirm: Option<String>,
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+    /// Undo `keys delete` before its delay is over: the app is as it was
+    #[command(after_help = "Example:\n  leafseal keys undelete acme")]
+    Undelete {
+        /// The app
+        app: String,
+    },
+    /// Set the age at which the keys of an app are rotated
+    #[command(after_help = "\
+Engines rotate by themselves (engine.store_upkeep_interval): of several on one keystore one acts. Older versions still decrypt.
+
+Examples:
+  leafseal keys rotate-after acme 2160h
+  leafseal keys rotate-after acme default")]
+    RotateAfter {
+        /// The app
+        app: String,
+        /// An age such as 2160h; never, for rotation by command alone; default, for engine.rotate_after
+        #[arg(value_name = "AGE", value_parser = rotation)]
+        age: RotationRule,
+    },
+    /// Rotate and delete the keys whose time has come, as engines do
+    #[command(after_help = "\
+For keystores that engines cannot write to, or that no engine has open: run it from time to time.
+
+Example:
+  leafseal keys upkeep")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: the apps that were rotated and deleted")))]
+    Upkeep {
         /// The form.
         #[command(flatten)]
         form: AnswerFormat,

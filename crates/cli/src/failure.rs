@@ -176,6 +176,8 @@ impl From<admin::StoreError> for CommandFailure {
             E::UnknownClient(_) => ": run leafseal certs list to see the clients",
             E::UnknownApiKey(_) => ": run leafseal api-keys list to see the keys",
             E::TooMany { what, .. } => way_out(*what),
+            E::DeletionPending { .. } => " (leafseal keys undelete APP)",
+            E::UsedRecently { .. } => ": stop its use and wait, or give a shorter --unused-for",
             E::ActiveVersion { .. } => " with leafseal keys disable",
             E::Full => ": free disk space, or raise keystore.store_size_max, then try again",
             E::DamagedKey { fault: admin::KeyFault::LeftOut, .. }

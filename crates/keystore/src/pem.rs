@@ -121,16 +121,26 @@ pub fn parse_private_key_pem(pem: &str, curve: Curve, context: &EcContext) -> Re
 
 /// The PEM of a SubjectPublicKeyInfo with a named curve and an uncompressed point, as `openssl ec -pubout` writes it.
 pub fn public_key_pem(public: &PublicKey) -> String {
-    let base64 = Base64::encode_string(&public.spki_der());
-    let mut pem = String::from("-----BEGIN PUBLIC KEY-----\n");
-    let mut rest = base64.as_str();
+    pem("PUBLIC KEY", &Base64::encode_string(&public.spki_der()))
+}
+
+/// A PEM block. Its text is written in place, so that no copy of it is left behind.
+pub(crate) fn pem(label: &str, base64: &str) -> String {
+    let boundaries = 2 * (label.len() + "-----BEGIN -----\n".len());
+    let mut pem = String::with_capacity(boundaries + base64.len() + base64.len().div_ceil(LINE_SIZE));
+    pem.push_str("-----BEGIN ");
+    pem.push_str(label);
+    pem.push_str("-----\n");
+    let mut rest = base64;
     while !rest.is_empty() {
         let (line, after) = rest.split_at(rest.len().min(LINE_SIZE));
         pem.push_str(line);
         pem.push('\n');
         rest = after;
     }
-    pem.push_str("-----END PUBLIC KEY-----\n");
+    pem.push_str("-----END ");
+    pem.push_str(label);
+    pem.push_str("-----\n");
     pem
 }
 

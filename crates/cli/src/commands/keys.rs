@@ -1,15 +1,16 @@
 //! `keys`: apps and their key versions in the store.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use leafseal_engine::{Curve, EcContext, admin, system_random};
 
 use leafseal_engine::admin::{
-    AppName, AppSummary, KeyState, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
+    AppName, AppSummary, DeletionPlan, KeyState, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
 };
 use serde_json::{Value, json};
 
+use super::key_life;
 use crate::arguments::{AnswerFormat, ConnectArguments, CurveName, KeysCommand};
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -51,6 +52,18 @@ pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome 
             let named = version.into_iter().collect();
             trim(context, &AppName::parse(&app)?, &Trim { keep, named, confirmed: yes }, form)
         }
+        KeysCommand::Export { app, recipient, version, confirm, output } => {
+            let app = AppName::parse(&app)?;
+            key_life::check_confirmation(&app, &confirm)?;
+            key_life::export(context, &app, version, &recipient, output.as_deref())
+        }
+        KeysCommand::Delete { app, delay, unused_for, confirm, form } => {
+            let plan = DeletionPlan { delay, unused_for };
+            key_life::delete(context, &AppName::parse(&app)?, plan, confirm.as_deref(), form)
+        }
+        KeysCommand::Undelete { app } => key_life::undelete(context, &AppName::parse(&app)?),
+        KeysCommand::RotateAfter { app, age } => key_life::rotate_after(context, &AppName::parse(&app)?, age),
+        KeysCommand::Upkeep { form } => key_life::upkeep(context, form),
         KeysCommand::Public { app, curve, pem: _, form, engine } => {
             let keys = public_keys(context, &app, &engine)?;
             print_public(&keys, curve, form)
@@ -164,9 +177,12 @@ fn tell_version(form: AnswerFormat, done: &str, app: &AppName, version: &Version
 }
 
 fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
-    let apps = context.store()?.list_apps()?;
+    let store = context.store()?;
+    let apps = store.list_apps()?;
+    let lives = store.life().map_or_else(|| Ok(BTreeMap::new()), |life| life.lives())?;
     if form.json {
-        return print_json(&Value::Array(apps.iter().map(app_json).collect()));
+        let json = |app: &AppSummary| key_life::with_life(app_json(app), lives.get(&app.name));
+        return print_json(&Value::Array(apps.iter().map(json).collect()));
     }
     if apps.is_empty() {
         note("no apps yet: run leafseal keys create APP to create one");
@@ -175,7 +191,12 @@ fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let mut out = String::new();
     for app in &apps {
         for version in &app.versions {
-            let state = if app.disabled { "app disabled" } else { state(version) };
+            let delete_at = lives.get(&app.name).and_then(|life| life.delete_at);
+            let state = match (delete_at, app.disabled) {
+                (Some(at), _) => format!("app deleted from {}", utc(at)),
+                (None, true) => "app disabled".to_owned(),
+                (None, false) => state(version).to_owned(),
+            };
             let (name, number, at) = (app.name.as_str(), version.version, utc(version.created_at));
             out.push_str(&format!("{name:width$}  version {number:<3}  {at}  {state}\n"));
         }

@@ -8,6 +8,7 @@ mod dev;
 mod generate;
 mod info;
 mod inspect;
+mod key_life;
 mod keys;
 mod load;
 mod probe;

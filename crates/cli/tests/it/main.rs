@@ -12,6 +12,7 @@ mod engine;
 mod extract;
 mod guides;
 mod interruption;
+mod key_life;
 mod large;
 #[cfg(target_os = "linux")]
 mod load;
