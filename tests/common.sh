@@ -77,6 +77,12 @@ install_openbao() {
   export OPENBAO
 }
 
+# install_moto: sets MOTO, a Python that has it.
+install_moto() {
+  install_python "$root/target/interop/moto" "$root/tests/interop/requirements-moto.txt"
+  export MOTO=$root/target/interop/moto/bin/python
+}
+
 # run_pytest ARGUMENTS: with the packages of PYTEST_VENV (default: those of tests/interop) and a folder of its own for temporary files.
 # pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that are not to be kept are not
 # locked.

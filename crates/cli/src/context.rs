@@ -281,7 +281,8 @@ impl RunContext {
         self.providers()?;
         let root_key = self.root_key().ok();
         let unseal_file = self.unseal_file();
-        let (transit, folder) = (self.config().transit.clone(), self.folder().to_owned());
+        let (transit, aws_kms) = (self.config().transit.clone(), self.config().aws_kms.clone());
+        let folder = self.folder().to_owned();
         Ok(move || {
             let mut providers: Providers = Vec::new();
             providers.extend(root_key.clone().map(|key| Box::new(key) as Box<dyn SlotProvider>));
@@ -289,6 +290,7 @@ impl RunContext {
                 providers.push(read_unseal_file(path)?);
             }
             providers.extend(leafseal_custody::transit(&transit, &folder));
+            providers.extend(leafseal_custody::aws_kms(&aws_kms, &folder));
             Ok(environment(providers))
         })
     }
@@ -302,11 +304,16 @@ impl RunContext {
         leafseal_custody::transit(&self.config().transit, self.folder())
     }
 
+    /// The key of AWS KMS, if the settings name one.
+    pub(crate) fn aws_kms(&self) -> Option<Box<dyn SlotProvider>> {
+        leafseal_custody::aws_kms(&self.config().aws_kms, self.folder())
+    }
+
     /// What may open the store: the root key, unless something else is to do without it. What calls another machine comes last.
     fn providers(&self) -> CommandOutcome<Providers> {
-        let (unseal_file, transit) = (self.unseal_file(), self.transit());
+        let (unseal_file, transit, aws_kms) = (self.unseal_file(), self.transit(), self.aws_kms());
         let mut providers: Providers = Vec::new();
-        let is_needed = unseal_file.is_none() && transit.is_none();
+        let is_needed = unseal_file.is_none() && transit.is_none() && aws_kms.is_none();
         if is_needed || root_key_text()?.is_some() || self.root_key_path().exists() {
             providers.push(Box::new(self.root_key()?));
         }
@@ -314,6 +321,7 @@ impl RunContext {
             providers.push(read_unseal_file(&path)?);
         }
         providers.extend(transit);
+        providers.extend(aws_kms);
         Ok(providers)
     }
 
@@ -333,8 +341,9 @@ impl RunContext {
         let path = self.root_key_path();
         if !path.exists() {
             let message = format!("no root key at {}", path.display());
-            let advice =
-                format!("restore it from a backup, or set {ROOT_KEY_VARIABLE}, keystore.unseal_file or transit.url");
+            let advice = format!(
+                "restore it from a backup, or set {ROOT_KEY_VARIABLE}, keystore.unseal_file, transit.url or aws_kms.key"
+            );
             return Err(CommandFailure::unreachable(message).advise(advice));
         }
         read_root_key(&path)

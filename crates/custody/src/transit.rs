@@ -12,13 +12,12 @@ use leafseal_keystore::{ProviderError, SecretPath, SlotKind, SlotPlace, SlotProv
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use crate::https::{Endpoint, ServiceAnswer, call};
-use crate::transit_settings::{ServerOrigin, TransitSettings};
+use crate::https::{Endpoint, ServiceAnswer, call, shortened};
+use crate::origin::ServerOrigin;
+use crate::transit_settings::TransitSettings;
 
 /// Largest token file in bytes. Tokens of OpenBao have about 100 bytes, a JWT in one may have a few thousand.
 const TOKEN_SIZE_MAX: usize = 8 << 10;
-/// Most characters of a server's message that an error repeats.
-const MESSAGE_CHARS_MAX: usize = 200;
 
 /// A key of a Transit secrets engine.
 pub struct TransitProvider {
@@ -159,12 +158,11 @@ impl TransitProvider {
     }
 }
 
-/// The server's words, shortened, without control characters.
+/// The server's words.
 fn message(body: &Value) -> String {
     let errors = body.get("errors").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let text = errors.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("; ");
-    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-    let text: String = text.chars().take(MESSAGE_CHARS_MAX).map(plain).collect();
+    let text = shortened(&text);
     if text.is_empty() { "no reason given".to_owned() } else { text }
 }
 
@@ -235,7 +233,7 @@ mod tests {
             assert!(error.starts_with("transit at bao.internal: "), "{error}");
         }
         let long = format!(r#"{{"errors":["{}"]}}"#, "x".repeat(10_000));
-        assert!(result(Decrypt, 500, &long).expect_err("refused").len() < 2 * MESSAGE_CHARS_MAX);
+        assert!(result(Decrypt, 500, &long).expect_err("refused").len() < 400);
     }
 
     #[test]

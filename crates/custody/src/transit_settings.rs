@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hyper::Uri;
 use leafseal_config::{Kind, ms, secs, settings};
 
-/// Longest URL, path and name in bytes.
+use crate::origin::ServerOrigin;
+
+/// Longest path and name in bytes.
 const TEXT_SIZE_MAX: usize = 512;
 /// The port of OpenBao and Vault.
 const PORT: u16 = 8200;
@@ -35,28 +36,10 @@ settings! {
     }
 }
 
-/// The host and port of a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerOrigin {
-    /// A name or an address, without brackets.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// As in the header field `Host`.
-    pub authority: String,
-}
-
 impl TransitSettings {
     /// The server, if the URL names one.
     pub fn origin(&self) -> Option<ServerOrigin> {
-        let uri: Uri = self.url.parse().ok().filter(|_| self.url.len() <= TEXT_SIZE_MAX)?;
-        let authority = uri.authority().filter(|authority| !authority.as_str().contains('@'))?;
-        if uri.scheme_str() != Some("https") || uri.path() != "/" || uri.query().is_some() || self.url.contains('#') {
-            return None;
-        }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let port = authority.port_u16().unwrap_or(PORT);
-        Some(ServerOrigin { host, port, authority: authority.as_str().to_owned() })
+        ServerOrigin::parse(&self.url, PORT)
     }
 
     /// The same, with paths below `folder`.

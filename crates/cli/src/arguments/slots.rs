@@ -20,14 +20,15 @@ pub(crate) enum SlotCommand {
     /// Add a way to open the keystore; running engines go on
     #[command(after_help = "\
 Each slot opens the keystore alone. Try a new one before you remove another: with --set keystore.unseal_file=FILE for a passphrase or \
-shares, and with --set keystore.root_key_file=FILE for a root key. The key of --transit is tried when the slot is added, and whenever \
-transit.url is set.
+shares, and with --set keystore.root_key_file=FILE for a root key. The keys of --transit and --aws-kms are tried when the slot is added, \
+and whenever transit.url or aws_kms.key is set.
 
 Examples:
   leafseal slot add --root-key-file recovery.key
   leafseal slot add --passphrase -
   leafseal slot add --shares 2/3
   leafseal slot add --transit
+  leafseal slot add --aws-kms
   leafseal slot add --passphrase - --replace 3f9c0a1b2c3d4e5f")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: id, kind and key of the slot; the shares, if there are any")))]
     Add(SlotAddArguments),
@@ -82,6 +83,9 @@ pub(crate) struct SlotAddArguments {
     /// The key of the Transit secrets engine that the settings of [transit] name
     #[arg(long, group = "kind")]
     pub transit: bool,
+    /// The key of AWS KMS that the settings of [aws_kms] name
+    #[arg(long, group = "kind")]
+    pub aws_kms: bool,
     /// Memory that each guess of the passphrase takes
     #[arg(long, value_name = "MIB", default_value_t = 64, requires = "passphrase", value_parser = clap::value_parser!(u32).range(1..=2048))]
     pub argon2_memory: u32,

@@ -69,6 +69,11 @@ impl NewSlot {
             let provider = context.transit().ok_or_else(|| CommandFailure::usage(advice.to_owned()));
             return Ok(Self::Provider(provider?));
         }
+        if arguments.aws_kms {
+            let advice = "--aws-kms: set aws_kms.key, aws_kms.region, aws_kms.credentials_file and aws_kms.authorities";
+            let provider = context.aws_kms().ok_or_else(|| CommandFailure::usage(advice.to_owned()));
+            return Ok(Self::Provider(provider?));
+        }
         if let Some(path) = &arguments.root_key_file {
             return Ok(Self::Provider(Box::new(root_key_or_new(path)?)));
         }

@@ -18,7 +18,7 @@ fn names_and_variables_are_unique_and_well_formed() {
     let tables: Vec<_> = KEYS.tables().iter().map(|table| table.name).collect();
     assert_eq!(
         tables,
-        ["engine", "document", "keystore", "transit", "server", "api", "operator", "client", "input", "log"]
+        ["engine", "document", "keystore", "transit", "aws_kms", "server", "api", "operator", "client", "input", "log"]
     );
     assert!(KEYS.iter().all(|key| tables.contains(&key.parts().0) && key.about().ends_with(['.', ':'])));
 }

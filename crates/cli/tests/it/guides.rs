@@ -86,10 +86,9 @@ fn is_covered(path: &str, block: &Block<'_>) -> bool {
             let test = read(&root().join("crates/protocol/tests/it/protocol_doc.rs"));
             path == "docs/protocol.md" && test.contains(&format!("hex_block(\"{name}\")"))
         }
-        // They need an OpenBao.
-        ("sh", "transit") => path
-            .strip_prefix("docs/")
-            .is_some_and(|it| read(&root().join("tests/interop/test_transit.py")).contains(it)),
+        // They need an OpenBao, or moto.
+        ("sh", "transit") => read(&root().join("tests/interop/test_transit.py")).contains(path),
+        ("sh", "aws-kms") => read(&root().join("tests/interop/test_kms.py")).contains(path),
         ("json", "") => read(&root().join("tests/interop/test_probe.py")).contains(path),
         // Commands of an administrator on a machine of its own.
         ("console", "") => read(&root().join("tests/packaging/run.sh")).contains(path),

@@ -20,11 +20,13 @@ pub enum SlotKind {
     Shamir,
     /// A key of the Transit secrets engine of an OpenBao or Vault.
     Transit,
+    /// A key of AWS KMS.
+    AwsKms,
 }
 
 impl SlotKind {
     /// All kinds, whether this build has the provider or not.
-    pub const ALL: &'static [Self] = &[Self::File, Self::Passphrase, Self::Shamir, Self::Transit];
+    pub const ALL: &'static [Self] = &[Self::File, Self::Passphrase, Self::Shamir, Self::Transit, Self::AwsKms];
 
     /// Its name, also in the database.
     pub fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl SlotKind {
             Self::Passphrase => "passphrase",
             Self::Shamir => "shamir",
             Self::Transit => "transit",
+            Self::AwsKms => "aws-kms",
         }
     }
 
@@ -60,6 +63,16 @@ pub struct SlotPlace {
 }
 
 impl SlotPlace {
+    /// The store's id as text: 32 hexadecimal digits.
+    pub fn store_id(&self) -> String {
+        hex::encode(self.store.0)
+    }
+
+    /// The slot's id.
+    pub fn slot_id(&self) -> &SlotId {
+        &self.slot
+    }
+
     /// Label ‖ store (16) ‖ slot (8) ‖ kind: what a provider with associated data binds the secrets to.
     pub fn associated_data(&self) -> Vec<u8> {
         [LABEL, &self.store.0, self.slot.bytes(), self.kind.name().as_bytes()].concat()
