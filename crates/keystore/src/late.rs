@@ -10,7 +10,7 @@ use leafseal_crypto::Secret;
 use crate::slots::{SlotId, SlotProvider, SlotSummary};
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
-    Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan,
+    KeyLife, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan,
     TOKEN_SECRET_SIZE, VersionSummary,
 };
 
@@ -64,6 +64,10 @@ impl Keystore for LateKeystore {
 
     fn is_shared(&self) -> bool {
         self.is_shared
+    }
+
+    fn life(&self) -> Option<&dyn KeyLife> {
+        self.opened.get().and_then(|store| store.life())
     }
 
     fn memory(&self) -> MemoryStatus {
