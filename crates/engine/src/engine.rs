@@ -290,6 +290,19 @@ impl Engine {
         shared.upkeep.run(self.store(), rules, shared.directory.take_used(), self.now())
     }
 
+    /// The newest state of the store that was seen, for other engines: a line without a secret. Does not block.
+    pub fn sighting(&self) -> Option<String> {
+        self.store().sighting()
+    }
+
+    /// Takes over what another engine has seen, on a thread that may wait.
+    ///
+    /// # Errors
+    /// Why not, if no engine of this store has written it, or the store cannot be read.
+    pub fn learn(&self, sighting: &str) -> Result<(), String> {
+        self.store().learn(sighting).map_err(|error| error.to_string())
+    }
+
     fn scan_rate(&self) -> ScanRate {
         let settings = self.settings();
         ScanRate { rows_per_second: settings.store_scan_rows_per_second, interval: settings.store_scan_interval }

@@ -1,7 +1,7 @@
 //! The operator port: plain HTTP for health checks and metrics, on a thread of its own, so that it responds under full load.
 //!
 //! One request per connection, within a time limit; request bodies are not read. Anyone who can reach the port can read its content, so by
-//! default it is bound to loopback. It exposes nothing about keys, callers or content.
+//! default it is bound to loopback. It exposes nothing about keys, callers or content; what it tells other engines has a MAC.
 
 use std::convert::Infallible;
 use std::io;
@@ -73,6 +73,11 @@ pub trait OperatorReport: Send + Sync + 'static {
 
     /// Returns all metrics as text.
     fn metrics(&self) -> impl Future<Output = String> + Send;
+
+    /// The newest state of the keystore that was seen, for other engines: one line without a secret. Does not block.
+    fn sighting(&self) -> Option<String> {
+        None
+    }
 
     /// Logs that the system returned an error instead of a socket.
     fn cannot_accept(&self, error: &io::Error);
@@ -158,6 +163,10 @@ async fn respond<R: OperatorReport>(report: &R, request: &Request<Incoming>) -> 
             Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
         },
         "/metrics" => answer(StatusCode::OK, OPEN_METRICS, report.metrics().await),
+        "/keystore" => match report.sighting() {
+            Some(line) => answer(StatusCode::OK, TEXT, line),
+            None => answer(StatusCode::NOT_FOUND, TEXT, "no state of a keystore was seen\n".to_owned()),
+        },
         _ => answer(StatusCode::NOT_FOUND, TEXT, "there are /livez, /readyz and /metrics\n".to_owned()),
     }
 }

@@ -16,6 +16,7 @@ mod identity;
 pub mod in_process;
 mod metrics;
 mod outbox;
+mod peers;
 mod refusals;
 mod rpc;
 mod server;

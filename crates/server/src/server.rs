@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -21,6 +22,7 @@ use tokio::task::AbortHandle;
 use crate::api::{self, Api};
 use crate::clock;
 use crate::metrics::{ServerCounters, Times};
+use crate::peers::{PeerSettings, PeersThread};
 use crate::rpc::listener::listen;
 use crate::server_state::ServerState;
 use crate::settings::{ServerSettings, TlsSettings};
@@ -56,6 +58,7 @@ pub struct Server {
     api_acceptor: Option<Acceptor>,
     _maintenance: Maintenance,
     _store_threads: [StoreThread; 2],
+    _peers: Option<PeersThread>,
 }
 
 /// The unfinished work of a shutdown.
@@ -96,6 +99,7 @@ impl Server {
         service.observe_decisions(Arc::<DecisionLog>::clone(&server_state.decision_log));
         service.observe_decisions(Arc::<DecisionCounts>::clone(&server_state.decisions));
         let operator = start_operator(&server_state, &service)?;
+        let peers = start_peers(&server_state, &service, operator.as_ref()).map_err(StartError::Threads)?;
         let api = service.engine().map(|engine| api::start(&server_state, engine, &runtime)).transpose()?.flatten();
         let (api, api_acceptor) = api.unzip();
         let maintenance = Maintenance::start(Arc::clone(&service), &server_state).map_err(StartError::Threads)?;
@@ -118,6 +122,7 @@ impl Server {
             api_acceptor,
             _maintenance: maintenance,
             _store_threads: [scan, upkeep],
+            _peers: peers,
         })
     }
 
@@ -250,6 +255,20 @@ fn start_operator<S: Service>(
     let started = OperatorPort::start(address, &settings, Arc::new(status));
     let setting = "operator.address";
     started.map(Some).map_err(|error| StartError::Listen { setting, address, error })
+}
+
+/// Asks the other engines of the store what they have seen of it, before anything is served, and from then on.
+fn start_peers<S: Service>(
+    server_state: &ServerState,
+    service: &Arc<S>,
+    operator: Option<&OperatorPort>,
+) -> io::Result<Option<PeersThread>> {
+    let ServerSettings { peers, peers_timeout, peers_interval, .. } = &server_state.settings;
+    let own_port = operator.map(|operator| operator.address().port());
+    let settings = PeerSettings { peers: peers.clone(), timeout: *peers_timeout, interval: *peers_interval, own_port };
+    let thread = PeersThread::start(Arc::clone(service), settings)?;
+    server_state.has_asked_peers.store(true, Ordering::Release);
+    Ok(thread)
 }
 
 fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, TcpListener)> {

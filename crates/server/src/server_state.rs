@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,8 @@ pub(crate) struct ServerState {
     pub(crate) bulk: BulkQueue<u64>,
     /// The certificates that the listeners use now.
     pub(crate) certificates: Expiries,
+    /// Whether other engines of the store have been asked, without which this one is not ready.
+    pub(crate) has_asked_peers: AtomicBool,
     phase: AtomicU8,
     /// Set when the shutdown begins.
     notice: OnceLock<ShutdownNotice>,
@@ -118,6 +120,7 @@ impl ServerState {
             bulk: BulkQueue::default(),
             certificates: Expiries::default(),
             tenants: RandomState::new(),
+            has_asked_peers: AtomicBool::new(false),
             phase: AtomicU8::new(ShutdownPhase::Serving as u8),
             notice: OnceLock::new(),
             incoming: Arc::new(incoming),

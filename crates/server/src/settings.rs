@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafseal_config::{KeyExchange, Kind, mins, ms, secs, settings};
+use leafseal_config::{KeyExchange, Kind, ListItem, mins, ms, secs, settings};
 use leafseal_engine::pool::{PoolObserver, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
@@ -57,6 +57,19 @@ impl fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsSettings").finish_non_exhaustive()
     }
+}
+
+/// Most values of `server.peers`.
+const PEERS_MAX: usize = 64;
+
+const PEERS: ListItem = ListItem {
+    about: "hosts with ports, such as [\"engine-0.example.com:3444\", \"10.1.2.3:3444\"]",
+    is_valid: is_peer,
+};
+
+fn is_peer(text: &str) -> bool {
+    let parts = text.rsplit_once(':').filter(|_| text.len() <= 300);
+    parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
 settings! {
@@ -181,6 +194,14 @@ settings! {
         pub reserve_large_frames: bool = true, is internal;
         /// Certificates and key.
         pub tls: TlsSettings = TlsSettings::default(), is internal;
+        /// Operator ports of other engines of the same keystore, up to 64, each as host and port. They are asked for the newest state that
+        /// they have seen, before this engine is ready and then periodically, so that one that has never seen the keystore refuses an older
+        /// copy that was put back. A name may stand for all engines: up to 64 of its addresses are asked, and this engine is left out.
+        pub peers: Vec<String> = Vec::new(), is kind(Kind::List(PEERS));
+        /// How long the answers of all peers are waited for, each time; the start is delayed at most as much.
+        pub peers_timeout: Duration = secs(2), in ms(1)..;
+        /// How long after an answer they are asked again.
+        pub peers_interval: Duration = secs(10), in ms(10)..;
         /// The HTTPS API, if it has an address.
         pub api: ApiSettings = ApiSettings::default(), is section("api.");
         /// The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP.
@@ -229,6 +250,9 @@ pub enum SettingsError {
     /// Less than the HTTP library reads in one go.
     #[error("`operator.header_size_max` is too small: set it to at least {} bytes", OperatorSettings::HEADER_SIZE_MIN)]
     HeaderSize,
+    /// More peers than are asked.
+    #[error("`peers` has {0} values: set it to at most {PEERS_MAX}, or to a name that stands for several engines")]
+    Peers(usize),
     /// No time at all.
     #[error("`{0}` is 0: set it to a time above zero")]
     NoTime(&'static str),
@@ -321,6 +345,9 @@ impl ServerSettings {
         ];
         if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
             return Err(SettingsError::NoTime(setting));
+        }
+        if self.peers.len() > PEERS_MAX {
+            return Err(SettingsError::Peers(self.peers.len()));
         }
         if self.paused_frame_timeout < self.frame_timeout {
             return Err(SettingsError::BelowFrameTimeout);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::PrivateKeyFigures;
@@ -24,6 +25,9 @@ impl<S: Service> Status<S> {
     /// would move to the other engines, which would then be overloaded too.
     fn is_ready(&self) -> Result<(), String> {
         match self.server_state.phase() {
+            ShutdownPhase::Serving if !self.server_state.has_asked_peers.load(Ordering::Acquire) => {
+                Err("the engine asks its peers for the state of the keystore".to_owned())
+            }
             ShutdownPhase::Serving => self.service.readiness(),
             ShutdownPhase::Notice | ShutdownPhase::Draining | ShutdownPhase::Closing => {
                 Err("the engine is shutting down".to_owned())
@@ -54,6 +58,10 @@ impl<S: Service> OperatorReport for Status<S> {
             cpu: self.threads.read(),
         };
         snapshot.into_text()
+    }
+
+    fn sighting(&self) -> Option<String> {
+        self.service.engine().and_then(|engine| engine.sighting())
     }
 
     fn cannot_accept(&self, error: &io::Error) {

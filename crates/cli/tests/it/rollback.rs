@@ -1,7 +1,10 @@
 //! A keystore that was put back to an older copy, under a running engine and across a restart.
 
 use std::fs;
-use std::process::Stdio;
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 
 use serde_json::Value;
 
@@ -19,7 +22,11 @@ const SERVE: [&str; 8] = [
 ];
 
 fn serve(folder: &TestFolder) -> Running {
-    Running::start(folder.command(&SERVE).stderr(Stdio::null()))
+    serve_with(folder, &[])
+}
+
+fn serve_with(folder: &TestFolder, more: &[&str]) -> Running {
+    Running::start(folder.command(&SERVE).args(more).stderr(Stdio::null()))
 }
 
 #[test]
@@ -65,4 +72,66 @@ fn a_keystore_that_was_put_back_is_refused_until_its_generation_is_confirmed() {
     assert_eq!(encrypt(&engine, "shop"), 0);
     assert_ne!(encrypt(&engine, "thief"), 0);
     assert!(engine.probe("/metrics").lines().any(|line| line == "leafseal_keystore_memory_known 1"));
+}
+
+/// Accepts one call and writes an answer again and again, `times` times at most, until the caller has enough.
+fn answering(answer: &'static [u8], times: usize) -> (String, JoinHandle<bool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    let thread = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("called");
+        (0..times).all(|_| socket.write_all(answer).is_ok())
+    });
+    (address, thread)
+}
+
+#[test]
+fn a_machine_that_has_never_seen_the_keystore_learns_from_its_peers_that_it_was_put_back() {
+    let (folder, other) = (TestFolder::new(), TestFolder::new());
+    folder.run(&["keys", "create", "acme"]).ok();
+    folder.run(&["certs", "init"]).ok();
+    folder.run(&["certs", "issue", "shop", "--app", "acme", "--allow", "encrypt"]).ok();
+    let copied = Command::new("cp").arg("-a").args([folder.path(".leafseal"), other.path(".leafseal")]).status();
+    assert!(copied.expect("run").success());
+    let forget = || drop(fs::remove_dir_all(other.path(".leafseal/seen")));
+    forget();
+    let line = |engine: &Running| engine.probe("/keystore").split("\r\n\r\n").nth(1).map(str::to_owned);
+    let engine = serve(&folder);
+    let before = line(&engine).expect("a body");
+    assert!(before.starts_with("leafseal-store-sighting-1 store=") && before.ends_with('\n'), "{before}");
+    folder.run(&["keys", "rotate", "acme"]).ok();
+    until("the engine has seen the change", || line(&engine).is_some_and(|line| line != before));
+
+    other.write("payment.json", r#"{"card": "4111111111111111"}"#);
+    let encrypt = |engine: &Running| {
+        let flags = ["--app", "acme", "--connect", engine.address(), "--client", "shop", "--select", "$.card"];
+        other.run(&[&["encrypt", "payment.json"], &flags[..]].concat()).code
+    };
+    let shows = |engine: &Running, line: &str| engine.probe("/metrics").lines().any(|found| found == line);
+    let alone = serve(&other);
+    assert_eq!(encrypt(&alone), 0);
+    assert!(shows(&alone, "leafseal_keystore_memory_known 0") && alone.probe("/readyz").starts_with("HTTP/1.1 200"));
+    drop(alone);
+    forget();
+
+    let hanging = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let hanging = (hanging.local_addr().expect("an address").to_string(), hanging);
+    let (nonsense, _) = answering(b"HTTP/1.1 200 OK\r\n\r\nleafseal-store-sighting-1 store=00 mac=00\n", 1);
+    let (endless, wrote) = answering(&[b'x'; 1 << 16], 1 << 16);
+    let useless = format!("server.peers={} {nonsense} {endless} 127.0.0.1:1", hanging.0);
+    let quick = ["--set", "server.peers_timeout=500ms", "--set", "engine.store_silence_max=100ms", "--set"];
+    let misled = serve_with(&other, &[&quick[..], &[&useless]].concat());
+    assert_eq!(encrypt(&misled), 0);
+    assert!(shows(&misled, "leafseal_keystore_memory_known 0"));
+    assert!(!wrote.join().expect("ended"), "an answer without end is not read to its end");
+    drop(misled);
+    forget();
+
+    let peer = engine.ready["operator"].as_str().expect("an operator port");
+    let peers = format!("server.peers={} {peer}", hanging.0);
+    let informed = serve_with(&other, &[&quick[..], &[&peers]].concat());
+    assert_ne!(encrypt(&informed), 0);
+    assert!(shows(&informed, "leafseal_keystore_memory_known 1"));
+    until("it says so", || shows(&informed, "leafseal_keystore_rolled_back 1"));
+    until("it is not ready", || informed.probe("/readyz").starts_with("HTTP/1.1 503"));
 }
