@@ -10,8 +10,8 @@ use leafseal_crypto::Secret;
 use crate::slots::{SlotId, SlotProvider, SlotSummary};
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
-    KeyLife, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan,
-    TOKEN_SECRET_SIZE, VersionSummary,
+    KeyLife, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError,
+    StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Opens a store with what is given.
