@@ -2,7 +2,7 @@
 
 use argon2::{Algorithm, Argon2, Params, Version};
 
-use crate::Secret;
+use crate::{Secret, wipe_dead_stack};
 
 /// The costs of one guess. The default is the second recommendation of RFC 9106, section 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub fn argon2id(passphrase: &[u8], salt: &[u8], cost: Argon2Cost) -> Secret<32> 
     let mut key = Secret::zeroed();
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
     argon2.hash_password_into(passphrase, salt, key.expose_mut()).expect("a salt of 8 bytes or more");
+    // The first hash takes the passphrase in blocks on the stack.
+    wipe_dead_stack();
     key
 }
 

@@ -124,7 +124,7 @@ fn core_of_a_used_engine(dumps: &str) -> (Vec<u8>, Secrets) {
 }
 
 /// The core in the folder of the process, where `kernel.core_pattern` puts it.
-pub(crate) fn core_file(test_folder: &TestFolder) -> PathBuf {
+fn core_file(test_folder: &TestFolder) -> PathBuf {
     let cores = || {
         let files = std::fs::read_dir(test_folder.0.path()).expect("a folder").flatten();
         files
@@ -136,7 +136,7 @@ pub(crate) fn core_file(test_folder: &TestFolder) -> PathBuf {
 }
 
 /// Whether the kernel writes cores into the folder of the process. Elsewhere the tests of this module have nothing to read.
-pub(crate) fn writes_files() -> bool {
+fn writes_files() -> bool {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let is_file = pattern.starts_with("core");
     if !is_file {

@@ -176,28 +176,3 @@ fn a_root_key_that_fits_needs_nobody() {
     let (engine, _log) = sealed.engine(&[]);
     assert!(is_ready(&engine) && !is_sealed(&engine));
 }
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_core_of_an_unsealed_engine_contains_nothing_that_was_brought() {
-    use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
-
-    use crate::memory::{core_file, writes_files};
-
-    if !writes_files() {
-        return;
-    }
-    let sealed = Sealed::new();
-    let (mut engine, _log) = sealed.engine(&[]);
-    assert_eq!(status(sealed.unseal(&engine, "alice", &sealed.shares[0])), ("sealed".to_owned(), 1));
-    assert_eq!(status(sealed.unseal(&engine, "carol", PASSPHRASE)), ("unsealed".to_owned(), 0));
-    let pid = Pid::from_child(&engine.child);
-    prlimit(Some(pid), Resource::Core, Rlimit { current: None, maximum: None }).expect("raised");
-    kill_process(pid, Signal::ABORT).expect("sent");
-    engine.child.wait().expect("ended");
-    let core = std::fs::read(core_file(&sealed.folder)).expect("read");
-    let has = |needle: &str| core.windows(needle.len()).filter(|part| *part == needle.as_bytes()).count();
-    let share = sealed.shares[0].split_once(':').expect("base64").1;
-    assert!(has("leafseal-unseal") > 0 || has("keystore") > 0, "the core is one");
-    assert_eq!((has(&PASSPHRASE[8..]), has(&share[16..48])), (0, 0), "in {} bytes", core.len());
-}
