@@ -2,8 +2,8 @@
 //!
 //! The file begins with `leafseal-backup-1`, a line feed, the store's id (16 bytes), the id of its root (8), a random salt (32), and the
 //! rows of the key slots after their size (4); the rest is a sealed stream ([`crate::sealed_stream`]) of all rows ([`crate::sql::dump`]).
-//! Its key is derived from the root with the label `leafseal-backup-1 ` and the salt, so that whoever can open one of the slots can restore
-//! the store, and nobody else learns more of it than its size and its slots.
+//! Its key is derived from the root with the label `leafseal-backup-1 ` and the salt. To restore the store, one of the slots must open;
+//! without that, a reader learns only the store's size and its slots.
 
 use std::cell::Cell;
 use std::io::{Read, Write};

@@ -24,7 +24,7 @@ pub struct LateKeystore {
     opened: OnceLock<Box<dyn Keystore>>,
     opener: StoreOpener,
     is_shared: bool,
-    /// What to tell of changes once it is open; the lock of the opening.
+    /// Callbacks for changes, registered when the store opens. The mutex also serialises opening.
     hints: Mutex<Vec<ChangeHint>>,
 }
 

@@ -193,7 +193,7 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// How far a program can tell that a store is the newest.
+/// How certain a program is that a store is the newest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryStatus {
     /// The newest generation that it has seen; `None` before schema 3.

@@ -1,7 +1,7 @@
 //! The operator port: plain HTTP for health checks and metrics, on a thread of its own, so that it responds under full load.
 //!
 //! One request per connection, within a time limit; request bodies are not read. Anyone who can reach the port can read its content, so by
-//! default it is bound to loopback. It exposes nothing about keys, callers or content; what it tells other engines has a MAC.
+//! default it is bound to loopback. It exposes nothing about keys, callers or content; what it reports to other engines has a MAC.
 
 use std::convert::Infallible;
 use std::io;

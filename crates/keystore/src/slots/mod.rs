@@ -1,8 +1,8 @@
 //! Key slots: the ways to open a store.
 //!
 //! A store has one random root ([`StoreRoot`](crate::StoreRoot)). A slot is one way to it: a *provider* (a key file, a passphrase, shares,
-//! a key service) keeps the slot's secrets, an X-Wing private key and a MAC key, and the root is sealed to the public key. So a new root is
-//! sealed to every slot without asking any provider, and no slot tells a former root's holder the next one.
+//! a key service) keeps the slot's secrets, an X-Wing private key and a MAC key, and the root is sealed to the public key. A new root is
+//! sealed to every slot without calling any provider, and the old root does not open the new one.
 //!
 //! ```text
 //! wrapped     = provider(store ‖ slot ‖ X-Wing seed ‖ MAC key)

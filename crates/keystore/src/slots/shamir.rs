@@ -1,4 +1,4 @@
-//! Slots that some of several shares open (Shamir, "How to share a secret", 1979): fewer tell nothing at all.
+//! Slots that some of several shares open (Shamir, "How to share a secret", 1979): fewer reveal nothing.
 //!
 //! Each byte of a key is the value at 0 of a polynomial over GF(2^8), with AES's field polynomial, whose other coefficients are random; a
 //! share has the values at its index. Products and inverses take no tables and no branches on secrets.

@@ -340,7 +340,7 @@ fn a_change_shows_whatever_the_database_does_to_its_number() {
          $$ BEGIN UPDATE leafseal.store SET generation = generation - 1; RETURN NULL; END $$;
          CREATE TRIGGER hold AFTER INSERT OR UPDATE ON client FOR EACH STATEMENT EXECUTE FUNCTION leafseal.hold()",
     );
-    store.disable_client(&client("one")).expect("as far as the program can tell");
+    store.disable_client(&client("one")).expect("no newer state is known");
     assert!(
         matches!(store.generation(), Err(StoreError::Edited(_))),
         "the number is not the one that was authenticated"
