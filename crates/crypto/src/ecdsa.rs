@@ -57,12 +57,8 @@ impl EcdsaPublicKey {
 pub struct EcdsaPrivateKey {
     scalar: GuardedSecret,
     library: library::BoringEcKey,
-    lanes: Option<EcdsaLanes>,
-}
-
-struct EcdsaLanes {
-    key: SigningKey,
-    generator: &'static FixedBase,
+    /// The generator's table, where lanes sign.
+    lanes: Option<&'static FixedBase>,
 }
 
 impl std::fmt::Debug for EcdsaPrivateKey {
@@ -84,16 +80,12 @@ impl EcdsaPrivateKey {
             return None;
         }
         let scalar = key.scalar().clone();
-        let lanes = generator.map(|generator| EcdsaLanes {
-            key: SigningKey::new(scalar.expose()).expect("a private key is in range"),
-            generator,
-        });
-        Some(Self { library: library::BoringEcKey::new(scalar.expose()), scalar, lanes })
+        Some(Self { library: library::BoringEcKey::new(scalar.expose()), scalar, lanes: generator })
     }
 
     /// Signatures that a call of [`EcdsaPrivateKey::sign_many`] should make for the lowest cost of each: 8 in lanes, 1 by the library.
     pub fn batch_size(&self) -> usize {
-        self.lanes.as_ref().map_or(1, |lanes| lanes.generator.kernel().batch_size())
+        self.lanes.map_or(1, |generator| generator.kernel().batch_size())
     }
 
     /// A signature of each message, hashed with its function: DER as X9.62 and RFC 3279, 2.2.3 have it, of at most 72 bytes. With lanes,
@@ -109,11 +101,13 @@ impl EcdsaPrivateKey {
     }
 
     fn sign_digests(&self, digests: &[[u8; SCALAR_SIZE]], rng: &mut dyn CryptoRng) -> Vec<Vec<u8>> {
-        let Some(lanes) = &self.lanes else {
+        let Some(generator) = self.lanes else {
             return digests.iter().map(|digest| self.library.sign(digest)).collect();
         };
         let nonces: Vec<CurveScalar> = digests.iter().map(|digest| self.nonce(digest, rng)).collect();
-        let signatures = lanes.key.sign(lanes.generator, &nonces, digests);
+        // For each batch: its form of the key is one multiplication away, and would lie in memory that is not guarded.
+        let key = SigningKey::new(self.scalar.expose()).expect("a private key is in range");
+        let signatures = key.sign(generator, &nonces, digests);
         // Without a signature is one nonce in 2^256, or one whose product was faulty.
         let complete = |(signature, digest): (Option<Signature>, &[u8; SCALAR_SIZE])| {
             signature.map_or_else(|| self.library.sign(digest), |signature| to_der(&signature))

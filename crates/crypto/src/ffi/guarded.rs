@@ -26,12 +26,18 @@ pub struct GuardedMemory {
     pub mapped: usize,
     /// Of those that are not swapped.
     pub locked: usize,
+    /// Of BoringSSL's heap, which is not dumped, but may be swapped.
+    pub library: usize,
 }
 
 impl GuardedMemory {
     /// The current figures.
     pub fn current() -> Self {
-        arena().figures
+        #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+        let library = super::library_heap::usable_size();
+        #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+        let library = 0;
+        Self { library, ..arena().figures }
     }
 }
 
@@ -39,12 +45,17 @@ impl GuardedMemory {
 /// guarded in every other way. How much may be locked is the system's limit (`RLIMIT_MEMLOCK`).
 pub fn guard_secrets(on_unlocked: fn(&std::io::Error)) {
     arena().on_unlocked = Some(on_unlocked);
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    super::library_heap::enable();
     IS_GUARDING.store(true, Ordering::Release);
 }
 
 static IS_GUARDING: AtomicBool = AtomicBool::new(false);
-static ARENA: Mutex<Arena> =
-    Mutex::new(Arena { free: Vec::new(), figures: GuardedMemory { mapped: 0, locked: 0 }, on_unlocked: None });
+static ARENA: Mutex<Arena> = Mutex::new(Arena {
+    free: Vec::new(),
+    figures: GuardedMemory { mapped: 0, locked: 0, library: 0 },
+    on_unlocked: None,
+});
 
 struct Arena {
     free: Vec<FreeSlot>,

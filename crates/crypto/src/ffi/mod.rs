@@ -1,8 +1,8 @@
 //! The only unsafe code of this crate: thin calls into BoringSSL and libsecp256k1. Each function checks lengths in its types,
 //! passes pointers that outlive the call, and turns return codes into values; [`allocator`] wipes what is freed. Nothing here keeps a
-//! secret beyond its call except [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves, and [`guarded`], the memory of
-//! secrets that live long. Besides, calls into the C library by which [`process_mark`] detects forks and [`fork_barrier`] delays them, and
-//! into the kernel for random numbers.
+//! secret beyond its call except [`aead::Context`] and [`gcm_stream::GcmStream`], which wipe themselves, [`guarded`], the memory of
+//! secrets that live long, and `library_heap`, that of BoringSSL. Besides, calls into the C library by which [`process_mark`] detects forks
+//! and [`fork_barrier`] delays them, and into the kernel for random numbers.
 #![allow(unsafe_code)]
 
 pub(crate) mod aead;
@@ -15,6 +15,8 @@ pub(crate) mod guarded;
 pub(crate) mod hash;
 pub(crate) mod hpke;
 pub(crate) mod k256;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod library_heap;
 mod number;
 pub(crate) mod p256;
 pub(crate) mod process_mark;
