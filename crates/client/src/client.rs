@@ -15,6 +15,7 @@ use leafseal_protocol::{
     RewrapOptions, Scalar, SecretText, request,
 };
 use tokio::time::timeout;
+use zeroize::Zeroizing;
 
 use crate::answer::{Answer, Document, NativeValues, Rewrapped, Value};
 use crate::answer_memory::AnswerMemory;
@@ -63,9 +64,11 @@ impl Client {
     ///
     /// # Errors
     /// If the settings are unusable.
-    pub fn new(settings: ClientSettings) -> Result<Client, ClientError> {
+    pub fn new(mut settings: ClientSettings) -> Result<Client, ClientError> {
         settings.validate()?;
         let dialler = Dialler::Tls(ClientCredentials::new(&settings)?);
+        // The TLS library has it; a copy for as long as the client lives would be one more to find.
+        settings.tls.private_key_pem = Zeroizing::default();
         Ok(Client::with(settings, dialler))
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,9 +76,11 @@ impl Server {
     ///
     /// # Errors
     /// If settings are inconsistent, certificates cannot be used, an address is in use, or threads cannot be started.
-    pub fn start<S: Service>(settings: ServerSettings, service: Arc<S>) -> Result<Server, StartError> {
+    pub fn start<S: Service>(mut settings: ServerSettings, service: Arc<S>) -> Result<Server, StartError> {
         settings.validate()?;
-        let acceptor = Acceptor::with_context(tls::context(&settings.tls)?);
+        // Private keys stay in the memory of the TLS library alone, so settings lose them once they have been used.
+        let acceptor = Acceptor::with_context(tls::context(&mem::take(&mut settings.tls))?);
+        let api_identity = settings.api.identity.take();
         let times = Arc::<Times>::default();
         let observer = Arc::<Times>::clone(&times);
         let pool = Pool::new(settings.pool(observer)).map_err(StartError::Threads)?;
@@ -100,7 +103,11 @@ impl Server {
         service.observe_decisions(Arc::<DecisionCounts>::clone(&server_state.decisions));
         let operator = start_operator(&server_state, &service)?;
         let peers = start_peers(&server_state, &service, operator.as_ref()).map_err(StartError::Threads)?;
-        let api = service.engine().map(|engine| api::start(&server_state, engine, &runtime)).transpose()?.flatten();
+        let api = service
+            .engine()
+            .map(|engine| api::start(&server_state, api_identity, engine, &runtime))
+            .transpose()?
+            .flatten();
         let (api, api_acceptor) = api.unzip();
         let maintenance = Maintenance::start(Arc::clone(&service), &server_state).map_err(StartError::Threads)?;
         let scan = StoreThread::scan(Arc::clone(&service)).map_err(StartError::Threads)?;

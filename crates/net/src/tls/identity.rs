@@ -6,6 +6,7 @@ use boring::pkey::PKey;
 use boring::ssl::SslContextBuilder;
 use boring::x509::X509;
 use leafseal_config::KeyExchange;
+use leafseal_crypto::wipe_dead_stack;
 use zeroize::Zeroizing;
 
 use super::error::{TlsError, reasons};
@@ -51,7 +52,10 @@ pub fn set_identity(context: &mut SslContextBuilder, identity: &ServerIdentity) 
     if !own.public_key()?.public_eq(&key) {
         return Err(TlsError::KeyMismatch);
     }
-    Ok(set_private_key(context, &key, *private_key_settings)?)
+    set_private_key(context, &key, *private_key_settings)?;
+    // The library reads PEM line by line on the stack.
+    wipe_dead_stack();
+    Ok(())
 }
 
 /// Parses one or more certificates in PEM; an error calls them `what`.

@@ -29,7 +29,7 @@ use leafseal_http::{
     ConnectionPeer, Handler, HttpProblem, Listener, ListenerEvent, ListenerObserver, ListenerOptions, RequestBody,
 };
 use leafseal_http::{HttpSettings, ResponseBody};
-use leafseal_net::tls::Acceptor;
+use leafseal_net::tls::{Acceptor, ServerIdentity};
 use leafseal_net::{FairPlaces, client_of};
 use leafseal_protocol::{Field, Method};
 use serde_json::json;
@@ -68,6 +68,7 @@ const CHALLENGE: &str = "Basic realm=\"leafseal\", charset=\"UTF-8\"";
 /// Starts the listener, if an address is set.
 pub(crate) fn start(
     server_state: &Arc<ServerState>,
+    identity: Option<ServerIdentity>,
     engine: &Engine,
     runtime: &Runtime,
 ) -> Result<Option<Started>, StartError> {
@@ -75,8 +76,9 @@ pub(crate) fn start(
     let Some(address) = settings.address else { return Ok(None) };
     settings.validate()?;
     server_state.settings.validate_api()?;
-    let identity = settings.identity.as_ref().ok_or(ApiSettingsError::NoIdentity)?;
-    let acceptor = Acceptor::new(identity).map_err(StartError::ApiIdentity)?;
+    let identity = identity.ok_or(ApiSettingsError::NoIdentity)?;
+    let acceptor = Acceptor::new(&identity).map_err(StartError::ApiIdentity)?;
+    drop(identity);
     // Otherwise the first token would wait for the store on a network thread.
     if let Err(error) = engine.prepare_tokens() {
         tracing::warn!(
