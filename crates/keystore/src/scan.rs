@@ -9,10 +9,30 @@ pub struct StoreScan(pub(crate) ScanPlace);
 /// The next step of a scan.
 #[derive(Debug)]
 pub(crate) enum ScanPlace {
-    /// Buckets of the tree, from this one on.
-    Tree { bucket: u32, width: u32 },
-    /// Rows of a table after one with this primary key, of which some are done.
-    Table { index: usize, after: Vec<KeyPart>, skipped: u32 },
+    /// Buckets of the tree.
+    Tree(TreeWalk),
+    /// Rows of a table, which has this number among those with entries.
+    Table(usize, PagePlace),
+}
+
+/// The buckets of a tree, some at a time, so that little is in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TreeWalk {
+    /// The first of the next step.
+    pub(crate) bucket: u32,
+    /// How many the next step reads.
+    pub(crate) width: u32,
+    /// Leaves that a step aims at.
+    pub(crate) leaf_count: u32,
+}
+
+/// Where a page of a table begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PagePlace {
+    /// The whole primary key of the last row before it; empty for the first page.
+    pub(crate) after: Vec<KeyPart>,
+    /// Rows after that one that cannot be compared with a key of ours, and belong to pages before this one.
+    pub(crate) skipped: u32,
 }
 
 /// A column of a row's primary key.
@@ -20,6 +40,7 @@ pub(crate) enum ScanPlace {
 pub(crate) enum KeyPart {
     Number(i64),
     Text(String),
+    Bytes(Vec<u8>),
 }
 
 /// The result of a step.

@@ -15,6 +15,7 @@ mod names;
 mod records;
 mod results;
 mod shape;
+mod statements;
 mod unsafety;
 mod versions;
 mod walkthrough;
@@ -63,7 +64,7 @@ impl fmt::Display for Finding {
     }
 }
 
-const RULES: [fn(&Repository) -> Vec<Finding>; 16] = [
+const RULES: [fn(&Repository) -> Vec<Finding>; 17] = [
     edges::check,
     modules::check,
     cycles::check,
@@ -72,6 +73,7 @@ const RULES: [fn(&Repository) -> Vec<Finding>; 16] = [
     features::check,
     calls::check,
     shape::check,
+    statements::check,
     words::check,
     records::check,
     claims::check,

@@ -402,6 +402,11 @@ impl Sql for Transaction<'_> {
     fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         self.call(StatementBatch(sql.to_owned()))
     }
+
+    /// A column has values of one type.
+    fn is_of_type(&self, column: &str, _: Type) -> String {
+        format!("{column} IS NOT NULL")
+    }
 }
 
 /// A statement with parameters as PostgreSQL writes them.

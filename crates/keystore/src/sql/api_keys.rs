@@ -1,15 +1,16 @@
 //! Keys of the HTTP interface, and the store's own secrets, as rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leafseal_crypto::{CryptoRng, Secret};
 use leafseal_errors::Operation;
 
 use super::apps::{self, app_name};
+use super::bounds;
 use super::roles;
 use super::session::StoreSession;
 use super::table::{EntryKey, EntryKind, EntryRows};
-use super::value::{Sql, SqlRow, SqlValue, Type, params};
+use super::value::{SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
 use crate::model::{ApiKey, NewApiKey, Roles, TOKEN_SECRET_SIZE};
 use crate::store::StoreLimits;
@@ -70,7 +71,7 @@ pub(super) fn insert(
     limits: &StoreLimits,
 ) -> Result<ApiKey, StoreError> {
     apps::find(session, &new.app)?.ok_or_else(|| StoreError::UnknownApp(new.app.clone()))?;
-    check_limits(session.sql, new, limits)?;
+    check_limits(session, new, limits)?;
     let may = |operation| new.operations.contains(&operation);
     let head = params![
         id.as_str(),
@@ -89,9 +90,9 @@ pub(super) fn insert(
     key(&rows)
 }
 
-fn check_limits(sql: &mut dyn Sql, new: &NewApiKey, limits: &StoreLimits) -> Result<(), StoreError> {
+fn check_limits(session: &mut StoreSession<'_>, new: &NewApiKey, limits: &StoreLimits) -> Result<(), StoreError> {
     roles::check_entries(roles::count(&new.roles), limits)?;
-    let count = sql.count("SELECT count(*) FROM api_key", &[])?;
+    let count = bounds::api_key_count(session.sql)?;
     let limit = limits.api_key_count_max;
     if count >= limit { Err(StoreError::TooMany { what: LimitedEntries::ApiKeys, limit }) } else { Ok(()) }
 }
@@ -107,10 +108,14 @@ pub(super) fn revoke(session: &mut StoreSession<'_>, id: &ApiKeyId, now: u64) ->
     session.put(&key, false, &rows)
 }
 
-/// Removes the keys of an app that is deleted.
-pub(super) fn remove_all(session: &mut StoreSession<'_>, app: &AppName) -> Result<(), StoreError> {
-    let ids = session.sql.rows("SELECT id FROM api_key WHERE app = ?1", params![app.as_str()])?;
-    ids.iter().try_for_each(|row| session.remove(&EntryKey::new(EntryKind::ApiKey, row.text(0)?, 0)))
+/// Removes the keys of an app that is deleted. `keys`: all of them.
+pub(super) fn remove_all(
+    session: &mut StoreSession<'_>,
+    app: &AppName,
+    keys: &BTreeMap<EntryKey, EntryRows>,
+) -> Result<(), StoreError> {
+    let is_of_app = |rows: &EntryRows| rows.head().and_then(|row| row.text(1)).is_ok_and(|name| name == app.as_str());
+    keys.iter().filter(|(_, rows)| is_of_app(rows)).try_for_each(|(key, _)| session.remove(key))
 }
 
 fn secret_key() -> EntryKey {

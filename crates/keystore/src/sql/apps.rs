@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 
+use super::bounds;
 use super::session::{StoreSession, VersionSelection};
 use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, EntryRows};
-use super::value::{Sql, SqlRow, SqlValue, params};
+use super::value::{SqlRow, SqlValue, params};
 use super::{EnabledState, SqlBackend, SqlKeystore};
 use crate::error::{KeyFault, LimitedEntries};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
@@ -241,13 +242,6 @@ pub(super) fn trim(session: &mut StoreSession<'_>, app: &AppName, number: u32) -
     }
 }
 
-/// Which app and version hold a public key.
-fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(AppName, u32)>, StoreError> {
-    let select = "SELECT app, version FROM key_pair WHERE public_key = ?1";
-    let found = sql.first(select, params![public.uncompressed().as_slice()])?;
-    found.map(|row| Ok((app_name(row.text(0)?)?, row.number(1)?))).transpose()
-}
-
 /// A pair to write.
 pub(crate) struct StoredPair {
     pub(crate) public: PublicKey,
@@ -321,7 +315,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             return Err(StoreError::AppExists(app.clone()));
         }
         let limit = self.limits.app_count_max;
-        if session.sql.count("SELECT count(*) FROM app", &[])? >= limit {
+        if bounds::app_count(session.sql)? >= limit {
             let what = LimitedEntries::Apps;
             return Err(StoreError::TooMany { what, limit });
         }
@@ -345,9 +339,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         keys: NewKeys,
     ) -> Result<VersionSummary, StoreError> {
         find(session, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
-        let select = "SELECT count(DISTINCT version) FROM key_pair WHERE app = ?1";
         let limit = self.limits.version_count_max;
-        if session.sql.count(select, params![app.as_str()])? >= limit {
+        if bounds::version_count(session.sql, app)? >= limit {
             let what = LimitedEntries::Versions;
             return Err(StoreError::TooMany { what, limit });
         }
@@ -390,8 +383,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let mut rng = self.rng();
         let private = key.unwrap_or_else(|| PrivateKey::generate(curve, rng.as_mut()));
         let pair = AppKeyPair::new(private, &self.context);
-        if let Some((app, version)) = holder(session.sql, pair.public())? {
-            return Err(StoreError::KeyInUse { curve, app, version });
+        if let Some((app, version)) = bounds::holder(session.sql, pair.public())? {
+            return Err(StoreError::KeyInUse { curve, app: app_name(&app)?, version });
         }
         let wrapped = wrapping::wrap(&session.open.root, place, &pair, rng.as_mut());
         Ok(StoredPair { public: *pair.public(), wrapped })

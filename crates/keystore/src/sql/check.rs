@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use leafseal_crypto::Curve;
 
 use super::schema;
-use super::session::{StoreSession, StoreState, StoredEntries};
+use super::session::{StoreSession, StoreState};
 use super::slots::OpenRoot;
+use super::stored::StoredEntries;
 use super::table::{EntryKind, EntryRows};
 use super::tree::{StoreTree, TreeKeys};
 use super::value::{RANGE, Sql};

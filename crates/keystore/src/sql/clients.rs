@@ -1,15 +1,16 @@
 //! Clients' grants as rows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leafseal_errors::Operation;
 
 use super::EnabledState;
 use super::apps::{self, app_name};
+use super::bounds;
 use super::roles;
 use super::session::StoreSession;
 use super::table::{EntryKey, EntryKind, EntryRows};
-use super::value::{Sql, SqlRow, SqlValue, Type, params};
+use super::value::{SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
 use crate::model::{Apps, ClientGrant, NewClient, ReplacedCertificate, Roles};
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
@@ -70,7 +71,7 @@ pub(super) fn put(
     now: u64,
     limits: &StoreLimits,
 ) -> Result<ClientGrant, StoreError> {
-    check_limits(session.sql, client, limits)?;
+    check_limits(session, client, limits)?;
     let before = find(session, &client.name)?;
     let (created_at, disabled) = before.map_or((now, false), |known| (known.created_at, known.disabled));
     let may = |operation| client.operations.contains(&operation);
@@ -103,16 +104,15 @@ fn app_rows(session: &mut StoreSession<'_>, client: &NewClient) -> Result<Vec<Sq
     Ok(rows)
 }
 
-fn check_limits(sql: &mut dyn Sql, client: &NewClient, limits: &StoreLimits) -> Result<(), StoreError> {
+fn check_limits(session: &mut StoreSession<'_>, client: &NewClient, limits: &StoreLimits) -> Result<(), StoreError> {
     let app_count = match &client.apps {
         Apps::All => 0,
         Apps::Only(apps) => apps.len(),
     };
     roles::check_entries(app_count.max(roles::count(&client.roles)), limits)?;
     // Of the others, so that replacing a grant in a full store goes through.
-    let others = sql.count("SELECT count(*) FROM client WHERE name <> ?1", params![client.name.as_str()])?;
     let limit = limits.client_count_max;
-    if others >= limit {
+    if bounds::other_client_count(session.sql, &client.name)? >= limit {
         let what = LimitedEntries::Clients;
         return Err(StoreError::TooMany { what, limit });
     }
@@ -152,13 +152,15 @@ pub(super) fn renew(
     grant(&rows)
 }
 
-/// Takes an app that is deleted out of every grant.
-pub(super) fn forget_app(session: &mut StoreSession<'_>, app: &AppName) -> Result<(), StoreError> {
-    let select = "SELECT client FROM client_app WHERE app = ?1";
-    for row in session.sql.rows(select, params![app.as_str()])? {
-        let key = EntryKey::new(EntryKind::Client, row.text(0)?, 0);
-        let Some(mut rows) = session.entry(&key)? else { continue };
-        rows.0[1].retain(|row| row.text(1).is_ok_and(|name| name != app.as_str()));
+/// Takes an app that is deleted out of every grant. `clients`: all of them.
+pub(super) fn forget_app(
+    session: &mut StoreSession<'_>,
+    app: &AppName,
+    clients: BTreeMap<EntryKey, EntryRows>,
+) -> Result<(), StoreError> {
+    let is_of_app = |row: &SqlRow| row.text(1).is_ok_and(|name| name == app.as_str());
+    for (key, mut rows) in clients.into_iter().filter(|(_, rows)| rows.rows(1).iter().any(is_of_app)) {
+        rows.0[1].retain(|row| !is_of_app(row));
         session.put(&key, false, &rows)?;
     }
     Ok(())

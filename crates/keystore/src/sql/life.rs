@@ -106,8 +106,11 @@ fn delete_due(session: &mut StoreSession<'_>, app: &AppName, now: u64) -> Result
     if find(session, app)?.life.delete_at.is_none_or(|at| at > now) {
         return Ok(false);
     }
-    clients::forget_app(session, app)?;
-    api_keys::remove_all(session, app)?;
+    // All of them, verified, before the first write: a row that names the app may have been taken away, to be put back for the next app
+    // of that name.
+    let (grants, keys) = (session.all(EntryKind::Client)?, session.all(EntryKind::ApiKey)?);
+    clients::forget_app(session, app, grants)?;
+    api_keys::remove_all(session, app, &keys)?;
     for version in session.version_numbers(app.as_str(), VersionSelection::All)? {
         session.remove(&apps::version_key(app, version))?;
     }

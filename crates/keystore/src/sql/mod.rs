@@ -5,12 +5,14 @@
 
 mod api_keys;
 pub(crate) mod apps;
+mod bounds;
 pub(crate) mod check;
 mod clients;
 pub(crate) mod copy;
 pub(crate) mod dump;
 mod life;
 pub(crate) mod migration;
+mod pages;
 mod resealing;
 mod roles;
 mod rotation;
@@ -19,6 +21,7 @@ pub(crate) mod schema;
 mod seen;
 pub(crate) mod session;
 pub(crate) mod slots;
+mod stored;
 pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod value;

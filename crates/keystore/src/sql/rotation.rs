@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bounds;
 use super::resealing::{self, Resealing, SealingProgress};
 use super::session::StoreSession;
 use super::slots::{self, OpenRoot, RootLink};
@@ -42,7 +43,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
                 return Err(StoreError::Busy);
             }
             let limit = self.limits.slot_count_max;
-            if instead_of.is_none() && session.sql.count("SELECT count(*) FROM slot", &[])? >= limit {
+            if instead_of.is_none() && bounds::slot_count(session.sql)? >= limit {
                 return Err(StoreError::TooMany { what: LimitedEntries::Slots, limit });
             }
             if let Some(id) = instead_of {

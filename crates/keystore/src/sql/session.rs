@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 
 use super::slots::OpenRoot;
+use super::stored::{self, Compared, StoredEntries};
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
 use super::tree::{StoreTree, TreeKeys, TreeRoot};
-use super::value::{RANGE, Sql, SqlRow, SqlValue, params};
+use super::value::{RANGE, Sql, SqlRow, params};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::memory::StoreSighting;
+use crate::scan::TreeWalk;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 
 /// Which versions of an app to read.
@@ -21,6 +23,9 @@ pub(crate) enum VersionSelection {
     All,
     Active,
 }
+
+/// Leaves that are in memory at once while all entries of a kind are read.
+const LEAVES_AIMED: u32 = 5_000;
 
 /// One transaction.
 pub(crate) struct StoreSession<'s> {
@@ -144,15 +149,19 @@ impl<'s> StoreSession<'s> {
         self.sql.rows(select, params![app, all])?.iter().map(|row| row.number(0)).collect()
     }
 
-    /// All entries of a kind, by their keys.
+    /// All entries of a kind, by their keys; in a change, before the first write. Refuses any edit of the tree and of these entries.
     pub(crate) fn all(&mut self, kind: EntryKind) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
-        let entries = self.stored(kind)?;
-        let Some(tree) = &self.tree else { return Ok(entries) };
-        let leaves = tree.all_leaves(self.sql)?;
-        match tree.edits(kind, &entries, &leaves).into_iter().next() {
-            Some(edit) => Err(StoreError::Edited(edit)),
-            None => Ok(entries),
+        let Some(tree) = &self.tree else { return self.stored(kind) };
+        let (mut entries, mut walk) = (BTreeMap::new(), TreeWalk::new(LEAVES_AIMED));
+        refuse(StoreTree::strays(self.sql, 1)?)?;
+        while let Some(survey) = walk.next(self.sql, tree)? {
+            refuse(survey.edits)?;
+            let found = Compared::read(self.sql, tree, kind, &survey.leaves)?;
+            refuse(found.edits)?;
+            entries.extend(found.entries);
         }
+        refuse(stored::added(self.sql, tree, kind, &entries)?)?;
+        Ok(entries)
     }
 
     /// All entries of all kinds.
@@ -177,54 +186,6 @@ impl<'s> StoreSession<'s> {
         }
         let stored = StoredEntries::read(self.sql, kind, None, u32::MAX, self.schema)?;
         if stored.unreadable.is_empty() { Ok(stored.entries) } else { Err(RANGE) }
-    }
-}
-
-/// Entries as the database has them.
-pub(super) struct StoredEntries {
-    pub(super) entries: BTreeMap<EntryKey, EntryRows>,
-    /// Rows that cannot be of their table: its name, and the first column if that is a text.
-    pub(super) unreadable: Vec<(&'static str, String)>,
-    pub(super) row_count: u64,
-    /// A table has more rows than the limit.
-    pub(super) is_cut: bool,
-}
-
-impl StoredEntries {
-    /// All entries of a kind, or those of some names, from at most `limit` rows of a table. Rows that belong to nothing are left to the
-    /// check of references.
-    pub(super) fn read(
-        sql: &mut dyn Sql,
-        kind: EntryKind,
-        names: Option<&[&str]>,
-        limit: u32,
-        schema: u32,
-    ) -> Result<Self, StoreError> {
-        let tables = kind.tables_in(schema);
-        let (mut entries, mut unreadable) = (BTreeMap::<EntryKey, EntryRows>::new(), Vec::new());
-        let params: Vec<SqlValue> = names.unwrap_or_default().iter().map(|name| SqlValue::from(*name)).collect();
-        let numbers: Vec<String> = (1..=params.len()).map(|number| format!("?{number}")).collect();
-        let (mut row_count, mut is_cut) = (0, false);
-        for (index, table) in tables.iter().enumerate() {
-            let condition = match names {
-                Some(_) => format!("WHERE {} IN ({})", table.columns[0].0, numbers.join(", ")),
-                None => String::new(),
-            };
-            let rows = table.read_each(sql, &condition, &params, limit)?;
-            row_count += rows.len() as u64;
-            is_cut |= rows.len() >= limit as usize;
-            for row in rows {
-                match row.and_then(|row| EntryKey::of_row(kind, &row).map(|key| (key, row.clone())).map_err(|_| row)) {
-                    Ok((key, row)) => {
-                        let rows = entries.entry(key).or_insert_with(|| EntryRows(vec![Vec::new(); tables.len()]));
-                        rows.0[index].push(row);
-                    }
-                    Err(row) => unreadable.push((table.name, row.text(0).unwrap_or_default().to_owned())),
-                }
-            }
-        }
-        entries.retain(|_, rows| !rows.is_missing());
-        Ok(Self { entries, unreadable, row_count, is_cut })
     }
 }
 
@@ -289,6 +250,11 @@ fn write_row(sql: &mut dyn Sql, table: &Table, stored: &[SqlRow], row: &SqlRow) 
         Some(_) => table.update(sql, row),
         None => table.insert(sql, row),
     }
+}
+
+/// Refuses the first of some edits.
+fn refuse(edits: Vec<StoreEdit>) -> Result<(), StoreError> {
+    edits.into_iter().next().map_or(Ok(()), |edit| Err(StoreError::Edited(edit)))
 }
 
 /// The error of an entry whose rows are not those that its leaf covers.

@@ -180,15 +180,32 @@ impl Table {
         Ok(sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect())
     }
 
-    /// The primary keys of the rows that `clauses` select, likewise.
-    pub(crate) fn read_keys(
+    /// Primary keys by their order: at most `size`, after the key `after` and as many others as `skipped` says. Those with a column that
+    /// has nothing, or something of another type, are left out: they have no place in an order.
+    pub(crate) fn key_page(
         &self,
         sql: &mut dyn Sql,
-        clauses: &str,
-        params: &[SqlValue],
+        after: &[SqlValue],
+        (size, skipped): (u32, u32),
     ) -> Result<Vec<Result<SqlRow, SqlRow>>, StoreError> {
-        let select = format!("SELECT {} FROM {} {clauses}", self.key_names(), self.name);
-        Ok(sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect())
+        let (names, typed) = (self.key_names(), self.keys_are_typed(sql));
+        let numbers: Vec<String> = (1..=after.len()).map(|number| format!("?{number}")).collect();
+        let later = if after.is_empty() { "" } else { &format!("AND ({names}) > ({})", numbers.join(", ")) };
+        let select = format!(
+            "SELECT {names} FROM {} WHERE {typed} {later} ORDER BY {names} LIMIT {size} OFFSET {skipped}",
+            self.name
+        );
+        Ok(sql.rows(&select, after)?.into_iter().map(|row| self.typed(row)).collect())
+    }
+
+    /// Whether a row has a key that is left out of pages.
+    pub(crate) fn has_mistyped_keys(&self, sql: &mut dyn Sql) -> Result<bool, StoreError> {
+        let typed = self.keys_are_typed(sql);
+        Ok(sql.first(&format!("SELECT 1 FROM {} WHERE NOT ({typed}) LIMIT 1", self.name), &[])?.is_some())
+    }
+
+    fn keys_are_typed(&self, sql: &dyn Sql) -> String {
+        self.key_columns().iter().map(|(name, of)| sql.is_of_type(name, *of)).collect::<Vec<_>>().join(" AND ")
     }
 
     /// The columns of the primary key.

@@ -148,6 +148,10 @@ impl<'k> StoreTree<'k> {
         Ok(leaves.iter().filter(|leaf| leaf.key.kind == kind && leaf.key.name == name).cloned().collect())
     }
 
+    pub(crate) fn keys(&self) -> &'k TreeKeys {
+        self.keys
+    }
+
     /// Whether `rows` are those of the leaf.
     pub(crate) fn covers(&self, leaf: &Leaf, rows: &EntryRows) -> bool {
         self.keys.entry_mac(&leaf.key, rows) == leaf.mac

@@ -193,6 +193,9 @@ pub trait Sql {
     /// Runs several statements without parameters.
     fn batch(&mut self, sql: &str) -> Result<(), StoreError>;
 
+    /// The condition that a column has something of a type, which is true or false for every value.
+    fn is_of_type(&self, column: &str, of: Type) -> String;
+
     /// The first row, if there is one.
     fn first(&mut self, sql: &str, params: &[SqlValue]) -> Result<Option<SqlRow>, StoreError> {
         Ok(self.rows(sql, params)?.into_iter().next())

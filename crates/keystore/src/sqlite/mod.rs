@@ -244,6 +244,15 @@ impl Sql for Statements<'_> {
     fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
         Ok(self.0.execute_batch(sql)?)
     }
+
+    fn is_of_type(&self, column: &str, of: Type) -> String {
+        let name = match of {
+            Type::Integer | Type::Flag => "integer",
+            Type::Text => "text",
+            Type::Blob => "blob",
+        };
+        format!("typeof({column}) = '{name}'")
+    }
 }
 
 fn value(stored: ValueRef<'_>) -> SqlValue {

@@ -21,6 +21,7 @@ on_both_databases!(
     an_app_in_use_is_not_deleted,
     keys_are_rotated_at_their_age_by_one_of_two_engines,
     apps_have_rules_of_their_own,
+    an_app_made_again_gets_nothing_that_was_hidden_from_its_deletion,
     a_use_is_recorded_once_in_an_interval,
 );
 
@@ -99,6 +100,34 @@ fn an_app_is_deleted_after_its_delay_and_not_before(place: &Place) {
     assert_ne!(store.public_keys(&app("a")).expect("read").expect("there").r1, public.r1);
     assert!(!store.client(&client("c")).expect("read").expect("there").apps.cover(&app("a")));
     assert_sound(&store);
+}
+
+/// Rows that are taken away for the time of the deletion, and put back for the next app of that name.
+fn an_app_made_again_gets_nothing_that_was_hidden_from_its_deletion(place: &Place) {
+    let clock = Clock::new();
+    let store = clock.open(place);
+    fill(&store);
+    life(&store).schedule_deletion(&app("a"), PLAN).expect("planned");
+    clock.advance(DAYS(7));
+    let hidden = [
+        ("DELETE FROM client_app WHERE app = 'a'", "INSERT INTO client_app VALUES ('c', 'a')"),
+        ("UPDATE client_app SET app = 'x' WHERE app = 'a'", "UPDATE client_app SET app = 'a' WHERE app = 'x'"),
+        ("UPDATE client_app SET client = 'x' WHERE app = 'a'", "UPDATE client_app SET client = 'c' WHERE client = 'x'"),
+        ("UPDATE api_key SET app = 'x' WHERE app = 'a'", "UPDATE api_key SET app = 'a' WHERE app = 'x'"),
+    ];
+    for (hide, put_back) in hidden {
+        place.tamper(hide);
+        let done = life(&store).upkeep(None).expect("done");
+        assert!(matches!(&done.failed[..], [(name, StoreError::Edited(_))] if *name == app("a")), "{hide}: {done:?}");
+        assert_eq!(done.deleted, [], "{hide}");
+        place.tamper(put_back);
+        assert_sound(&store);
+    }
+    assert_eq!(upkeep(&store, None).deleted, [app("a")]);
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    place.tamper("INSERT INTO client_app VALUES ('c', 'a')");
+    assert!(matches!(store.client(&client("c")), Err(StoreError::Edited(_))));
+    assert_ne!(store.check().expect("checked").faults, []);
 }
 
 fn a_deletion_is_reversible_until_the_delay_is_over(place: &Place) {

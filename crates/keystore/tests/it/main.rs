@@ -13,6 +13,7 @@ mod pem;
 mod pooler;
 mod postgres;
 mod rollback;
+mod rows;
 mod scale;
 mod slots;
 mod store;

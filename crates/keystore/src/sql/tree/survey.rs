@@ -8,6 +8,7 @@ use super::{BUCKETS, Children, FANOUT, LEAVES, LEVELS, Leaf, LeafRow, NODE_SIZE,
 use super::{child, no_children};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
+use crate::scan::TreeWalk;
 use crate::sql::table::EntryKey;
 use crate::sql::value::{Sql, params};
 
@@ -24,6 +25,47 @@ pub(crate) struct TreeSurvey {
 
 /// The nodes of each level by position.
 type StoredNodes = Vec<BTreeMap<u32, Children>>;
+
+/// Buckets of a step at first, and at most: the nodes above them have 128 KiB.
+const FIRST_WIDTH: u32 = 64;
+const WIDTH_MAX: u32 = 4096;
+/// The most leaves that a step reads. More than that many in one bucket are an edit: an app has 65,536 versions at most.
+const LEAVES_MAX: u32 = 131_072;
+
+impl TreeWalk {
+    pub(crate) const fn new(leaf_count: u32) -> Self {
+        Self { bucket: 0, width: FIRST_WIDTH, leaf_count }
+    }
+
+    pub(crate) fn is_at_start(self) -> bool {
+        self.bucket == 0
+    }
+
+    pub(crate) fn is_at_end(self) -> bool {
+        self.bucket >= BUCKETS
+    }
+
+    /// The next buckets; `None` behind the last one.
+    pub(crate) fn next(&mut self, sql: &mut dyn Sql, tree: &StoreTree<'_>) -> Result<Option<TreeSurvey>, StoreError> {
+        if self.bucket >= BUCKETS {
+            return Ok(None);
+        }
+        let mut row_count = 0;
+        let survey = loop {
+            let end = self.bucket.saturating_add(self.width).min(BUCKETS);
+            let survey = tree.survey_range(sql, self.bucket..end, LEAVES_MAX)?;
+            row_count += survey.row_count;
+            if !survey.is_cut || self.width == 1 {
+                break survey;
+            }
+            self.width = (self.width / 8).max(1);
+        };
+        self.bucket += self.width;
+        let aimed = u64::from(self.width) * u64::from(self.leaf_count) / (survey.leaves.len() as u64).max(1);
+        self.width = u32::try_from(aimed).unwrap_or(WIDTH_MAX).clamp(1, WIDTH_MAX);
+        Ok(Some(TreeSurvey { row_count, ..survey }))
+    }
+}
 
 impl StoreTree<'_> {
     /// Reads the whole tree.

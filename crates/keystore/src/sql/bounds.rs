@@ -1,0 +1,37 @@
+//! Look-ups in rows that nobody has verified, for the bounds of a store and for keys that are imported twice.
+//!
+//! An edit can make them refuse a change, or allow one more, and nothing else: which rows a change touches never follows from them.
+
+use leafseal_crypto::PublicKey;
+
+use super::value::{Sql, params};
+use crate::{AppName, ClientName, StoreError};
+
+pub(super) fn app_count(sql: &mut dyn Sql) -> Result<u32, StoreError> {
+    sql.count("SELECT count(*) FROM app", &[])
+}
+
+/// How many versions of an app have keys.
+pub(super) fn version_count(sql: &mut dyn Sql, app: &AppName) -> Result<u32, StoreError> {
+    sql.count("SELECT count(DISTINCT version) FROM key_pair WHERE app = ?1", params![app.as_str()])
+}
+
+/// How many clients there are, without one.
+pub(super) fn other_client_count(sql: &mut dyn Sql, client: &ClientName) -> Result<u32, StoreError> {
+    sql.count("SELECT count(*) FROM client WHERE name <> ?1", params![client.as_str()])
+}
+
+pub(super) fn api_key_count(sql: &mut dyn Sql) -> Result<u32, StoreError> {
+    sql.count("SELECT count(*) FROM api_key", &[])
+}
+
+pub(super) fn slot_count(sql: &mut dyn Sql) -> Result<u32, StoreError> {
+    sql.count("SELECT count(*) FROM slot", &[])
+}
+
+/// Which app and version hold a public key.
+pub(super) fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(String, u32)>, StoreError> {
+    let select = "SELECT app, version FROM key_pair WHERE public_key = ?1";
+    let found = sql.first(select, params![public.uncompressed().as_slice()])?;
+    found.map(|row| Ok((row.text(0)?.to_owned(), row.number(1)?))).transpose()
+}
