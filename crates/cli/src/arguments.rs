@@ -886,7 +886,8 @@ what was revoked since.
 
 Engines and commands refuse a keystore that is older than what they have seen, because someone may have put it back to undo a revocation. \
 --accept-generation confirms it: the keystore goes on with a number that is newer than what any engine has seen, so one command suffices \
-for all of them. Their refusal and `store check` print the generation.
+for all of them. Their refusal and `store check` print the generation. A machine that has seen another keystore in this place needs \
+--accept-store as well, on each machine.
 
 Examples:
   leafseal --dir restored store restore keystore-2026-11-27.backup
@@ -897,6 +898,9 @@ Examples:
         /// Backup to read; - means standard input
         #[arg(value_name = "FILE", group = "restored")]
         file: Option<PathBuf>,
+        /// Confirm that this keystore was put on purpose in the place of another that was seen there
+        #[arg(long, value_name = "ID", group = "restored")]
+        accept_store: Option<String>,
         /// Confirm that the keystore, which is at this generation, was put back on purpose
         #[arg(long, value_name = "N", group = "restored")]
         accept_generation: Option<u64>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
     Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider,
-    SqliteKeystore, StoreAddress, StoreLimits, read_unseal_file, system_clock,
+    SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
 };
 use leafseal_engine::{Engine, EntryPoint, RequestOrigin, admin, system_random};
 use zeroize::Zeroizing;
@@ -166,7 +166,7 @@ impl RunContext {
     }
 
     fn remembered(&self, store: Box<dyn Keystore>) -> CommandOutcome<Box<dyn Keystore>> {
-        self.memory_folder().map_or(Ok(()), |folder| store.remember(&folder))?;
+        remember(&*store, self.config().store.expected_store(), self.memory_folder().as_deref())?;
         Ok(store)
     }
 
@@ -206,10 +206,10 @@ impl RunContext {
             true => self.providers()?,
             false => Vec::new(),
         };
-        let memory_folder = self.memory_folder();
+        let (expected, memory_folder) = (self.config().store.expected_store(), self.memory_folder());
         let opener = move |providers| {
             let store = place.address().open(OpenMode::Existing, environment(providers), limits)?;
-            memory_folder.iter().try_for_each(|folder| store.remember(folder))?;
+            remember(&*store, expected, memory_folder.as_deref())?;
             Ok(store)
         };
         let store: Box<dyn Keystore> = match opener(providers) {
@@ -411,6 +411,16 @@ pub(crate) fn make_folder(folder: &Path) -> CommandOutcome {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| CommandFailure::writing(folder.display(), &error))
+}
+
+/// Refuses a store that is not the expected one, or older than what was seen of it on this machine.
+fn remember(
+    store: &dyn Keystore,
+    expected: Option<StoreId>,
+    memory_folder: Option<&Path>,
+) -> Result<(), admin::StoreError> {
+    expected.map_or(Ok(()), |id| store.expect_store(&id))?;
+    memory_folder.map_or(Ok(()), |folder| store.remember(folder))
 }
 
 #[cfg(test)]

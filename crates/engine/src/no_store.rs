@@ -5,8 +5,8 @@ use std::path::Path;
 
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
-    VersionSummary,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreId, StoreScan,
+    TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// See the module.
@@ -130,6 +130,14 @@ impl Keystore for NoStore {
     }
 
     fn learn(&self, _: &str) -> Result<(), StoreError> {
+        no_store()
+    }
+
+    fn expect_store(&self, _: &StoreId) -> Result<(), StoreError> {
+        no_store()
+    }
+
+    fn accept_store(&self, _: &StoreId, _: &Path) -> Result<(), StoreError> {
         no_store()
     }
 

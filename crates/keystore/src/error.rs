@@ -10,6 +10,7 @@ use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
 use crate::secret_path::SecretPath;
 use crate::slots::{InvalidShare, ProviderError, ShareError, SlotId, SlotKind, SlotSummary};
+use crate::store_id::StoreId;
 use crate::{ApiKeyId, AppName, ClientName};
 
 /// The reason why an operation was refused or failed. Unless stated otherwise nothing was changed.
@@ -262,6 +263,46 @@ pub enum StoreError {
         found: u64,
         /// The newest that was seen.
         newest: u64,
+    },
+    /// Another store is in the place where one was seen, or is expected.
+    #[error(
+        "the keystore is {found}, but {expected} {}: someone has put another in its place. If that was meant, {}",
+        if *is_set { "is set in keystore.store_id" } else { "was seen here before" },
+        if *is_set {
+            "change the setting".to_owned()
+        } else {
+            format!("confirm it: leafseal store restore --accept-store {found}")
+        }
+    )]
+    UnexpectedStore {
+        /// The id of the store.
+        found: StoreId,
+        /// The id of the one that was expected.
+        expected: StoreId,
+        /// The expectation is a setting.
+        is_set: bool,
+    },
+    /// A store that was authenticated says that it never was.
+    #[error(
+        "the keystore has schema {found}, but schema {newest} {}: an older copy was put back. If you have restored a backup, confirm it: \
+         leafseal store restore --accept-generation with the generation that `leafseal store check` prints",
+        if *is_set { "is what keystore.store_id requires" } else { "was seen here before" }
+    )]
+    Downgraded {
+        /// The schema of the store.
+        found: u32,
+        /// The one that was seen.
+        newest: u32,
+        /// The expectation is a setting.
+        is_set: bool,
+    },
+    /// The store that was confirmed is not the one that is there.
+    #[error("the keystore is {found}, not {named}: nothing was changed")]
+    OtherStoreNamed {
+        /// The id of the store.
+        found: StoreId,
+        /// The one that was named.
+        named: StoreId,
     },
     /// The generation that was confirmed is not that of the store.
     #[error("the keystore is at generation {found}, not {named}: nothing was changed")]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use leafseal_crypto::Secret;
 
 use crate::slots::{SlotId, SlotProvider, SlotSummary};
+use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
     KeyLife, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError,
@@ -141,6 +142,8 @@ impl Keystore for LateKeystore {
         fn remove_root_links(&self) -> ();
         fn check(&self) -> CheckReport;
         fn remember(&self, folder: &Path) -> ();
+        fn expect_store(&self, id: &StoreId) -> ();
+        fn accept_store(&self, id: &StoreId, folder: &Path) -> ();
         fn learn(&self, sighting: &str) -> ();
         fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> u64;
         fn scan(&self, scan: &mut StoreScan) -> ScanStep;

@@ -83,5 +83,6 @@ pub use slots::{
 pub use sql::{OpenMode, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};
 pub use store::{Environment, Generation, Keystore, StoreLimits, WallClock, system_clock};
+pub use store_id::StoreId;
 pub use symmetric::{SymmetricKeyId, SymmetricRoot};
 pub use unsealing::{UNSEAL_SIZE_MAX, UnsealText, read_unseal_file};

@@ -12,11 +12,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafseal_crypto::hash::{SHA256_SIZE, hmac_sha256, hmac_sha256_verify};
+use leafseal_crypto::hash::{SHA256_SIZE, hmac_sha256, hmac_sha256_verify, sha256};
 use leafseal_crypto::{CryptoRng, Secret};
+use rustix::fs::OFlags;
 
 use crate::StoreError;
-use crate::drafts::remove_abandoned;
+use crate::drafts::{folder_of, remove_abandoned};
 use crate::edit::MemoryFault;
 use crate::files;
 use crate::replacing::{Readers, replace_file};
@@ -28,6 +29,8 @@ use crate::store_id::StoreId;
 const TITLE: &str = "leafseal-store-sighting-1";
 /// Longest line in bytes, with its end.
 pub const SIGHTING_SIZE_MAX: usize = 512;
+/// Bytes of the hash of a place that name its file.
+const PLACE_NAME_SIZE: usize = 16;
 /// How often a program waits for another that writes the file, and how long each time.
 const LOCK_ATTEMPTS: u32 = 20;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -124,28 +127,81 @@ fn word<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     line.trim_end().split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// A file with the newest state that programs on this machine have seen.
+/// The first word of the record of a place.
+const PLACE_TITLE: &str = "leafseal-store-place-1";
+
+/// Which store a configured place has held, and of which schema. The file of states is named by the store's id, which the database says:
+/// without this record, whoever can write to the database could call the store another, of which nothing is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PlaceRecord {
+    pub(crate) store: StoreId,
+    pub(crate) schema: u32,
+}
+
+impl PlaceRecord {
+    fn line(&self) -> String {
+        format!("{PLACE_TITLE} store={} schema={}\n", self.store, self.schema)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        line.starts_with(PLACE_TITLE).then_some(())?;
+        Some(Self { store: StoreId::parse(word(line, "store")?)?, schema: word(line, "schema")?.parse().ok()? })
+    }
+}
+
+/// The files with what programs on this machine have seen of a store: its newest state, and which store its place has held.
 #[derive(Debug)]
 pub(crate) struct MemoryFile {
     path: PathBuf,
+    place: PathBuf,
 }
 
 impl MemoryFile {
-    /// The file for a store in a folder.
-    pub(crate) fn new(folder: &Path, store: StoreId) -> Self {
-        Self { path: folder.join(format!("{}.seen", hex::encode(store.0))) }
+    /// The files for a store in a folder. `place`: where it is configured to be.
+    pub(crate) fn new(folder: &Path, place: &str, store: StoreId) -> Self {
+        let place = hex::encode(&sha256(&[place.as_bytes()])[..PLACE_NAME_SIZE]);
+        Self { path: folder.join(format!("{store}.seen")), place: folder.join(format!("{place}.place")) }
+    }
+
+    fn folder(&self) -> &Path {
+        folder_of(&self.path)
+    }
+
+    /// Refuses a folder in which others can exchange the files.
+    pub(crate) fn check_folder(&self) -> Result<(), StoreError> {
+        match self.folder().metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => {
+                let metadata = other.map_err(StoreError::io(self.folder()))?;
+                files::check_private(SecretPath::MemoryFolder, self.folder(), &metadata)
+            }
+        }
+    }
+
+    /// What the place has held; `None` if that is not known.
+    pub(crate) fn read_place(&self) -> Result<Option<PlaceRecord>, StoreError> {
+        let Some(line) = read_line(&self.place)? else { return Ok(None) };
+        let record = line.as_deref().and_then(PlaceRecord::parse);
+        let foreign = || StoreError::Memory { path: self.place.clone(), fault: MemoryFault::Foreign };
+        record.ok_or_else(foreign).map(Some)
+    }
+
+    /// Writes what the place holds from now on.
+    pub(crate) fn save_place(&self, record: PlaceRecord, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
+        files::create_folder(self.folder())?;
+        self.check_folder()?;
+        let _lock = lock(&self.path.with_extension("lock")).map_err(StoreError::io(&self.path))?;
+        self.write_place(record, rng)
+    }
+
+    fn write_place(&self, record: PlaceRecord, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
+        replace_file(&self.place, record.line().as_bytes(), Readers::Owner, rng).map_err(StoreError::io(&self.place))
     }
 
     /// What it holds; `None` if there is none.
     pub(crate) fn read(&self, key: &SightingKey) -> Result<Option<StoreSighting>, StoreError> {
-        remove_abandoned(&self.path);
-        let file = match files::open_private(SecretPath::MemoryFile, &self.path) {
-            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        let content = files::read_secret(file, &self.path, SIGHTING_SIZE_MAX)?;
-        let line = content.as_ref().and_then(|content| std::str::from_utf8(content).ok());
-        let sighting = line.ok_or(MemoryFault::Foreign).and_then(|line| key.read_own(line));
+        let Some(line) = read_line(&self.path)? else { return Ok(None) };
+        let sighting = line.ok_or(MemoryFault::Foreign).and_then(|line| key.read_own(&line));
         sighting.map(Some).map_err(|fault| StoreError::Memory { path: self.path.clone(), fault })
     }
 
@@ -156,9 +212,14 @@ impl MemoryFile {
         overwriting: Overwriting,
         rng: &mut dyn CryptoRng,
     ) -> Result<StoreSighting, StoreError> {
-        let folder = self.path.parent().unwrap_or(Path::new(""));
-        files::create_folder(folder)?;
+        files::create_folder(self.folder())?;
+        self.check_folder()?;
         let _lock = lock(&self.path.with_extension("lock")).map_err(StoreError::io(&self.path))?;
+        let record = PlaceRecord { store: key.store, schema: sighting.schema };
+        let held = if overwriting == Overwriting::Any { None } else { self.read_place()? };
+        if held.is_none_or(|held| held.store == record.store && held.schema < record.schema) {
+            self.write_place(record, rng)?;
+        }
         if overwriting == Overwriting::Older
             && let Some(known) = self.read(key)?
             && known.generation >= sighting.generation
@@ -171,6 +232,17 @@ impl MemoryFile {
     }
 }
 
+/// The text of a file of this folder; `None` if there is no file, `Some(None)` if it is longer than any of ours, or no text.
+fn read_line(path: &Path) -> Result<Option<Option<String>>, StoreError> {
+    remove_abandoned(path);
+    let file = match files::open_private(SecretPath::MemoryFile, path) {
+        Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let content = files::read_secret(file, path, SIGHTING_SIZE_MAX)?;
+    Ok(Some(content.and_then(|content| String::from_utf8(content.to_vec()).ok())))
+}
+
 /// Which content of a file a new one takes the place of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overwriting {
@@ -180,9 +252,15 @@ pub(crate) enum Overwriting {
     Any,
 }
 
-/// Keeps other programs from writing at the same time. Does not wait for long: one that was stopped may hold it.
+/// Keeps other programs from writing at the same time. Does not wait for long: one that was stopped may hold it. Opens nothing but a
+/// regular file, and follows no link.
 fn lock(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("its lock is not a regular file"));
+    }
     for _ in 1..LOCK_ATTEMPTS {
         if file.try_lock().is_ok() {
             return Ok(file);
@@ -244,10 +322,34 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_or_lock_that_others_control_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().expect("folder");
+        let (mut rng, key) = (system_random(), key(1, 1));
+        let file = MemoryFile::new(folder.path(), "store.db", StoreId([1; 16]));
+        let lock = file.path.with_extension("lock");
+        let mut save = || file.save((&key, &sighting(1)), Overwriting::Older, &mut rng);
+        let set = |mode| std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).expect("set");
+        set(0o777);
+        assert!(matches!(file.check_folder(), Err(StoreError::Permissions { what: SecretPath::MemoryFolder, .. })));
+        assert!(matches!(save(), Err(StoreError::Permissions { .. })));
+        set(0o700);
+        let target = folder.path().join("target");
+        symlink(&target, &lock).expect("linked");
+        assert!(save().is_err() && !target.exists(), "no link is followed");
+        std::fs::remove_file(&lock).expect("removed");
+        let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&lock).status().expect("mkfifo runs");
+        assert!(made.success());
+        assert!(save().is_err(), "a FIFO is not waited for");
+        std::fs::remove_file(&lock).expect("removed");
+        assert_eq!(save().expect("saved"), sighting(1));
+    }
+
+    #[test]
     fn a_file_never_goes_back_by_itself() {
         let folder = tempfile::tempdir().expect("folder");
         let (mut rng, key) = (system_random(), key(1, 1));
-        let file = MemoryFile::new(&folder.path().join("seen"), StoreId([1; 16]));
+        let file = MemoryFile::new(&folder.path().join("seen"), "store.db", StoreId([1; 16]));
         assert_eq!(file.read(&key).expect("none"), None);
         let mut save =
             |generation, how| file.save((&key, &sighting(generation)), how, &mut rng).expect("saved").generation;

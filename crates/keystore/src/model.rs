@@ -8,6 +8,7 @@ use leafseal_errors::Operation;
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::root_key::RootKeyId;
+use crate::store_id::StoreId;
 use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
 
@@ -324,6 +325,8 @@ pub struct ApiKey {
 /// The findings of [`Keystore::check`](crate::Keystore::check).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
+    /// The id of the store.
+    pub store: StoreId,
     /// Schema version of the store.
     pub schema_version: u32,
     /// The number of its last change.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use leafseal_config::{Kind, SettingField, SettingValue, settings};
 
 use crate::postgres::{InvalidUrl, PostgresSettings, PostgresUrl};
+use crate::store_id::StoreId;
 
 settings! {
     /// The location of the store; relative paths start at the folder of the configuration, which `--dir` names.
@@ -20,6 +21,9 @@ settings! {
         /// older copy that someone puts back is refused, also after a restart. It must not be on the keystore's own disk or in its backups.
         /// `"off"` keeps it in memory alone.
         pub memory_folder: Option<PathBuf> = Some("seen".into());
+        /// The id of the keystore that must be there, and must be authenticated (schema 3), as `leafseal store check` prints it. For
+        /// machines that have never seen the keystore: another one, or one that claims an older schema, is refused. `""` accepts any.
+        pub store_id: String = String::new(), is kind(Kind::AnyText);
         /// The PostgreSQL database with apps, keys and grants, which several engines can share: `postgres://USER@HOST:PORT/DATABASE`,
         /// without a password. Of several servers (`HOST:PORT,HOST:PORT`) the engine uses the primary. A host that begins with `%2F` is the
         /// folder of a Unix socket. Empty: the file of `keystore.path`; to set both is an error.
@@ -44,12 +48,22 @@ impl StorePlace {
         })
     }
 
+    /// The store that must be there, if one is set.
+    pub fn expected_store(&self) -> Option<StoreId> {
+        StoreId::parse(&self.store_id)
+    }
+
     /// Returns what does not fit together. `sets_path`: whether `path` is set by something other than the default.
     pub fn problems(&self, sets_path: bool) -> Vec<String> {
         let mut problems = match self.url.problem {
             Some(problem) => vec![format!("keystore.url {problem}")],
             None => self.database(Path::new("")).map_or_else(Vec::new, |database| database.problems()),
         };
+        if !self.store_id.is_empty() && self.expected_store().is_none() {
+            problems.push(
+                "keystore.store_id must be 32 hexadecimal digits, as `leafseal store check` prints them".to_owned(),
+            );
+        }
         if sets_path && !self.url.text.is_empty() {
             problems.push(
                 "keystore.path and keystore.url are both set: remove keystore.path to use the database, or set keystore.url to \"\" to use \
@@ -124,6 +138,18 @@ mod tests {
             assert!(place.database(Path::new("")).is_none());
             assert_eq!(place.problems(false).len(), 1, "{text}");
             assert!(!format!("{place:?} {:?}", place.problems(false)).contains("secret"), "{place:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_is_none_is_refused() {
+        let with_id = |id: &str| StorePlace { store_id: id.to_owned(), ..StorePlace::default() };
+        for id in ["", &"0f".repeat(16)] {
+            assert_eq!(with_id(id).problems(false), [""; 0]);
+        }
+        assert_eq!(with_id(&"0f".repeat(16)).expected_store().map(|id| id.to_string()), Some("0f".repeat(16)));
+        for id in ["x", "0f", &"0f".repeat(17)] {
+            assert!(with_id(id).problems(false)[0].contains("keystore.store_id"));
         }
     }
 

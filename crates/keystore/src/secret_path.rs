@@ -30,6 +30,8 @@ pub enum SecretPath {
     UnsealFile,
     /// The file with the newest state of a store that was seen: no secret, but nobody else may put back an older one.
     MemoryFile,
+    /// The folder around it.
+    MemoryFolder,
     /// The file with the token for a key service.
     TokenFile,
 }
@@ -45,7 +47,7 @@ impl SecretPath {
             | Self::UnsealFile
             | Self::MemoryFile
             | Self::TokenFile => "600",
-            Self::StoreFolder => "700",
+            Self::StoreFolder | Self::MemoryFolder => "700",
         }
     }
 
@@ -70,7 +72,7 @@ impl SecretPath {
             | Self::UnsealFile
             | Self::TokenFile
             | Self::StoreFile => ANY_BY_OTHERS,
-            Self::StoreFolder | Self::MemoryFile => WRITE_BY_OTHERS,
+            Self::StoreFolder | Self::MemoryFolder | Self::MemoryFile => WRITE_BY_OTHERS,
         }
     }
 }
@@ -85,6 +87,7 @@ impl fmt::Display for SecretPath {
             Self::PrivateKeyFile => "the private key file",
             Self::UnsealFile => "the file with a passphrase or shares",
             Self::MemoryFile => "the file with the keystore's newest state",
+            Self::MemoryFolder => "the folder with the keystore's newest state",
             Self::TokenFile => "the token file",
         })
     }

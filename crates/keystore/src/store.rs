@@ -9,6 +9,7 @@ use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::life::KeyLife;
 use crate::slots::{SlotId, SlotProvider, SlotSummary};
+use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, MemoryStatus,
     Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE,
@@ -363,9 +364,22 @@ pub trait Keystore: Send + Sync {
     /// written when the generation is read and after changes.
     ///
     /// # Errors
-    /// [`Error::RolledBack`] if the file has a newer state than the store, [`Error::Memory`] if it is not ours, [`Error::Io`] if it
-    /// cannot be read. What cannot be written is logged, and shows in [`Keystore::memory`].
+    /// [`Error::RolledBack`] if the file has a newer state than the store, [`Error::UnexpectedStore`] if its place has held another,
+    /// [`Error::Downgraded`], [`Error::Memory`] if the file is not ours, [`Error::Io`] if it cannot be read. What cannot be written is
+    /// logged, and shows in [`Keystore::memory`].
     fn remember(&self, folder: &Path) -> Result<(), StoreError>;
+
+    /// Refuses the store unless it is this one, and authenticated.
+    ///
+    /// # Errors
+    /// [`Error::UnexpectedStore`], [`Error::Downgraded`], and those of [`Keystore::generation`].
+    fn expect_store(&self, id: &StoreId) -> Result<(), StoreError>;
+
+    /// Confirms that the store, which has this id, was put in the place of another that programs of this machine have seen there.
+    ///
+    /// # Errors
+    /// [`Error::OtherStoreNamed`], [`Error::Io`], and those of [`Keystore::generation`].
+    fn accept_store(&self, id: &StoreId, folder: &Path) -> Result<(), StoreError>;
 
     /// How far an older state of the store would be noticed. Does not block.
     fn memory(&self) -> MemoryStatus;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreScan, TOKEN_SECRET_SIZE,
-    VersionSummary,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreId, StoreScan,
+    TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -223,6 +223,14 @@ impl Keystore for GatedStore {
 
     fn learn(&self, sighting: &str) -> Result<(), StoreError> {
         self.store.learn(sighting)
+    }
+
+    fn expect_store(&self, id: &StoreId) -> Result<(), StoreError> {
+        self.store.expect_store(id)
+    }
+
+    fn accept_store(&self, id: &StoreId, folder: &Path) -> Result<(), StoreError> {
+        self.store.accept_store(id, folder)
     }
 
     fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> Result<u64, StoreError> {

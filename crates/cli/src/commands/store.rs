@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use leafseal_engine::admin::{
     self, AppName, BackedUp, CheckReport, Copied, Extracted, LocalRootKey, Migration, Restored, StoreAddress,
-    StoreError, StorePlace, back_up, copy_store, extract_apps,
+    StoreError, StoreId, StorePlace, back_up, copy_store, extract_apps,
 };
 use leafseal_engine::system_random;
 use serde_json::json;
@@ -24,9 +24,10 @@ pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcom
         StoreCommand::Check { form } => check(context, *form),
         StoreCommand::Migrate { dry_run, form } => migrate(context, *dry_run, *form),
         StoreCommand::Backup { file, form } => backup(context, file, *form),
-        StoreCommand::Restore { file, accept_generation, form } => {
+        StoreCommand::Restore { file, accept_store, accept_generation, form } => {
             let restored = file.as_deref().map(|file| restore(context, file, *form));
             restored.unwrap_or(Ok(()))?;
+            accept_store.as_deref().map_or(Ok(()), |id| accept_other(context, id, *form))?;
             accept_generation.map_or(Ok(()), |generation| accept(context, generation, *form))
         }
         StoreCommand::Copy { from: Some(from), form, .. } => {
@@ -49,6 +50,7 @@ fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     if form.json {
         let mut facts = facts(&report);
         facts["schema_version"] = report.schema_version.into();
+        facts["store_id"] = report.store.to_string().into();
         facts["generation"] = report.generation.into();
         facts["faults"] = json!(faults);
         print_json(&facts)?;
@@ -59,7 +61,12 @@ fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
             1 => "1 fault, as far as the store could be read".to_owned(),
             count => format!("{count} faults, as far as the store could be read"),
         };
-        print(&format!("{}: {verdict}; generation {}\n", counts(&report), report.generation))?;
+        print(&format!(
+            "{}: {verdict}; keystore {}, generation {}\n",
+            counts(&report),
+            report.store,
+            report.generation
+        ))?;
     }
     refuse_faults(&faults, "restore the keystore from a backup")
 }
@@ -143,6 +150,18 @@ fn accept(context: &RunContext, generation: u64, form: AnswerFormat) -> CommandO
     print(&format!(
         "generation {generation} of the keystore is accepted and continues as {accepted}, which is newer than what any engine has seen\n"
     ))
+}
+
+/// Takes the keystore for the one that belongs in its place.
+fn accept_other(context: &RunContext, id: &str, form: AnswerFormat) -> CommandOutcome {
+    let invalid = || CommandFailure::usage(format!("{id} is no id of a keystore: leafseal store check prints it"));
+    let id = StoreId::parse(id).ok_or_else(invalid)?;
+    let folder = context.memory_folder().ok_or_else(|| CommandFailure::usage("keystore.memory_folder is off"))?;
+    context.store_of_any_age()?.accept_store(&id, &folder)?;
+    if form.json {
+        return print_json(&json!({ "accepted_store": id.to_string() }));
+    }
+    print(&format!("keystore {id} is accepted on this machine in the place of the one that was seen there before\n"))
 }
 
 fn copy(context: &RunContext, from: &StoreAddress<'_>, to: &StoreAddress<'_>, form: AnswerFormat) -> CommandOutcome {

@@ -74,6 +74,30 @@ fn a_keystore_that_was_put_back_is_refused_until_its_generation_is_confirmed() {
     assert!(engine.probe("/metrics").lines().any(|line| line == "leafseal_keystore_memory_known 1"));
 }
 
+#[test]
+fn another_keystore_in_its_place_is_refused_until_its_id_is_confirmed() {
+    let (folder, other) = (TestFolder::new(), TestFolder::new());
+    for folder in [&folder, &other] {
+        folder.run(&["keys", "create", "acme"]).ok();
+    }
+    for file in ["keystore.db", "root.key"] {
+        fs::copy(other.path(".leafseal").join(file), folder.path(".leafseal").join(file)).expect("copied");
+    }
+    let id = |folder: &TestFolder| {
+        let check: Value = serde_json::from_slice(&folder.run(&["store", "check", "--json"]).ok()).expect("JSON");
+        check["store_id"].as_str().expect("an id").to_owned()
+    };
+    let refused = folder.run(&["keys", "list"]).fails(1);
+    assert!(refused.contains(&format!("--accept-store {}", id(&other))), "{refused}");
+    folder.run(&["store", "restore", "--accept-store", &"0a".repeat(16)]).fails(1);
+    folder.run(&["store", "restore", "--accept-store", &id(&other)]).ok();
+    folder.run(&["keys", "list"]).ok();
+    let expect = |id: &str| folder.run(&["keys", "list", "--set", &format!("keystore.store_id={id}")]);
+    expect(&id(&other)).ok();
+    let refused = expect(&"0a".repeat(16)).fails(1);
+    assert!(refused.contains("is set in keystore.store_id"), "{refused}");
+}
+
 /// Accepts one call and writes an answer again and again, `times` times at most, until the caller has enough.
 fn answering(answer: &'static [u8], times: usize) -> (String, JoinHandle<bool>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");

@@ -273,6 +273,10 @@ impl SqlBackend for Postgres {
         Ok((session.number, only_row(rows)?))
     }
 
+    fn place(&self) -> String {
+        self.link.location().to_string()
+    }
+
     fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
         self.link.on_hint(hint);
     }

@@ -27,6 +27,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let open = self.settled_root(sql)?;
         let open = open.as_ref();
         let mut report = CheckReport {
+            store: self.id,
             schema_version: schema::version(sql)?,
             generation: schema::generation(sql)?.cast_unsigned(),
             app_count: 0,

@@ -104,6 +104,9 @@ pub trait SqlBackend: Send + Sync {
     /// The one row that `select` finds, whose first column is the store's id, and [`Generation::replacements`]; without a transaction.
     fn generation(&self, select: &str) -> Result<(u64, SqlRow), StoreError>;
 
+    /// Where the store is configured to be, as it is named in the memory of this machine.
+    fn place(&self) -> String;
+
     /// See [`Keystore::on_change`].
     fn on_change(&self, _: Box<dyn Fn() + Send + Sync>) {}
 
@@ -540,6 +543,14 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn remember(&self, folder: &Path) -> Result<(), StoreError> {
         self.remember_in(folder)
+    }
+
+    fn expect_store(&self, id: &StoreId) -> Result<(), StoreError> {
+        self.expect_id(id)
+    }
+
+    fn accept_store(&self, id: &StoreId, folder: &Path) -> Result<(), StoreError> {
+        self.accept_id(id, folder)
     }
 
     fn memory(&self) -> MemoryStatus {

@@ -10,7 +10,9 @@ use super::session::StoreSession;
 use super::value::params;
 use super::{SqlBackend, SqlKeystore};
 use crate::StoreError;
-use crate::memory::{MemoryFile, MemoryStatus, Overwriting, SightingKey, StoreSighting, generation_at};
+use crate::memory::{MemoryFile, MemoryStatus, Overwriting, PlaceRecord, SightingKey, StoreSighting, generation_at};
+use crate::schema_version::TREE_SCHEMA_VERSION;
+use crate::store_id::StoreId;
 
 /// The root of a store that is migrated again gets a number from the clock, too: engines take it for a replacement of the one they have.
 const SECONDS_PER_EPOCH: u64 = 60;
@@ -76,17 +78,53 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
     /// Keeps what is seen of the store in a folder, and refuses the store if the file there has seen a newer state.
     pub(super) fn remember_in(&self, folder: &Path) -> Result<(), StoreError> {
-        let file = MemoryFile::new(folder, self.id);
+        let file = self.memory_file(folder);
+        file.check_folder()?;
+        let schema = self.backend.read(schema::version)?;
+        let place = file.read_place()?;
+        place.map_or(Ok(()), |place| self.compare(PlaceRecord { schema: 0, ..place }, schema, false))?;
         let known = file.read(&self.sighting_key())?;
         if let Some(known) = known {
             self.learn_state(known)?;
         }
-        let saved = SavedStates { file, saved: Mutex::new(known), fails: AtomicBool::new(false) };
+        place.map_or(Ok(()), |place| self.compare(place, schema, false))?;
+        let saved = SavedStates { file, saved: Mutex::new(None), fails: AtomicBool::new(false) };
         // Only one folder is ever configured.
         let _ = self.seen.file.set(saved);
         self.read(|_| Ok(()))?;
         self.save_seen();
         Ok(())
+    }
+
+    fn memory_file(&self, folder: &Path) -> MemoryFile {
+        MemoryFile::new(folder, &self.backend.place(), self.id)
+    }
+
+    /// Refuses the store, which has a schema, unless it is what a place has held, or must hold.
+    fn compare(&self, place: PlaceRecord, found: u32, is_set: bool) -> Result<(), StoreError> {
+        if place.store != self.id {
+            return Err(StoreError::UnexpectedStore { found: self.id, expected: place.store, is_set });
+        }
+        // Whatever is in its rows: an attacker may have emptied the tables by which an older store would be recognised.
+        if found < place.schema {
+            return Err(StoreError::Downgraded { found, newest: place.schema, is_set });
+        }
+        self.schema.fetch_max(place.schema, Ordering::AcqRel);
+        Ok(())
+    }
+
+    pub(super) fn expect_id(&self, id: &StoreId) -> Result<(), StoreError> {
+        let found = self.backend.read(schema::version)?;
+        self.compare(PlaceRecord { store: *id, schema: TREE_SCHEMA_VERSION }, found, true)
+    }
+
+    /// Takes the store for the one that belongs in its place.
+    pub(super) fn accept_id(&self, id: &StoreId, folder: &Path) -> Result<(), StoreError> {
+        if *id != self.id {
+            return Err(StoreError::OtherStoreNamed { found: self.id, named: *id });
+        }
+        let schema = self.backend.read(schema::version)?;
+        self.memory_file(folder).save_place(PlaceRecord { store: self.id, schema }, self.rng().as_mut())
     }
 
     /// Takes over a state that was seen elsewhere, and was verified.
@@ -153,7 +191,13 @@ impl<B: SqlBackend> SqlKeystore<B> {
         if found.cast_unsigned() != generation {
             return Err(StoreError::OtherGeneration { found: found.cast_unsigned(), named: generation });
         }
-        let file = folder.map(|folder| MemoryFile::new(folder, self.id));
+        let file = folder.map(|folder| self.memory_file(folder));
+        match file.as_ref().map(MemoryFile::read_place).transpose() {
+            // A generation is that of one store: another is confirmed by its own name.
+            Ok(Some(Some(place))) => self.compare(PlaceRecord { schema: 0, ..place }, 0, false)?,
+            Ok(_) | Err(StoreError::Memory { .. }) => {}
+            Err(other) => return Err(other),
+        }
         let known = match file.as_ref().map(|file| file.read(&self.sighting_key())).transpose() {
             Ok(known) => known.flatten(),
             // What cannot be read is what the operator confirms to do without.

@@ -194,6 +194,11 @@ impl SqlBackend for Sqlite {
         Ok((inner.replacements, only_row(rows)?))
     }
 
+    fn place(&self) -> String {
+        // Relative to another folder, the same path is another place.
+        std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone()).to_string_lossy().into_owned()
+    }
+
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
         let mut faults = Vec::new();
         for row in sql.rows(&format!("PRAGMA integrity_check({DATABASE_FAULT_COUNT_MAX})"), &[])? {

@@ -15,6 +15,8 @@ on_both_databases! {
     a_store_that_was_migrated_is_never_taken_for_an_older_one,
     engines_learn_from_each_other,
     a_replaced_root_does_not_forget,
+    another_store_in_a_known_place_is_refused,
+    an_expected_store_is_never_taken_for_an_older_one,
 }
 
 fn reopened(place: &Place) -> Store {
@@ -183,6 +185,60 @@ fn a_replaced_root_does_not_forget(place: &Place) {
     backup.put_back(place);
     assert_rolled_back(reopened(place).remember(memory.path()), (older, older + 1));
     assert!(restarted.load_app(&app("a")).is_err() && restarted.generation().is_err());
+}
+
+/// Without its keys, and under the id of its slot's key, a store passes for one of the schema before the tree, of any id.
+fn pass_off_as_older(place: &Place) {
+    let key = place.tamper(match place.kind {
+        Kind::Sqlite => "SELECT key_name FROM slot",
+        Kind::Postgres => "SELECT 'id=' || key_name FROM slot",
+    });
+    let key = key.split("id=").last().expect("a name").split_whitespace().next().expect("a name").to_owned();
+    let reopen = "DELETE FROM key_pair; DELETE FROM key_version; DELETE FROM app; DELETE FROM secret";
+    place.tamper(&format!("{reopen}; DELETE FROM symmetric_key"));
+    place.tamper(&format!("UPDATE store SET schema_version = 2, root_key_id = x'{key}'"));
+}
+
+fn another_store_in_a_known_place_is_refused(place: &Place) {
+    let memory = tempfile::tempdir().expect("folder");
+    let store = place.open();
+    store.remember(memory.path()).expect("the first look");
+    let known = store.check().expect("checked").store;
+    drop(store);
+    pass_off_as_older(place);
+    let same = reopened(place);
+    assert!(matches!(same.remember(memory.path()), Err(StoreError::Downgraded { found: 2, newest: 3, .. })));
+    fs::remove_file(seen_file(memory.path())).expect("removed");
+    assert!(matches!(same.remember(memory.path()), Err(StoreError::Downgraded { found: 2, newest: 3, .. })));
+    drop(same);
+    place.tamper(&format!("UPDATE store SET store_id = x'{}'", "0a".repeat(16)));
+    let other = reopened(place);
+    let id = other.check().expect("checked").store;
+    let refused = other.remember(memory.path());
+    assert!(
+        matches!(refused, Err(StoreError::UnexpectedStore { found, expected, is_set: false }) if (found, expected) == (id, known)),
+        "{refused:?}"
+    );
+    let generation = other.check().expect("checked").generation;
+    let refused = other.accept_generation(generation, Some(memory.path()));
+    assert!(matches!(refused, Err(StoreError::UnexpectedStore { .. })), "a generation names no store: {refused:?}");
+    let named = other.accept_store(&known, memory.path());
+    assert!(matches!(named, Err(StoreError::OtherStoreNamed { .. })), "{named:?}");
+    other.accept_store(&id, memory.path()).expect("confirmed");
+    other.remember(memory.path()).expect("confirmed by its name");
+}
+
+fn an_expected_store_is_never_taken_for_an_older_one(place: &Place) {
+    let store = place.open();
+    let id = store.check().expect("checked").store;
+    store.expect_store(&id).expect("this one");
+    drop(store);
+    pass_off_as_older(place);
+    let refused = reopened(place).expect_store(&id);
+    assert!(matches!(refused, Err(StoreError::Downgraded { found: 2, newest: 3, is_set: true })), "{refused:?}");
+    place.tamper(&format!("UPDATE store SET store_id = x'{}'", "0a".repeat(16)));
+    let refused = reopened(place).expect_store(&id);
+    assert!(matches!(refused, Err(StoreError::UnexpectedStore { is_set: true, .. })), "{refused:?}");
 }
 
 fn reopened_line(place: &Place) -> String {
