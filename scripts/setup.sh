@@ -49,6 +49,12 @@ packages() {
     has haproxy || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
     has_postgres || missing+=(postgresql)
     has pgbouncer || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
+    # A hardware security module and a TPM in software, their tools, and the library with which leafseal-tpm2 is built.
+    [[ $(uname) != Linux ]] || has softhsm2-util || missing+=(softhsm2)
+    [[ $(uname) != Linux ]] || has pkcs11-tool || missing+=(opensc)
+    [[ $(uname) != Linux ]] || has swtpm || missing+=(swtpm)
+    [[ $(uname) != Linux ]] || has tpm2_pcrextend || missing+=(tpm2-tools)
+    [[ $(uname) != Linux ]] || pkg-config --exists tss2-esys 2>/dev/null || missing+=(libtss2-dev)
     # systemd-analyze checks the units that the package installs.
     [[ $(uname) != Linux ]] || has systemd-analyze || missing+=(systemd)
   fi

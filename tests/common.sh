@@ -83,6 +83,13 @@ install_moto() {
   export MOTO=$root/target/interop/moto/bin/python
 }
 
+# build_tpm2_program: leafseal-tpm2, beside LEAFSEAL, where the library of the system is there that it links.
+build_tpm2_program() {
+  [[ -n ${WORKSPACE_BUILD:-} ]] && pkg-config --exists tss2-esys 2>/dev/null || return 0
+  # With the features of the workspace's build, so that nothing else is compiled again.
+  (cd "$root" && cargo build --quiet --workspace --profile "$(basename "$WORKSPACE_BUILD")" --features leafseal-custody/tpm2-program --bin leafseal-tpm2)
+}
+
 # run_pytest ARGUMENTS: with the packages of PYTEST_VENV (default: those of tests/interop) and a folder of its own for temporary files.
 # pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that are not to be kept are not
 # locked.

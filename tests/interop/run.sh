@@ -22,6 +22,7 @@ install_npm tests/interop/node
 install_envoy
 install_openbao
 install_moto
+build_tpm2_program
 export PYTHON=$root/target/interop/venv/bin/python
 install_python "$root/target/interop/tls" "$here/requirements-tls.txt"
 export TLS_PYTHON=$root/target/interop/tls/bin/python

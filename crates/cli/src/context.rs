@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use leafseal_custody::{Custodian, ProviderHome};
 use leafseal_engine::admin::{
     Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider,
     SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
@@ -202,7 +203,7 @@ impl RunContext {
         let place = self.place();
         let (is_shared, limits) = (matches!(place, StoreLocation::Database(_)), self.config().keystore);
         let has_root_key = root_key_text()?.is_some() || self.root_key_path().exists();
-        let providers = match has_root_key || self.unseal_file().is_some() || self.transit().is_some() {
+        let providers = match has_root_key || self.unseal_file().is_some() || !self.custodians().is_empty() {
             true => self.providers()?,
             false => Vec::new(),
         };
@@ -281,16 +282,14 @@ impl RunContext {
         self.providers()?;
         let root_key = self.root_key().ok();
         let unseal_file = self.unseal_file();
-        let (transit, aws_kms) = (self.config().transit.clone(), self.config().aws_kms.clone());
-        let folder = self.folder().to_owned();
+        let (custody, home) = (self.config().custody.clone(), self.provider_home());
         Ok(move || {
             let mut providers: Providers = Vec::new();
             providers.extend(root_key.clone().map(|key| Box::new(key) as Box<dyn SlotProvider>));
             if let Some(path) = &unseal_file {
                 providers.push(read_unseal_file(path)?);
             }
-            providers.extend(leafseal_custody::transit(&transit, &folder));
-            providers.extend(leafseal_custody::aws_kms(&aws_kms, &folder));
+            providers.extend(custody.providers(&home));
             Ok(environment(providers))
         })
     }
@@ -299,29 +298,36 @@ impl RunContext {
         self.config().store.unseal_file.as_ref().map(|path| self.path(path))
     }
 
-    /// The key of a Transit secrets engine, if the settings name one.
-    pub(crate) fn transit(&self) -> Option<Box<dyn SlotProvider>> {
-        leafseal_custody::transit(&self.config().transit, self.folder())
+    /// The service or device that the settings name.
+    pub(crate) fn custodian(&self, custodian: Custodian) -> Option<Box<dyn SlotProvider>> {
+        self.config().custody.provider(custodian, &self.provider_home())
     }
 
-    /// The key of AWS KMS, if the settings name one.
-    pub(crate) fn aws_kms(&self) -> Option<Box<dyn SlotProvider>> {
-        leafseal_custody::aws_kms(&self.config().aws_kms, self.folder())
+    fn custodians(&self) -> Providers {
+        self.config().custody.providers(&self.provider_home())
     }
 
-    /// What may open the store: the root key, unless something else is to do without it. What calls another machine comes last.
+    fn provider_home(&self) -> ProviderHome {
+        let variables = std::env::vars_os().map(|(name, _)| name);
+        ProviderHome {
+            folder: self.folder().to_owned(),
+            program: std::env::current_exe().unwrap_or_else(|_| "leafseal".into()),
+            kept_variables: variables.filter(|name| name.as_encoded_bytes().starts_with(b"LEAFSEAL_")).collect(),
+        }
+    }
+
+    /// What may open the store: the root key, unless something else is to do without it. What is furthest away comes last.
     fn providers(&self) -> CommandOutcome<Providers> {
-        let (unseal_file, transit, aws_kms) = (self.unseal_file(), self.transit(), self.aws_kms());
+        let (unseal_file, custodians) = (self.unseal_file(), self.custodians());
         let mut providers: Providers = Vec::new();
-        let is_needed = unseal_file.is_none() && transit.is_none() && aws_kms.is_none();
+        let is_needed = unseal_file.is_none() && custodians.is_empty();
         if is_needed || root_key_text()?.is_some() || self.root_key_path().exists() {
             providers.push(Box::new(self.root_key()?));
         }
         if let Some(path) = unseal_file {
             providers.push(read_unseal_file(&path)?);
         }
-        providers.extend(transit);
-        providers.extend(aws_kms);
+        providers.extend(custodians);
         Ok(providers)
     }
 
@@ -341,8 +347,10 @@ impl RunContext {
         let path = self.root_key_path();
         if !path.exists() {
             let message = format!("no root key at {}", path.display());
+            let [others @ .., last] = Custodian::ALL.map(Custodian::key);
+            let others = others.join(", ");
             let advice = format!(
-                "restore it from a backup, or set {ROOT_KEY_VARIABLE}, keystore.unseal_file, transit.url or aws_kms.key"
+                "restore it from a backup, or set {ROOT_KEY_VARIABLE}, keystore.unseal_file, {others} or {last}"
             );
             return Err(CommandFailure::unreachable(message).advise(advice));
         }

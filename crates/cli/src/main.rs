@@ -40,6 +40,11 @@ use crate::failure::{CommandFailure, Exit};
 use crate::note::note;
 
 fn main() -> ExitCode {
+    // The process of a library that this program does not trust: nothing else of it runs there.
+    #[cfg(feature = "pkcs11")]
+    if std::env::args_os().nth(1).is_some_and(|first| first == leafseal_custody::PKCS11_HOST) {
+        return leafseal_custody::pkcs11_host();
+    }
     // Before any secret is read. A system that does not permit it causes a warning, not a failure.
     let dumps = CoreDumps::parse(std::env::var_os(CORE_DUMPS_VARIABLE).as_deref());
     if dumps.is_none() {

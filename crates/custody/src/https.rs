@@ -31,8 +31,6 @@ use crate::origin::ServerOrigin;
 const PEM_SIZE_MAX: u64 = 1 << 20;
 /// Largest head of an answer in bytes; the HTTP library takes no less.
 const HEAD_SIZE_MAX: usize = 8 << 10;
-/// Most characters of a server's message that an error repeats.
-const MESSAGE_CHARS_MAX: usize = 200;
 
 /// The server of a request, and the limits.
 pub(crate) struct Endpoint<'s> {
@@ -192,10 +190,4 @@ fn certificates(path: &Path) -> Result<Vec<X509>, ServiceError> {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(unreadable("no certificates in PEM")),
     }
-}
-
-/// A server's message for an error: shortened, without control characters.
-pub(crate) fn shortened(text: &str) -> String {
-    let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-    text.trim().chars().take(MESSAGE_CHARS_MAX).map(plain).collect()
 }

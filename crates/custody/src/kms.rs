@@ -16,8 +16,9 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::aws_signature::{AwsCredentials, Signed};
-use crate::https::{Endpoint, ServiceAnswer, call, shortened};
+use crate::https::{Endpoint, ServiceAnswer, call};
 use crate::kms_settings::KmsSettings;
+use crate::message::shortened;
 use crate::origin::ServerOrigin;
 
 /// Largest file of credentials in bytes. A session token may have a few thousand.

@@ -12,7 +12,8 @@ use leafseal_keystore::{ProviderError, SecretPath, SlotKind, SlotPlace, SlotProv
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use crate::https::{Endpoint, ServiceAnswer, call, shortened};
+use crate::https::{Endpoint, ServiceAnswer, call};
+use crate::message::shortened;
 use crate::origin::ServerOrigin;
 use crate::transit_settings::TransitSettings;
 

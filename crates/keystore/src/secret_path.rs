@@ -34,6 +34,8 @@ pub enum SecretPath {
     MemoryFolder,
     /// The file with the token for a key service.
     TokenFile,
+    /// The file with the PIN of a token.
+    PinFile,
 }
 
 impl SecretPath {
@@ -46,7 +48,8 @@ impl SecretPath {
             | Self::PrivateKeyFile
             | Self::UnsealFile
             | Self::MemoryFile
-            | Self::TokenFile => "600",
+            | Self::TokenFile
+            | Self::PinFile => "600",
             Self::StoreFolder | Self::MemoryFolder => "700",
         }
     }
@@ -61,7 +64,12 @@ impl SecretPath {
     /// Kubernetes gives the files of a Secret to root and to the group of the pod, which no file system permission separates further.
     pub(crate) fn refused_bits(self, owner: u32, group: u32, own_group: u32) -> u32 {
         match self {
-            Self::RootKeyFile | Self::PasswordFile | Self::PrivateKeyFile | Self::UnsealFile | Self::TokenFile
+            Self::RootKeyFile
+            | Self::PasswordFile
+            | Self::PrivateKeyFile
+            | Self::UnsealFile
+            | Self::TokenFile
+            | Self::PinFile
                 if owner == ROOT_USER && [ROOT_GROUP, own_group].contains(&group) =>
             {
                 ANY_BY_OTHERS & !READ_BY_GROUP
@@ -71,6 +79,7 @@ impl SecretPath {
             | Self::PrivateKeyFile
             | Self::UnsealFile
             | Self::TokenFile
+            | Self::PinFile
             | Self::StoreFile => ANY_BY_OTHERS,
             Self::StoreFolder | Self::MemoryFolder | Self::MemoryFile => WRITE_BY_OTHERS,
         }
@@ -89,6 +98,7 @@ impl fmt::Display for SecretPath {
             Self::MemoryFile => "the file with the keystore's newest state",
             Self::MemoryFolder => "the folder with the keystore's newest state",
             Self::TokenFile => "the token file",
+            Self::PinFile => "the PIN file",
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use leafseal_custody::Custodian;
 
 use super::AnswerFormat;
 
@@ -11,7 +12,9 @@ use super::AnswerFormat;
 pub(crate) enum SlotCommand {
     /// List the ways in which the keystore can be opened
     #[command(after_help = "Example:\n  leafseal slot list")]
-    #[command(mut_arg("json", |it| it.help("Print one line of JSON: an array of the slots with id, kind, key and date")))]
+    #[command(mut_arg("json", |it| it.help(
+        "Print one line of JSON: an array of the slots with id, kind, key, date, and whether each is safe against quantum computers"
+    )))]
     List {
         /// The form.
         #[command(flatten)]
@@ -20,8 +23,8 @@ pub(crate) enum SlotCommand {
     /// Add a way to open the keystore; running engines go on
     #[command(after_help = "\
 Each slot opens the keystore alone. Try a new one before you remove another: with --set keystore.unseal_file=FILE for a passphrase or \
-shares, and with --set keystore.root_key_file=FILE for a root key. The keys of --transit and --aws-kms are tried when the slot is added, \
-and whenever transit.url or aws_kms.key is set.
+shares, and with --set keystore.root_key_file=FILE for a root key. The keys of services and devices \
+(--transit, --aws-kms, --pkcs11, --tpm2) are tried when the slot is added, and whenever their settings are there.
 
 Examples:
   leafseal slot add --root-key-file recovery.key
@@ -29,6 +32,8 @@ Examples:
   leafseal slot add --shares 2/3
   leafseal slot add --transit
   leafseal slot add --aws-kms
+  leafseal slot add --pkcs11
+  leafseal slot add --tpm2
   leafseal slot add --passphrase - --replace 3f9c0a1b2c3d4e5f")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: id, kind and key of the slot; the shares, if there are any")))]
     Add(SlotAddArguments),
@@ -86,6 +91,12 @@ pub(crate) struct SlotAddArguments {
     /// The key of AWS KMS that the settings of [aws_kms] name
     #[arg(long, group = "kind")]
     pub aws_kms: bool,
+    /// The key in the hardware security module that the settings of [pkcs11] name
+    #[arg(long, group = "kind")]
+    pub pkcs11: bool,
+    /// The TPM of this machine, which the settings of [tpm2] name
+    #[arg(long, group = "kind")]
+    pub tpm2: bool,
     /// Memory that each guess of the passphrase takes
     #[arg(long, value_name = "MIB", default_value_t = 64, requires = "passphrase", value_parser = clap::value_parser!(u32).range(1..=2048))]
     pub argon2_memory: u32,
@@ -95,4 +106,17 @@ pub(crate) struct SlotAddArguments {
     /// The form.
     #[command(flatten)]
     pub form: AnswerFormat,
+}
+
+impl SlotAddArguments {
+    /// The service or device that is to keep the slot.
+    pub(crate) fn custodian(&self) -> Option<Custodian> {
+        let chosen = [
+            (self.tpm2, Custodian::Tpm2),
+            (self.pkcs11, Custodian::Pkcs11),
+            (self.transit, Custodian::Transit),
+            (self.aws_kms, Custodian::AwsKms),
+        ];
+        chosen.into_iter().find_map(|(is_chosen, custodian)| is_chosen.then_some(custodian))
+    }
 }

@@ -46,14 +46,15 @@ fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     }
     let mut text = String::new();
     for SlotSummary { id, kind, key_name, created_at } in &slots {
-        text += &format!("{id}  {kind:<10}  {}  {key_name}\n", utc(*created_at));
+        let note = if kind.is_quantum_safe() { "" } else { "  (not safe against quantum computers)" };
+        text += &format!("{id}  {kind:<10}  {}  {key_name}{note}\n", utc(*created_at));
     }
     print(&text)
 }
 
 fn fact(slot: &SlotSummary) -> Value {
     let SlotSummary { id, kind, key_name, created_at } = slot;
-    json!({ "id": id.to_string(), "kind": kind.name(), "key": key_name, "created_at": created_at })
+    json!({ "id": id.to_string(), "kind": kind.name(), "key": key_name, "created_at": created_at, "quantum_safe": kind.is_quantum_safe() })
 }
 
 /// What a new slot is opened with.
@@ -64,14 +65,10 @@ enum NewSlot {
 
 impl NewSlot {
     fn of(context: &RunContext, arguments: &SlotAddArguments) -> CommandOutcome<Self> {
-        if arguments.transit {
-            let advice = "--transit: set transit.url, transit.token_file and transit.authorities";
-            let provider = context.transit().ok_or_else(|| CommandFailure::usage(advice.to_owned()));
-            return Ok(Self::Provider(provider?));
-        }
-        if arguments.aws_kms {
-            let advice = "--aws-kms: set aws_kms.key, aws_kms.region, aws_kms.credentials_file and aws_kms.authorities";
-            let provider = context.aws_kms().ok_or_else(|| CommandFailure::usage(advice.to_owned()));
+        if let Some(custodian) = arguments.custodian() {
+            let keys = [&[custodian.key()], custodian.other_keys()].concat().join(", ");
+            let provider = context.custodian(custodian);
+            let provider = provider.ok_or_else(|| CommandFailure::usage(format!("set {keys}")));
             return Ok(Self::Provider(provider?));
         }
         if let Some(path) = &arguments.root_key_file {

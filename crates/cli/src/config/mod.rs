@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 use leafseal_client::{ClientSettings, ClientTls};
 use leafseal_config::{Keys, mins, settings};
-use leafseal_custody::{KmsSettings, TransitSettings};
+use leafseal_custody::CustodySettings;
 use leafseal_engine::{Settings, admin};
 use leafseal_net::{LogFormat, OperatorSettings};
 use leafseal_server::{Scheduling, ServerSettings};
@@ -46,10 +46,8 @@ settings! {
         pub store: admin::StorePlace = admin::StorePlace::default(), is section("keystore.");
         /// Limits of the store.
         pub keystore: admin::StoreLimits = admin::StoreLimits::default(), is section("keystore.");
-        /// Key slots that the Transit secrets engine of an OpenBao or Vault keeps.
-        pub transit: TransitSettings = TransitSettings::default(), is section("transit.");
-        /// Key slots that a key of AWS KMS keeps.
-        pub aws_kms: KmsSettings = KmsSettings::default(), is section("aws_kms.");
+        /// Services and devices that keep key slots.
+        pub custody: CustodySettings = CustodySettings::default(), is section("");
         /// The listener of `serve` and `dev`.
         pub files: ServerFiles = ServerFiles::default(), is section("server.");
         /// The [HTTPS API](api.md) of `serve` and `dev`. It shares the queue, workers, memory and `admission_wait` of `[server]`.
@@ -133,8 +131,7 @@ impl CliConfiguration {
     /// set by something other than the default.
     pub(crate) fn check(&self, sets_store_path: bool) -> Vec<String> {
         let mut problems = self.store.problems(sets_store_path);
-        problems.extend(self.transit.problems());
-        problems.extend(self.aws_kms.problems());
+        problems.extend(self.custody.problems());
         problems.extend(self.engine.problems(&self.keystore));
         if let Err(error) = self.server.validate() {
             problems.push(format!("section [server]: {error}"));

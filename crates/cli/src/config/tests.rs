@@ -13,12 +13,15 @@ fn names_and_variables_are_unique_and_well_formed() {
     let count = KEYS.iter().count();
     assert_eq!((names.len(), variables.len()), (count, count));
     assert!(!variables.contains("LEAFSEAL_ROOT_KEY") && !variables.contains("LEAFSEAL_DIR"));
-    let is_plain = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
     assert!(names.iter().all(|name| name.chars().all(is_plain) && name.matches('.').count() == 1));
     let tables: Vec<_> = KEYS.tables().iter().map(|table| table.name).collect();
     assert_eq!(
         tables,
-        ["engine", "document", "keystore", "transit", "aws_kms", "server", "api", "operator", "client", "input", "log"]
+        [
+            "engine", "document", "keystore", "tpm2", "pkcs11", "transit", "aws_kms", "server", "api", "operator",
+            "client", "input", "log"
+        ]
     );
     assert!(KEYS.iter().all(|key| tables.contains(&key.parts().0) && key.about().ends_with(['.', ':'])));
 }

@@ -86,9 +86,11 @@ fn is_covered(path: &str, block: &Block<'_>) -> bool {
             let test = read(&root().join("crates/protocol/tests/it/protocol_doc.rs"));
             path == "docs/protocol.md" && test.contains(&format!("hex_block(\"{name}\")"))
         }
-        // They need an OpenBao, or moto.
+        // They need an OpenBao, moto, SoftHSM, or swtpm.
         ("sh", "transit") => read(&root().join("tests/interop/test_transit.py")).contains(path),
         ("sh", "aws-kms") => read(&root().join("tests/interop/test_kms.py")).contains(path),
+        ("sh", "pkcs11") => read(&root().join("tests/interop/test_pkcs11.py")).contains(path),
+        ("sh", "tpm2") => read(&root().join("tests/interop/test_tpm2.py")).contains(path),
         ("json", "") => read(&root().join("tests/interop/test_probe.py")).contains(path),
         // Commands of an administrator on a machine of its own.
         ("console", "") => read(&root().join("tests/packaging/run.sh")).contains(path),

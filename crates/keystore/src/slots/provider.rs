@@ -22,11 +22,26 @@ pub enum SlotKind {
     Transit,
     /// A key of AWS KMS.
     AwsKms,
+    /// A secret key in a hardware security module.
+    Pkcs11,
+    /// A pair of RSA keys in a hardware security module.
+    Pkcs11Rsa,
+    /// A TPM 2.0.
+    Tpm2,
 }
 
 impl SlotKind {
     /// All kinds, whether this build has the provider or not.
-    pub const ALL: &'static [Self] = &[Self::File, Self::Passphrase, Self::Shamir, Self::Transit, Self::AwsKms];
+    pub const ALL: &'static [Self] = &[
+        Self::File,
+        Self::Passphrase,
+        Self::Shamir,
+        Self::Transit,
+        Self::AwsKms,
+        Self::Pkcs11,
+        Self::Pkcs11Rsa,
+        Self::Tpm2,
+    ];
 
     /// Its name, also in the database.
     pub fn name(self) -> &'static str {
@@ -36,7 +51,15 @@ impl SlotKind {
             Self::Shamir => "shamir",
             Self::Transit => "transit",
             Self::AwsKms => "aws-kms",
+            Self::Pkcs11 => "pkcs11",
+            Self::Pkcs11Rsa => "pkcs11-rsa",
+            Self::Tpm2 => "tpm2",
         }
+    }
+
+    /// Whether someone who keeps a copy of a slot's row cannot open it with a quantum computer that breaks RSA and elliptic curves.
+    pub fn is_quantum_safe(self) -> bool {
+        self != Self::Pkcs11Rsa
     }
 
     /// The kind of a name.
@@ -47,7 +70,7 @@ impl SlotKind {
 
 impl fmt::Display for SlotKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 
