@@ -210,8 +210,23 @@ def test_the_network_policy_lists_all_peers() -> None:
     # An empty list of peers, or none, allows everybody.
     assert all(rule["from"] and rule["ports"] for rule in policy["ingress"])
     assert all(rule["to"] and rule["ports"] for rule in policy["egress"])
-    by_port = {port["port"]: rule["from"] for rule in policy["ingress"] for port in rule["ports"]}
+    by_port: dict[str, list[object]] = {}
+    for rule in policy["ingress"]:
+        for port in rule["ports"]:
+            by_port.setdefault(port["port"], []).extend(rule["from"])
     assert set(by_port) == {"rpc", "operator"} and by_port["rpc"] != by_port["operator"]
+
+
+def test_engines_may_ask_each_other(chart: list[Manifest]) -> None:
+    [peer] = settings(chart)["server"]["peers"]
+    host, port = peer.rsplit(":", 1)
+    service = only(chart, "Service", host.split(".")[0])
+    assert int(port) in [each["port"] for each in service["spec"]["ports"]]
+    assert service["spec"]["publishNotReadyAddresses"] and host == f'{service["metadata"]["name"]}.{service["metadata"]["namespace"]}.svc'
+    engines = {"podSelector": {"matchLabels": service["spec"]["selector"]}}
+    policy = only(manifests(rendered()), "NetworkPolicy")["spec"]
+    rules = [(rule.get("from") or rule["to"], rule["ports"]) for rule in [*policy["ingress"], *policy["egress"]]]
+    assert rules.count(([engines], [{"protocol": "TCP", "port": "operator"}])) == 2
 
 
 @pytest.mark.parametrize("peers", ["clients", "monitoring", "postgresql", "dns"])

@@ -43,6 +43,8 @@ server:
   client_authorities: /etc/leafseal/client-authorities/ca.pem
   drain_delay: {{ .Values.drain.delaySeconds }}s
   drain_timeout: {{ .Values.drain.timeoutSeconds }}s
+  # All engines, also those that are not ready: a pod has no disk that remembers the newest state of the keystore, so it asks them.
+  peers: ["{{ include "leafseal.name" . }}-operator.{{ .Release.Namespace }}.svc:3444"]
 operator:
   address: 0.0.0.0:3444
 api:
