@@ -21,6 +21,7 @@ const (
 	methodAuthenticate    = "authenticate"
 	methodHealth          = "health"
 	methodInfo            = "info"
+	methodUnsealKey       = "unseal_key"
 	methodUnseal          = "unseal"
 )
 

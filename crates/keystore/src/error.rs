@@ -375,6 +375,12 @@ pub enum UnsealError {
     /// Not UTF-8.
     #[error("neither a passphrase nor shares: it is not UTF-8 text")]
     Text,
+    /// Sealed to another key.
+    #[error("the secret is not sealed to the key that the engine returned for this attempt: request another key")]
+    Sealed,
+    /// Not a public key to seal to.
+    #[error("the engine's key for this attempt is not an X-Wing public key")]
+    PublicKey,
     /// A passphrase out of bounds.
     #[error(transparent)]
     Passphrase(#[from] ProviderError),

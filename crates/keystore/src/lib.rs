@@ -85,4 +85,4 @@ pub use sqlite::{Sqlite, SqliteKeystore};
 pub use store::{Environment, Generation, Keystore, StoreLimits, WallClock, system_clock};
 pub use store_id::StoreId;
 pub use symmetric::{SymmetricKeyId, SymmetricRoot};
-pub use unsealing::{UNSEAL_SIZE_MAX, UnsealText, read_unseal_file};
+pub use unsealing::{UNSEAL_SIZE_MAX, UnsealKey, UnsealText, read_unseal_file, seal_unseal_text};

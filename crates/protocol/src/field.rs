@@ -6,8 +6,6 @@ use std::fmt;
 pub(crate) const APP_SIZE_MAX: usize = 128;
 /// Longest API key that is read, in bytes.
 const API_KEY_SIZE_MAX: usize = 256;
-/// Longest passphrase or shares, in bytes.
-const SECRET_SIZE_MAX: usize = 8192;
 /// Largest id of an API key in bytes.
 const KEY_ID_SIZE_MAX: usize = 64;
 /// Longest name of a client for whom an API key is verified, in bytes.
@@ -84,7 +82,8 @@ fields! {
     Failures "failures" "Where the first of them stand.",
     Lines "lines" "Whether the document is JSON Lines: a document on each line.",
     OtherCase "other_case" "The action for member names that differ from selected ones in case alone.",
-    Secret "secret" "A passphrase or shares, which open the keystore.",
+    PublicKey "public_key" "The public key to which something is sealed.",
+    Secret "secret" "A passphrase or shares, which open the keystore, sealed.",
     Missing "missing" "How many shares are missing.",
     Unambiguous "unambiguous" "Whether a document is refused that parsers read differently where selectors look.",
 }
@@ -96,7 +95,6 @@ impl Field {
             Field::App => Some("1 to 128 bytes"),
             Field::KeyId | Field::Client => Some("1 to 64 bytes"),
             Field::ApiKey => Some("1 to 256 bytes"),
-            Field::Secret => Some("1 to 8192 bytes"),
             Field::Role => Some("1 to 20 characters of a-z, 0-9 and -"),
             _ => None,
         }
@@ -110,7 +108,6 @@ impl Field {
             Field::KeyId => KEY_ID_SIZE_MAX,
             Field::Client => CLIENT_SIZE_MAX,
             Field::ApiKey => API_KEY_SIZE_MAX,
-            Field::Secret => SECRET_SIZE_MAX,
             Field::Role => ROLE_SIZE_MAX,
             _ => return true,
         };

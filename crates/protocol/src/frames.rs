@@ -216,13 +216,6 @@ impl FrameBuffer {
         }
     }
 
-    /// Overwrites what is still here of the frames that were returned, for those that hold a secret.
-    pub fn wipe_returned(&mut self) {
-        self.bytes[..self.start].fill(0);
-        // So that it is not left out because nobody reads it.
-        std::hint::black_box(&mut self.bytes);
-    }
-
     fn cut(&mut self, size: usize) -> Frame {
         let end = self.start + size;
         if self.is_discarding {
@@ -317,18 +310,6 @@ mod tests {
         }
         assert_eq!(buffer.partial_size(), 0);
         frames
-    }
-
-    #[test]
-    fn what_was_returned_is_overwritten() {
-        let (secret, rest) = (binary(100), binary(200));
-        let mut buffer = FrameBuffer::new(FrameLimits::default());
-        buffer.spare().extend_from_slice(&[&secret[..], &rest[..50]].concat());
-        assert_eq!(buffer.next_frame().unwrap().unwrap().into_bytes(), secret);
-        buffer.wipe_returned();
-        assert!(buffer.bytes[..secret.len()].iter().all(|byte| *byte == 0));
-        buffer.spare().extend_from_slice(&rest[50..]);
-        assert_eq!(buffer.next_frame().unwrap().unwrap().into_bytes(), rest);
     }
 
     #[test]

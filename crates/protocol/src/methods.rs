@@ -55,12 +55,19 @@ methods! {
         /// The result is a map of strings; `protocol` (the version of this protocol, `1`), `version` (of the engine), `frame_size_max`,
         /// `elements_max` and `depth_max` (decimal) are always present; there may be others.
         Info "info" (InfoParams) -> InfoResult;
+        /// Returns a public key for the next `unseal` of this client.
+        ///
+        /// Returns a public key, to which the client seals the secret of its next [`unseal`](#unseal): the engine forgets its private half
+        /// with that attempt, and at the next call. Only for the clients whose certificates `server.unsealers` names.
+        UnsealKey "unseal_key" (UnsealKeyParams) -> UnsealKeyResult.public_key, for operators;
         /// Brings what opens a sealed keystore: a passphrase, or shares.
         ///
         /// Brings what opens the keystore of an engine that was started with `serve --sealed`, or whose root was replaced: a passphrase, or
-        /// shares, one per line. Several callers may bring one share each. Only the clients whose certificates `server.unsealers` names may
-        /// do so, and nobody else is admitted while the keystore is sealed. What does not open it causes `forbidden`, and so do too many
-        /// attempts.
+        /// shares, one per line, sealed to a key that [`unseal_key`](#unseal_key) has returned on this engine: connections then carry
+        /// ciphertext alone, and no buffer that the secret was read into has to be overwritten. HPKE (RFC 9180, base mode) with X-Wing,
+        /// HKDF-SHA-256 and AES-256-GCM, the info `leafseal unseal 1` and no associated data. Several callers may bring one share each.
+        /// Only the clients whose certificates `server.unsealers` names may do so, and nobody else is admitted while the keystore is
+        /// sealed. What does not open it causes `forbidden`, and so do too many attempts.
         Unseal "unseal" (UnsealParams<'a>) -> UnsealResult, for operators;
     }
 }
@@ -122,9 +129,18 @@ records! {
     params InfoParams {}
 
     /// Parameters of `unseal`.
+    /// Parameters of `unseal_key`: none.
+    params UnsealKeyParams {}
+
+    /// A key for one call of `unseal`.
+    result UnsealKeyResult = "UnsealKey" {
+        /// The X-Wing public key, 1216 bytes.
+        PublicKey public_key: Vec<u8>;
+    }
+
     params UnsealParams<'a> {
-        /// A passphrase, or shares, one per line.
-        Secret secret: SecretText<'a>;
+        /// Encapsulated key, then ciphertext with tag, of a passphrase or of shares: at most 8192 bytes of text.
+        Secret secret: &'a [u8];
     }
 
     /// The state of the keystore after `unseal`.

@@ -131,6 +131,7 @@ macro_rules! field_type {
 }
 
 field_type!(&'a str, Text, text => text, text);
+field_type!(&'a [u8], Bytes, bytes => bytes, bytes);
 field_type!(SecretText<'a>, Text, text => text.0, SecretText(text));
 field_type!(String, Text, text => text, text.to_owned());
 field_type!(bool, Flag, flag => *flag, flag);

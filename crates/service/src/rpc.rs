@@ -26,7 +26,7 @@ use leafseal_engine::{
     Caller, DecisionObserver, Engine, EngineCounters, EntryPoint, Error, LookupRun, Principal, RequestOrigin,
     RequestReport, ScanNews, UpkeepNews,
 };
-use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits, answer};
+use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits, Query, answer};
 
 use crate::interface::{PeerIdentity, RefusedCaller, Service, Tenant};
 use crate::work::{BegunRequest, Request, RequestStage, RequestWork, answer_too_large};
@@ -35,7 +35,7 @@ use documents::RpcDocument;
 use files::RpcFile;
 use list::ListWork;
 pub use unsealing::UnsealRules;
-use unsealing::{UnsealAttempt, Unsealer, take_secret};
+use unsealing::{UnsealAttempt, Unsealer};
 
 /// The pause of the scan while the keystore is sealed.
 const SEALED_PAUSE: Duration = Duration::from_secs(1);
@@ -299,14 +299,7 @@ impl Request for EngineRequest {
     fn begin(&mut self, out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject> {
         match &mut self.parameters {
             MethodParameters::Unread(frame) => {
-                let call = match take_secret(std::mem::take(frame)) {
-                    Ok(secret) => {
-                        let attempt = self.unsealer.begin(&self.engine, &self.caller, secret?, Instant::now())?;
-                        self.parameters = MethodParameters::Unsealing(attempt);
-                        return Ok(BegunRequest::More);
-                    }
-                    Err(frame) => OwnedCall::read(frame),
-                };
+                let call = OwnedCall::read(std::mem::take(frame));
                 // The next step does not begin if the deadline has passed.
                 if let Some(milliseconds) = call.parsed().deadline_ms() {
                     self.cancellation.set_deadline(self.arrived + Duration::from_millis(u64::from(milliseconds)));
@@ -320,6 +313,11 @@ impl Request for EngineRequest {
             }
             MethodParameters::Read(call) => {
                 let call = Arc::clone(call);
+                if let ParsedCall::Query(Query::Unseal(params)) = call.parsed() {
+                    let attempt = self.unsealer.begin(&self.engine, &self.caller, params.secret, Instant::now())?;
+                    self.parameters = MethodParameters::Unsealing(attempt);
+                    return Ok(BegunRequest::More);
+                }
                 self.begin_work(&call, out)
             }
         }
@@ -348,6 +346,10 @@ impl EngineRequest {
                 Box::new(ListWork::rewrap(engine, caller, id, (call, params), &self.failures, out)?)
             }
             ParsedCall::Inspect(params) => Box::new(ListWork::inspect(engine, caller, id, (call, params), out)?),
+            ParsedCall::Query(Query::UnsealKey(_)) => {
+                answer::result(id, &self.unsealer.next_key(engine, &self.caller)?, out);
+                return Ok(BegunRequest::Done);
+            }
             ParsedCall::Query(query) => {
                 queries::answer(engine, &self.caller, (id, query), &self.limits, out)?;
                 let is_too_large = out.len() > self.answer_size_max;

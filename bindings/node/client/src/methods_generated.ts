@@ -20,6 +20,7 @@ export type Method =
   | 'authenticate'
   | 'health'
   | 'info'
+  | 'unseal_key'
   | 'unseal';
 
 /** The calls of a client that carry no values of users. */

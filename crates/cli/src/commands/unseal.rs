@@ -1,6 +1,7 @@
 //! `unseal`: brings a passphrase or shares to an engine whose keystore is sealed.
 
-use leafseal_client::{SecretText, UnsealParams, UnsealResult};
+use leafseal_client::{UnsealKeyParams, UnsealKeyResult, UnsealParams, UnsealResult};
+use leafseal_engine::admin::{StoreError, seal_unseal_text};
 use serde_json::json;
 
 use crate::allocator;
@@ -13,13 +14,15 @@ use crate::transform::connect;
 
 /// `leafseal unseal`.
 pub(super) fn run(context: &RunContext, arguments: &UnsealArguments) -> CommandOutcome {
-    // The client's buffers hold the secret, too.
+    // Buffers that the secret was read into hold it, too.
     allocator::set_wiping(true);
     let address = arguments.engine.connect.as_deref();
     let address = address.ok_or_else(|| CommandFailure::usage("--connect HOST:PORT: name the engine to unseal"))?;
     let secret = read_secret(arguments.file.as_deref(), "Passphrase or share")?;
     let engine = connect(context, address, &arguments.engine)?;
-    let params = UnsealParams { secret: SecretText(secret.trim_ascii()) };
+    let UnsealKeyResult { public_key } = engine.runtime.block_on(engine.client.query(&UnsealKeyParams {}))?;
+    let sealed = seal_unseal_text(&public_key, secret.trim_ascii()).map_err(StoreError::from)?;
+    let params = UnsealParams { secret: &sealed };
     let UnsealResult { status, missing } = engine.runtime.block_on(engine.client.query(&params))?;
     if arguments.form.json {
         return print_json(&json!({ "status": status, "missing": missing }));

@@ -21,7 +21,7 @@ const APPS: [&str; 3] = ["acme", "north", "south"];
 const TLS_KEYS: [&str; 4] = ["server.key", "ca.key", "relay-ca.key", "dev.key"];
 
 /// The secrets by name, each in the forms that it may have in memory.
-type Secrets = BTreeMap<String, Vec<Vec<u8>>>;
+pub(crate) type Secrets = BTreeMap<String, Vec<Vec<u8>>>;
 
 /// Every private key of the store, the root key, and the keys of TLS.
 fn secrets(test_folder: &TestFolder) -> Secrets {
@@ -51,7 +51,7 @@ fn secrets(test_folder: &TestFolder) -> Secrets {
 }
 
 /// The forms of a private key on P-256 in PKCS#8, those of its file included.
-fn tls_key(test_folder: &TestFolder, file: &str) -> Vec<Vec<u8>> {
+pub(crate) fn tls_key(test_folder: &TestFolder, file: &str) -> Vec<Vec<u8>> {
     let pem = String::from_utf8(test_folder.read(&format!(".leafseal/certs/{file}"))).expect("text");
     let [first, second] = [1, 2].map(|number| pem.lines().nth(number).expect("a line of base64"));
     let der = STANDARD.decode(first.to_owned() + second).expect("base64");
@@ -76,7 +76,7 @@ fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The names of the secrets of which `core` contains a part.
-fn found(core: &[u8], secrets: &Secrets) -> BTreeSet<String> {
+pub(crate) fn found(core: &[u8], secrets: &Secrets) -> BTreeSet<String> {
     const START: usize = 8;
     let needles: Vec<(&str, &[u8])> =
         secrets.iter().flat_map(|(name, forms)| forms.iter().map(move |form| (&**name, &**form))).collect();
@@ -130,13 +130,17 @@ fn core_of_a_used_engine(dumps: &str) -> (Vec<u8>, Secrets) {
         std::thread::sleep(Duration::from_secs(1));
     }
     use_every_key(&test_folder, &flags);
-    let secrets = secrets(&test_folder);
+    (core_of(&mut engine, &test_folder), secrets(&test_folder))
+}
+
+/// Ends an engine that was started in a folder, and returns its core.
+pub(crate) fn core_of(engine: &mut Running, test_folder: &TestFolder) -> Vec<u8> {
     let pid = Pid::from_child(&engine.child);
     let limit = rustix::process::Rlimit { current: None, maximum: None };
     rustix::process::prlimit(Some(pid), rustix::process::Resource::Core, limit).expect("raised");
     kill_process(pid, Signal::ABORT).expect("sent");
     engine.child.wait().expect("ended");
-    (std::fs::read(core_file(&test_folder)).expect("read"), secrets)
+    std::fs::read(core_file(test_folder)).expect("read")
 }
 
 /// The core in the folder of the process, where `kernel.core_pattern` puts it.
@@ -152,7 +156,7 @@ fn core_file(test_folder: &TestFolder) -> PathBuf {
 }
 
 /// Whether the kernel writes cores into the folder of the process. Elsewhere the tests of this module have nothing to read.
-fn writes_files() -> bool {
+pub(crate) fn writes_files() -> bool {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     let is_file = pattern.starts_with("core");
     if !is_file {

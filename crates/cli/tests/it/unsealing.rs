@@ -1,5 +1,6 @@
 //! Engines that start before anything opens their keystore, and the people who open it.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use leafseal_net::tls::inspect;
@@ -9,6 +10,7 @@ use crate::common::{CommandResult, Running, TestFolder, until, with};
 use crate::reload::Log;
 
 const PASSPHRASE: &str = "correct horse battery staple";
+use crate::memory::{Secrets, core_of, found, tls_key, writes_files};
 /// `leafseal unseal` with a file.
 const UNSEAL: [&str; 4] = ["unseal", "--json", "--file", "given.txt"];
 
@@ -51,9 +53,13 @@ impl Sealed {
         let unsealers = format!("server.unsealers={} {}", self.fingerprint("alice"), self.fingerprint("carol"));
         let arguments = ["serve", "--sealed", "--json", "--address", "127.0.0.1:0", "--set", "server.drain_delay=0s"];
         let settings = ["--set", "log.format=json", "--set", &unsealers];
+        self.engine_with_dumps(more, "without-keys")
+    }
+
+    fn engine_with_dumps(&self, more: &[&str], dumps: &str) -> (Running, Log) {
         let arguments = [&arguments[..], &settings, more].concat();
         let mut command = self.folder.command(&arguments);
-        let mut engine = Running::start(command.env("LEAFSEAL_CORE_DUMPS", "without-keys").stderr(Stdio::piped()));
+        let mut engine = Running::start(command.env("LEAFSEAL_CORE_DUMPS", dumps).stderr(Stdio::piped()));
         let log = Log::of(&mut engine);
         (engine, log)
     }
@@ -175,4 +181,41 @@ fn a_root_key_that_fits_needs_nobody() {
     sealed.give_root_key();
     let (engine, _log) = sealed.engine(&[]);
     assert!(is_ready(&engine) && !is_sealed(&engine));
+}
+
+/// What a core of an engine contains after clients have brought these secrets.
+fn found_after(dumps: &str, brought: impl Fn(&Sealed) -> Vec<(&'static str, String)>) -> BTreeSet<String> {
+    let sealed = Sealed::new();
+    let (mut engine, _log) = sealed.engine_with_dumps(&[], dumps);
+    for (client, secret) in brought(&sealed) {
+        status(sealed.unseal(&engine, client, &secret));
+    }
+    let base64 = sealed.shares[0].split_once(':').expect("base64").1;
+    let share = STANDARD.decode(base64).expect("base64");
+    let halves = |text: &[u8]| text.chunks_exact(text.len() / 2).map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let secrets = Secrets::from([
+        ("passphrase".to_owned(), halves(PASSPHRASE.as_bytes())),
+        // Its values are between the slot, which is public, and the checksum.
+        ("share".to_owned(), [halves(&base64.as_bytes()[16..]), halves(&share[10..42])].concat()),
+        ("server.key".to_owned(), tls_key(&sealed.folder, "server.key")),
+    ]);
+    found(&core_of(&mut engine, &sealed.folder), &secrets)
+}
+
+#[test]
+fn a_core_of_an_unsealed_engine_contains_nothing_that_was_brought() {
+    if writes_files() {
+        let both = |sealed: &Sealed| vec![("alice", sealed.shares[0].clone()), ("carol", PASSPHRASE.to_owned())];
+        assert_eq!(found_after("without-keys", both), BTreeSet::new());
+    }
+}
+
+#[test]
+fn a_core_of_an_engine_that_waits_for_a_share_does_not_contain_the_other() {
+    if writes_files() {
+        let one = |sealed: &Sealed| vec![("alice", sealed.shares[0].clone())];
+        assert_eq!(found_after("without-keys", one), BTreeSet::new());
+        // The search finds what is in ordinary memory.
+        assert_eq!(found_after("whole", one), BTreeSet::from(["server.key".to_owned(), "share".to_owned()]));
+    }
 }

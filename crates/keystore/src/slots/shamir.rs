@@ -8,7 +8,7 @@ use std::fmt;
 
 use base64ct::{Base64, Encoding};
 use leafseal_crypto::hash::sha256;
-use leafseal_crypto::{CryptoRng, Secret};
+use leafseal_crypto::{CryptoRng, GuardedSecret, Secret};
 use zeroize::Zeroizing;
 
 use super::id::SlotId;
@@ -31,7 +31,7 @@ pub struct KeyShare {
     slot: SlotId,
     threshold: u8,
     index: u8,
-    values: Secret<ROOT_SIZE>,
+    values: GuardedSecret,
 }
 
 impl fmt::Debug for KeyShare {
@@ -90,7 +90,7 @@ impl KeyShare {
         }
         let slot = SlotId::from_bytes(*body.first_chunk().expect("8 bytes"));
         let (threshold, index) = (body[8], body[9]);
-        let values = Secret::from_slice(&body[10..]).expect("32 bytes");
+        let values = GuardedSecret::from_bytes(body[10..].try_into().expect("32 bytes"));
         if index == 0 || !(2..=SHARE_COUNT_MAX).contains(&threshold) {
             return Err(InvalidShare::Text);
         }
@@ -162,7 +162,7 @@ impl ShamirKey {
         let mut coefficients: Vec<Secret<ROOT_SIZE>> = vec![Secret::from_bytes(self.key.bytes().expose())];
         coefficients.extend((1..threshold).map(|_| Secret::random(rng)));
         let share = |index: u8| {
-            let mut values = Secret::zeroed();
+            let mut values = GuardedSecret::zeroed();
             for (place, value) in values.expose_mut().iter_mut().enumerate() {
                 let from_highest = coefficients.iter().rev().map(|coefficient| coefficient.expose()[place]);
                 *value = from_highest.fold(0, |sum, coefficient| multiply(sum, index) ^ coefficient);
@@ -185,7 +185,7 @@ impl ShamirKey {
         }
         let all: Vec<&KeyShare> = by_index.into_values().collect();
         let (used, more) = all.split_at(usize::from(needed));
-        if more.iter().any(|share| interpolate(used, share.index) != share.values) {
+        if more.iter().any(|share| GuardedSecret::from(interpolate(used, share.index)) != share.values) {
             return Err(ShareError::Different);
         }
         let key = StoreRoot::from_bytes(interpolate(used, 0));
@@ -330,10 +330,14 @@ mod tests {
         let known = &key.shares(&slot, (2, 2), &mut rng)[0];
         for wanted in 0..=255 {
             // The line through (0, wanted) and the share; its value at 2.
-            let zero =
-                KeyShare { slot: slot.clone(), threshold: 2, index: 3, values: Secret::from_bytes(&[wanted; 32]) };
+            let zero = KeyShare {
+                slot: slot.clone(),
+                threshold: 2,
+                index: 3,
+                values: GuardedSecret::from_bytes(&[wanted; 32]),
+            };
             let completing = interpolate(&[known, &zero], 2);
-            let second = KeyShare { slot: slot.clone(), threshold: 2, index: 2, values: completing };
+            let second = KeyShare { slot: slot.clone(), threshold: 2, index: 2, values: completing.into() };
             assert_eq!(interpolate(&[known, &second], 3).expose(), &[wanted; 32]);
         }
     }

@@ -20,8 +20,8 @@ pub(super) fn answer(
         Query::PublicKeys(params) => answer::result(id, &public_keys(engine, caller, params)?, out),
         Query::Authenticate(params) => answer::result(id, &authenticate(engine, caller, params)?, out),
         Query::Info(_) => answer::result(id, &info(engine, caller, limits)?, out),
-        Query::Unseal(_) => {
-            return Err(ErrorObject::new(ErrorCode::Internal, "its secret is taken from the frame before"));
+        Query::UnsealKey(_) | Query::Unseal(_) => {
+            return Err(ErrorObject::new(ErrorCode::Internal, "the unsealer answers unseal"));
         }
         Query::Health(_) => return Err(ErrorObject::new(ErrorCode::Internal, "the listener answers health")),
     }

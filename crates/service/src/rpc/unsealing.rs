@@ -9,12 +9,11 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use leafseal_engine::admin::{
-    CollectedShares, KeyShare, ShareCollection, SlotProvider, StoreError, UnsealError, UnsealText,
+    CollectedShares, KeyShare, ShareCollection, SlotProvider, StoreError, UnsealError, UnsealKey, UnsealText,
 };
 use leafseal_engine::pool::{job_waker, park_job};
-use leafseal_engine::{Caller, Engine, Error};
-use leafseal_protocol::{ErrorCode, ErrorObject, Message, Method, RawParams, UnsealParams, UnsealResult};
-use zeroize::{Zeroize, Zeroizing};
+use leafseal_engine::{Caller, Engine, Error, system_random};
+use leafseal_protocol::{ErrorCode, ErrorObject, UnsealKeyResult, UnsealResult};
 
 use super::convert;
 
@@ -48,7 +47,9 @@ struct UnsealState {
     shares: ShareCollection,
     /// When the last share was added.
     added: Option<Instant>,
-    /// When clients that the settings name made their attempts.
+    /// The keys of clients that the settings name, each for the next attempt.
+    keys: HashMap<[u8; 32], UnsealKey>,
+    /// When such clients made their attempts.
     attempts: HashMap<[u8; 32], Vec<Instant>>,
     is_busy: bool,
 }
@@ -72,22 +73,30 @@ impl Unsealer {
         }
     }
 
-    /// Starts an attempt of `caller` on a thread of its own.
+    /// A new key for the next attempt of `caller`, in the place of the one before.
+    pub(super) fn next_key(&self, engine: &Engine, caller: &Caller) -> Result<UnsealKeyResult, ErrorObject> {
+        let client = self.permitted(engine, caller)?;
+        let key = UnsealKey::generate(&mut system_random());
+        let public_key = key.public_key();
+        self.lock().keys.insert(client, key);
+        Ok(UnsealKeyResult { public_key })
+    }
+
+    /// Starts an attempt of `caller` on a thread of its own, with what it has sealed to its key.
     pub(super) fn begin(
         self: &Arc<Self>,
         engine: &Engine,
         caller: &Caller,
-        secret: Zeroizing<String>,
+        sealed: &[u8],
         now: Instant,
     ) -> Result<Arc<UnsealAttempt>, ErrorObject> {
-        self.admit(engine, caller, now)?;
+        let key = self.admit(engine, caller, now)?;
         let attempt = Arc::new(UnsealAttempt::default());
         let turn = UnsealTurn { unsealer: Arc::clone(self), attempt: Arc::clone(&attempt) };
-        let (engine, caller) = (engine.clone(), caller.clone());
+        let (engine, caller, sealed) = (engine.clone(), caller.clone(), sealed.to_vec());
         let thread = std::thread::Builder::new().name("leafseal-unseal".to_owned());
         let started = thread.spawn(move || {
-            let outcome = turn.unsealer.open(&engine, &secret);
-            drop(secret);
+            let outcome = turn.unsealer.open(&engine, key, &sealed);
             turn.end(outcome.map_err(|error| refused(&engine, &caller, error)), &caller);
         });
         match started {
@@ -96,17 +105,17 @@ impl Unsealer {
         }
     }
 
-    /// Refuses whoever may not make an attempt now.
-    fn admit(&self, engine: &Engine, caller: &Caller, now: Instant) -> Result<(), ErrorObject> {
-        // A code that clients do not retry by themselves: a person decides.
-        let forbidden = |reason| {
-            let error = Error::new(ErrorCode::Forbidden, reason);
-            Err(convert::error(engine.refuse(caller.principal(), error)))
-        };
-        let certificate_sha256 = match caller {
-            Caller::Client { certificate_sha256, .. } if self.permits(certificate_sha256) => *certificate_sha256,
-            _ => return forbidden("server.unsealers does not name this client's certificate"),
-        };
+    /// The certificate of a client that the settings name.
+    fn permitted(&self, engine: &Engine, caller: &Caller) -> Result<[u8; 32], ErrorObject> {
+        match caller {
+            Caller::Client { certificate_sha256, .. } if self.permits(certificate_sha256) => Ok(*certificate_sha256),
+            _ => Err(forbidden(engine, caller, "server.unsealers does not name this client's certificate")),
+        }
+    }
+
+    /// Refuses whoever may not make an attempt now; the key for the attempt.
+    fn admit(&self, engine: &Engine, caller: &Caller, now: Instant) -> Result<UnsealKey, ErrorObject> {
+        let certificate_sha256 = self.permitted(engine, caller)?;
         let mut state = self.lock();
         if state.is_busy {
             let message = "somebody else is unsealing the keystore at this moment: try again";
@@ -116,16 +125,19 @@ impl Unsealer {
         attempts.retain(|made| now.saturating_duration_since(*made) < ATTEMPT_PERIOD);
         if attempts.len() >= self.rules.attempts_max {
             drop(state);
-            return forbidden("too many attempts to unseal the keystore: wait a minute");
+            return Err(forbidden(engine, caller, "too many attempts to unseal the keystore: wait a minute"));
         }
         attempts.push(now);
+        let unknown = || ErrorObject::new(ErrorCode::InvalidParams, UnsealError::Sealed.to_string());
+        let key = state.keys.remove(&certificate_sha256).ok_or_else(unknown)?;
         state.is_busy = true;
-        Ok(())
+        Ok(key)
     }
 
     /// Opens the store, or keeps the shares.
-    fn open(&self, engine: &Engine, secret: &str) -> Result<UnsealResult, UnsealFailure> {
-        let text = UnsealText::read(secret)?;
+    fn open(&self, engine: &Engine, key: UnsealKey, sealed: &[u8]) -> Result<UnsealResult, UnsealFailure> {
+        let text = UnsealText::read(&key.open(sealed)?)?;
+        drop(key);
         let Some(slots) = engine.sealed_slots()? else {
             return Ok(UnsealResult { status: UnsealResult::OPEN.to_owned(), missing: 0 });
         };
@@ -189,17 +201,20 @@ impl From<StoreError> for UnsealFailure {
     }
 }
 
+/// A refusal that clients do not retry by themselves: a person decides.
+fn forbidden(engine: &Engine, caller: &Caller, reason: impl Into<String>) -> ErrorObject {
+    convert::error(engine.refuse(caller.principal(), Error::new(ErrorCode::Forbidden, reason.into())))
+}
+
 /// The answer to a failed attempt, which is reported.
 fn refused(engine: &Engine, caller: &Caller, failure: UnsealFailure) -> ErrorObject {
-    let forbidden =
-        |message: String| convert::error(engine.refuse(caller.principal(), Error::new(ErrorCode::Forbidden, message)));
     match failure {
         UnsealFailure::Text(error) => ErrorObject::new(ErrorCode::InvalidParams, error.to_string()),
         UnsealFailure::OtherSlot(slot) => {
-            forbidden(format!("the share is of slot {slot}, which this keystore does not have"))
+            forbidden(engine, caller, format!("the share is of slot {slot}, which this keystore does not have"))
         }
         // It names slots, whose ids are public.
-        UnsealFailure::Store(error @ StoreError::Sealed { .. }) => forbidden(error.to_string()),
+        UnsealFailure::Store(error @ StoreError::Sealed { .. }) => forbidden(engine, caller, error.to_string()),
         UnsealFailure::Store(error) => {
             tracing::error!(%error, "cannot unseal the keystore");
             ErrorObject::new(
@@ -279,15 +294,4 @@ impl UnsealAttempt {
             waker.wake();
         }
     }
-}
-
-/// Takes the secret of a request `unseal`, whose frame is overwritten. Any other frame is returned.
-pub(super) fn take_secret(mut frame: Vec<u8>) -> Result<Result<Zeroizing<String>, ErrorObject>, Vec<u8>> {
-    let read = |params: RawParams<'_>| Ok(Zeroizing::new(UnsealParams::decode(params)?.secret.0.to_owned()));
-    let secret = match Message::parse(&frame) {
-        Ok(Message::Request { method, params, .. }) if method == Method::Unseal.as_str() => read(params),
-        _ => return Err(frame),
-    };
-    frame.zeroize();
-    Ok(secret)
 }

@@ -15,6 +15,7 @@ final class Method {
     static final String AUTHENTICATE = "authenticate";
     static final String HEALTH = "health";
     static final String INFO = "info";
+    static final String UNSEAL_KEY = "unseal_key";
     static final String UNSEAL = "unseal";
 
     private Method() {}
