@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use leafseal_engine::GuardedMemory;
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::PrivateKeyFigures;
 use leafseal_net::{OperatorReport, ProcessFigures, ShutdownPhase};
@@ -52,6 +53,7 @@ impl<S: Service> OperatorReport for Status<S> {
             api: self.server_state.api.snapshot(),
             decisions: Arc::clone(&self.server_state.decisions),
             process: ProcessFigures::read(),
+            guarded: GuardedMemory::current(),
             key_exchanges: self.server_state.key_exchanges.get(),
             private_keys: PrivateKeyFigures::read(),
             certificates: self.server_state.certificates.first(),

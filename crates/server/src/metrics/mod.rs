@@ -5,6 +5,7 @@
 
 mod calls;
 mod counters;
+mod guarded;
 mod record;
 mod requests;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use leafseal_engine::admin::MemoryStatus;
 use leafseal_engine::pool::PoolObserver;
-use leafseal_engine::{self as engine, DecisionCounts, EntryPoint, LookupCounters, ScanCounters};
+use leafseal_engine::{self as engine, DecisionCounts, EntryPoint, GuardedMemory, LookupCounters, ScanCounters};
 use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter, openmetrics};
@@ -79,6 +80,7 @@ pub(crate) struct MetricsSnapshot {
     pub(crate) api: ApiSnapshot,
     pub(crate) decisions: Arc<DecisionCounts>,
     pub(crate) process: ProcessFigures,
+    pub(crate) guarded: GuardedMemory,
     /// Those of the RPC listener.
     pub(crate) key_exchanges: GroupCounts,
     pub(crate) private_keys: PrivateKeyFigures,
@@ -105,6 +107,7 @@ impl MetricsSnapshot {
         self.write_queue(out)?;
         self.write_caches(out)?;
         write_api(&self.api, out)?;
+        guarded::write(self.guarded, out)?;
         self.write_cpu(out)?;
         out.process(&self.process)
     }
