@@ -109,7 +109,7 @@ impl Keystore for NoStore {
         no_store()
     }
 
-    fn migrate(&self) -> Result<Migration, StoreError> {
+    fn migrate(&self, _: &mut dyn FnMut(usize, usize)) -> Result<Migration, StoreError> {
         no_store()
     }
 

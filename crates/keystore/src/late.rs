@@ -133,7 +133,7 @@ impl Keystore for LateKeystore {
         fn revoke_api_key(&self, id: &ApiKeyId) -> ();
         fn token_secret(&self) -> Secret<TOKEN_SECRET_SIZE>;
         fn plan_migration(&self) -> Migration;
-        fn migrate(&self) -> Migration;
+        fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Migration;
         fn slots(&self) -> Vec<SlotSummary>;
         fn add_slot(&self, provider: &dyn SlotProvider) -> SlotSummary;
         fn replace_slot(&self, slot: &SlotId, provider: &dyn SlotProvider) -> SlotSummary;

@@ -292,11 +292,12 @@ pub trait Keystore: Send + Sync {
     /// [`Error::DamagedKey`], [`Error::Inconsistent`], [`Error::Busy`], [`Error::RootKey`].
     fn plan_migration(&self) -> Result<Migration, StoreError>;
 
-    /// Brings the store to the newest schema, in one transaction. Programs that do not know it refuse the store from then on.
+    /// Brings the store to the newest schema, in one transaction. Programs that do not know it refuse the store from then on. `progress`
+    /// receives how many keys and secrets have been sealed again, and how many there are.
     ///
     /// # Errors
     /// As [`Keystore::plan_migration`], and [`Error::Full`].
-    fn migrate(&self) -> Result<Migration, StoreError>;
+    fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<Migration, StoreError>;
 
     /// The key slots, oldest first; none before schema 3.
     ///

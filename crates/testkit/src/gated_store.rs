@@ -201,8 +201,8 @@ impl Keystore for GatedStore {
         self.store.plan_migration()
     }
 
-    fn migrate(&self) -> Result<Migration, StoreError> {
-        self.store.migrate()
+    fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<Migration, StoreError> {
+        self.store.migrate(progress)
     }
 
     fn check(&self) -> Result<CheckReport, StoreError> {

@@ -17,6 +17,7 @@ use crate::arguments::{AnswerFormat, StoreCommand};
 use crate::context::{RunContext, environment, make_folder, read_root_key};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{OpenOutput, print, print_json};
+use crate::progress::TerminalProgress;
 
 /// `leafseal store`.
 pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcome {
@@ -73,7 +74,15 @@ fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
 
 fn migrate(context: &RunContext, is_dry_run: bool, form: AnswerFormat) -> CommandOutcome {
     let store = context.store()?;
-    let Migration { from, to, entry_count } = if is_dry_run { store.plan_migration()? } else { store.migrate()? };
+    let mut bar = None;
+    let done = match is_dry_run {
+        true => store.plan_migration(),
+        false => store.migrate(&mut |done, of| {
+            bar.get_or_insert_with(|| TerminalProgress::steps("sealing", of)).set(done as u64);
+        }),
+    };
+    drop(bar);
+    let Migration { from, to, entry_count } = done?;
     let is_done = from != to && !is_dry_run;
     if is_done {
         let faults: Vec<String> = store.check()?.faults.iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use super::resealing::{self, Resealing};
+use super::resealing::{self, Resealing, SealingProgress};
 use super::schema::NewStore;
 use super::session::StoreSession;
 use super::slots::{self, OpenRoot};
@@ -47,18 +47,21 @@ impl<B: SqlBackend> SqlKeystore<B> {
         self.read(|session| {
             let from = session.schema;
             let has_tree = from >= TREE_SCHEMA_VERSION;
-            let entries =
-                if has_tree { BTreeMap::new() } else { self.sealed_again(session, &session.open.root.clone())? };
+            let entries = if has_tree {
+                BTreeMap::new()
+            } else {
+                self.sealed_again(session, &session.open.root.clone(), &mut |_, _| ())?
+            };
             Ok(Migration { from, to: SCHEMA_VERSION, entry_count: entries.len() })
         })
     }
 
-    pub(super) fn migrate_now(&self) -> Result<Migration, StoreError> {
-        self.migrate_under(1)
+    pub(super) fn migrate_now(&self, progress: SealingProgress<'_>) -> Result<Migration, StoreError> {
+        self.migrate_under(1, progress)
     }
 
     /// The same; `epoch` counts the roots.
-    pub(super) fn migrate_under(&self, epoch: u32) -> Result<Migration, StoreError> {
+    pub(super) fn migrate_under(&self, epoch: u32, progress: SealingProgress<'_>) -> Result<Migration, StoreError> {
         let plan = self.plan_migration()?;
         if plan.from == plan.to {
             return Ok(plan);
@@ -69,7 +72,10 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let new = NewStore::with_root(open, &self.providers, self.now(), self.rng().as_mut())?;
         let entry_count = self.change(|session| {
             // Another process may have been quicker.
-            if session.schema >= TREE_SCHEMA_VERSION { Ok(None) } else { self.write_migrated(session, &new).map(Some) }
+            if session.schema >= TREE_SCHEMA_VERSION {
+                return Ok(None);
+            }
+            self.write_migrated(session, &new, progress).map(Some)
         })?;
         if entry_count.is_some() {
             self.adopt(new.open.into());
@@ -78,8 +84,13 @@ impl<B: SqlBackend> SqlKeystore<B> {
         Ok(Migration { entry_count: entry_count.unwrap_or(0), ..plan })
     }
 
-    fn write_migrated(&self, session: &mut StoreSession<'_>, new: &NewStore) -> Result<usize, StoreError> {
-        let mut entries = self.sealed_again(session, &new.open.root)?;
+    fn write_migrated(
+        &self,
+        session: &mut StoreSession<'_>,
+        new: &NewStore,
+        progress: SealingProgress<'_>,
+    ) -> Result<usize, StoreError> {
+        let mut entries = self.sealed_again(session, &new.open.root, progress)?;
         let count = entries.len();
         entries.extend(new.slots.iter().map(|slot| (slots::entry_key(&slot.summary.id), slots::rows(slot))));
         session.sql.batch(B::TABLES.third)?;
@@ -92,6 +103,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         &self,
         session: &mut StoreSession<'_>,
         root: &StoreRoot,
+        progress: SealingProgress<'_>,
     ) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
         let mut entries = session.all_entries()?;
         for (key, rows) in &mut entries {
@@ -99,7 +111,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             rows.0.resize(key.kind.tables().len(), Vec::new());
         }
         let resealing = Resealing { store: self.id, from: (&session.open.root, session.schema), to: root };
-        resealing.all(&mut entries, self.rng().as_mut(), &mut |_, _| ())?;
+        resealing.all(&mut entries, self.rng().as_mut(), progress)?;
         resealing.add_symmetric(&mut entries, self.rng().as_mut())?;
         Ok(entries)
     }

@@ -501,8 +501,8 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
         SqlKeystore::plan_migration(self)
     }
 
-    fn migrate(&self) -> Result<Migration, StoreError> {
-        self.migrate_now()
+    fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<Migration, StoreError> {
+        self.migrate_now(progress)
     }
 
     fn slots(&self) -> Result<Vec<SlotSummary>, StoreError> {

@@ -206,7 +206,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         };
         // One from before the migration: engines that have seen a newer schema take no older one.
         let epoch = u32::try_from(self.now() / SECONDS_PER_EPOCH).unwrap_or(u32::MAX);
-        self.migrate_under(epoch)?;
+        self.migrate_under(epoch, &mut |_, _| ())?;
         let ahead = generation_at(self.now());
         let above = known.map_or(0, |known| known.generation).max(self.seen.newest().map_or(0, |it| it.generation));
         let accepted = self.backend.change(|sql| {

@@ -485,7 +485,10 @@ fn an_older_store_is_migrated_whole(place: &Place) {
     let plan = store.plan_migration().expect("planned");
     assert_eq!((plan.from, plan.to, plan.entry_count), (2, 3, 2 + 3 + 1 + 1 + 1));
     assert_eq!(store.check().expect("checked").schema_version, 2, "a plan changes nothing");
-    assert_eq!(store.migrate().expect("migrated"), plan);
+    let mut steps = Vec::new();
+    assert_eq!(store.migrate(&mut |done, of| steps.push((done, of))).expect("migrated"), plan);
+    // Three versions, and the token secret.
+    assert_eq!(steps, (1..=4).map(|done| (done, 4)).collect::<Vec<_>>());
     // Two versions encrypt: each got a symmetric root.
     let without_ids = |view: Vec<(String, String)>| {
         view.into_iter().map(|(name, answer)| (name, without_symmetric_ids(&answer))).collect::<Vec<_>>()
@@ -496,7 +499,7 @@ fn an_older_store_is_migrated_whole(place: &Place) {
         assert_eq!((report.schema_version, report.faults), (3, vec![]));
         assert_eq!(store.token_secret().expect("read").expose(), secret.expose());
     }
-    assert_eq!(store.migrate().expect("nothing to do").entry_count, 0);
+    assert_eq!(store.migrate(&mut |_, _| ()).expect("nothing to do").entry_count, 0);
     other.rotate(&app("b")).expect("rotated");
     place.tamper("UPDATE client SET may_decrypt = TRUE");
     assert!(matches!(other.client(&client("one")), Err(StoreError::Edited(_))));
@@ -512,7 +515,7 @@ fn a_damaged_older_store_is_not_migrated(place: &Place) {
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     place.tamper("UPDATE key_pair SET wrapped_private_key = x'00' WHERE curve = 'r1'");
     assert!(matches!(store.plan_migration(), Err(StoreError::DamagedKey { .. })));
-    assert!(matches!(store.migrate(), Err(StoreError::DamagedKey { .. })));
+    assert!(matches!(store.migrate(&mut |_, _| ()), Err(StoreError::DamagedKey { .. })));
     assert_eq!(store.check().expect("checked").schema_version, 2);
     store.create_app(&app("b"), NewKeys::generated()).expect("it goes on as it was");
 }

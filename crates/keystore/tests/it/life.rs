@@ -255,7 +255,7 @@ fn a_store_of_the_older_schema_needs_its_migration() {
     assert!(upkeep(&store, Some(Duration::from_secs(1))).rotated.is_empty());
     store.disable_app(&app("a")).expect("disabled");
     store.enable_app(&app("a")).expect("enabled");
-    store.migrate().expect("migrated");
+    store.migrate(&mut |_, _| ()).expect("migrated");
     life(&store).schedule_deletion(&app("a"), PLAN).expect("planned");
 }
 

@@ -190,8 +190,8 @@ fn a_role_that_only_reads_is_enough_for_an_engine() {
     reader.token_secret().expect("made with the store");
     assert_eq!(reader.generation().expect("read").changes, store.generation().expect("read").changes);
     assert!(matches!(reader.rotate(&app("a")), Err(StoreError::Storage(_))), "and for nothing else");
-    assert!(reader.migrate().is_err());
-    assert_eq!(store.migrate().expect("migrated").to, SCHEMA_VERSION);
+    assert!(reader.migrate(&mut |_, _| ()).is_err());
+    assert_eq!(store.migrate(&mut |_, _| ()).expect("migrated").to, SCHEMA_VERSION);
     assert!(reader.load_app(&app("a")).expect("read").is_some(), "it may read the tables of the new schema");
     reader.token_secret().expect("read");
     // The scan for edits and the memory of the newest state read, too.

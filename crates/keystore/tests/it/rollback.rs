@@ -127,7 +127,7 @@ fn a_store_that_was_migrated_is_never_taken_for_an_older_one(place: &Place) {
     assert_eq!(store.memory(), MemoryStatus::default());
     let backup = Backup::of(place);
     let older = reopened(place).check().expect("checked").generation;
-    store.migrate().expect("migrated");
+    store.migrate(&mut |_, _| ()).expect("migrated");
     let newest = store.generation().expect("read").changes;
     assert!(store.memory().is_saved);
     backup.put_back(place);

@@ -49,7 +49,7 @@ fn a_large_store_is_migrated_and_read() {
     let size = || path.metadata().expect("there").len() >> 10;
     println!("size: {} KiB", size());
     timed("plan of the migration", || store.plan_migration().expect("planned"));
-    let done = timed("migration", || store.migrate().expect("migrated"));
+    let done = timed("migration", || store.migrate(&mut |_, _| ()).expect("migrated"));
     assert_eq!(done.entry_count as u32, 2 * app_count);
     println!("size: {} KiB", size());
     median_first_read("open and first read, schema 3", &path, app_count);

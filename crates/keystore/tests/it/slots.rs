@@ -219,7 +219,7 @@ fn a_store_of_schema_2_gets_slots_by_migration(place: &Place) {
     assert_eq!(store.slots().expect("read"), []);
     assert!(matches!(store.add_slot(&passphrase(TEXT)), Err(StoreError::NoSlots)));
     assert!(matches!(store.rotate_root(None, &mut |_, _| ()), Err(StoreError::NoSlots)));
-    store.migrate().expect("migrated");
+    store.migrate(&mut |_, _| ()).expect("migrated");
     assert_eq!(store.slots().expect("read").len(), 1);
     store.add_slot(&passphrase(TEXT)).expect("added");
     store.rotate_root(None, &mut |_, _| ()).expect("rotated");
@@ -236,7 +236,7 @@ fn running_engines_follow_a_migration(place: &Place) {
     store.create_app(&app("pay"), NewKeys::generated()).expect("made");
     let running = place.open_old();
     let expected = scalar(&*running);
-    store.migrate().expect("migrated");
+    store.migrate(&mut |_, _| ()).expect("migrated");
     running.generation().expect("followed");
     assert_eq!(scalar(&*running), expected);
     assert_sound(&running);
@@ -291,7 +291,7 @@ fn symmetric_roots_live_with_their_versions(place: &Place) {
         ids
     };
     assert_eq!(ids(&*store), [None, None, None]);
-    store.migrate().expect("migrated");
+    store.migrate(&mut |_, _| ()).expect("migrated");
     let migrated = ids(&*store);
     assert!(matches!(migrated[..], [None, Some(_), None]), "{migrated:?}");
     store.rotate(&app("pay")).expect("rotated");
