@@ -154,7 +154,7 @@ func (c *Client) Authenticate(ctx context.Context, apiKey string) (found APIKey,
 	return query(ctx, c, c.encoder(methodAuthenticate, false).required("api_key", apiKey), readAPIKey)
 }
 
-// Health returns `ok`, `draining`, or another word that means not ready.
+// Health returns `ok`, `sealed`, `draining`, or another word that means not ready.
 func (c *Client) Health(ctx context.Context) (found string, err error) {
 	return query(ctx, c, c.encoder(methodHealth, false), readHealth)
 }

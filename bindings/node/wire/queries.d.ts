@@ -73,11 +73,14 @@ export interface Queries {
     };
     result: ApiKey;
   };
-  /** Returns `ok`, `draining`, or another word that means not ready. */
+  /** Returns `ok`, `sealed`, `draining`, or another word that means not ready. */
   health: {
     params: Record<string, never>;
     result: {
-      /** `ok`; `draining` while the engine finishes requests and accepts no new ones. Treat any other word as not ready. */
+      /**
+       * `ok`; `sealed` while someone must open the keystore with `unseal`; `draining` while the engine finishes requests and accepts no
+       * new ones. Treat any other word as not ready.
+       */
       status: string;
     };
   };

@@ -44,7 +44,7 @@ methods! {
         /// Verifies an API key and returns what it allows. A relay uses this for the keys of its own clients. The caller must be allowed
         /// to use the key's app. A key that is unknown, revoked or for another app causes `forbidden`.
         Authenticate "authenticate" (AuthenticateParams<'a>) -> ApiKeyFacts;
-        /// Returns `ok`, `draining`, or another word that means not ready.
+        /// Returns `ok`, `sealed`, `draining`, or another word that means not ready.
         ///
         /// Answered as soon as it is read, independently of the queue. It is not read while the engine
         /// [has stopped reading](#when-the-engine-stops-reading-or-closes) from the connection; use a separate connection for `health`
@@ -121,14 +121,14 @@ records! {
 
     /// The readiness of an engine.
     result Health {
-        /// `ok`; `draining` while the engine finishes requests and accepts no new ones. Treat any other word as not ready.
+        /// `ok`; `sealed` while someone must open the keystore with `unseal`; `draining` while the engine finishes requests and accepts
+        /// no new ones. Treat any other word as not ready.
         Status status: String;
     }
 
     /// Parameters of `info`: none.
     params InfoParams {}
 
-    /// Parameters of `unseal`.
     /// Parameters of `unseal_key`: none.
     params UnsealKeyParams {}
 
@@ -138,6 +138,7 @@ records! {
         PublicKey public_key: Vec<u8>;
     }
 
+    /// Parameters of `unseal`.
     params UnsealParams<'a> {
         /// Encapsulated key, then ciphertext with tag, of a passphrase or of shares: at most 8192 bytes of text.
         Secret secret: &'a [u8];
@@ -177,6 +178,8 @@ records! {
 impl Health {
     /// The engine serves.
     pub const OK: &'static str = "ok";
+    /// Someone must open the keystore.
+    pub const SEALED: &'static str = "sealed";
     /// The engine finishes what it has and takes nothing new.
     pub const DRAINING: &'static str = "draining";
 }

@@ -41,7 +41,7 @@ export abstract class QueryCalls {
     return this.query('authenticate', { apiKey }, options);
   }
 
-  /** Returns `ok`, `draining`, or another word that means not ready. */
+  /** Returns `ok`, `sealed`, `draining`, or another word that means not ready. */
   async health(options: CallOptions = {}): Promise<string> {
     return (await this.query('health', {}, options)).status;
   }

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use leafseal_client::{Client, ClientSettings, ClientTls};
 use leafseal_net::tls::inspect;
 use serde_json::Value;
 
 use crate::common::{CommandResult, Running, TestFolder, until, with};
+use crate::memory::{Secrets, core_of, found, tls_key, writes_files};
 use crate::reload::Log;
 
 const PASSPHRASE: &str = "correct horse battery staple";
-use crate::memory::{Secrets, core_of, found, tls_key, writes_files};
 /// `leafseal unseal` with a file.
 const UNSEAL: [&str; 4] = ["unseal", "--json", "--file", "given.txt"];
 
@@ -50,13 +53,13 @@ impl Sealed {
 
     /// Starts a sealed engine that alice and carol may unseal.
     fn engine(&self, more: &[&str]) -> (Running, Log) {
-        let unsealers = format!("server.unsealers={} {}", self.fingerprint("alice"), self.fingerprint("carol"));
-        let arguments = ["serve", "--sealed", "--json", "--address", "127.0.0.1:0", "--set", "server.drain_delay=0s"];
-        let settings = ["--set", "log.format=json", "--set", &unsealers];
         self.engine_with_dumps(more, "without-keys")
     }
 
     fn engine_with_dumps(&self, more: &[&str], dumps: &str) -> (Running, Log) {
+        let unsealers = format!("server.unsealers={} {}", self.fingerprint("alice"), self.fingerprint("carol"));
+        let arguments = ["serve", "--sealed", "--json", "--address", "127.0.0.1:0", "--set", "server.drain_delay=0s"];
+        let settings = ["--set", "log.format=json", "--set", &unsealers];
         let arguments = [&arguments[..], &settings, more].concat();
         let mut command = self.folder.command(&arguments);
         let mut engine = Running::start(command.env("LEAFSEAL_CORE_DUMPS", dumps).stderr(Stdio::piped()));
@@ -218,4 +221,26 @@ fn a_core_of_an_engine_that_waits_for_a_share_does_not_contain_the_other() {
         // The search finds what is in ordinary memory.
         assert_eq!(found_after("whole", one), BTreeSet::from(["server.key".to_owned(), "share".to_owned()]));
     }
+}
+
+/// The method `health`, as a client of an engine calls it.
+fn health(sealed: &Sealed, engine: &Running, client: &str) -> String {
+    let file = |name: &str| sealed.folder.path(&format!(".leafseal/certs/{name}"));
+    let own = |ending: &str| file(&format!("{client}.{ending}"));
+    let tls = ClientTls::from_files(&file("ca.pem"), &own("pem"), &own("key")).expect("readable");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let settings = ClientSettings::new(engine.address(), tls);
+        Client::connect(settings).await.expect("connected").health().await.expect("answered")
+    })
+}
+
+#[test]
+fn health_says_that_the_engine_is_sealed() {
+    let sealed = Sealed::new();
+    let (engine, _log) = sealed.engine(&[]);
+    assert_eq!(health(&sealed, &engine, "alice"), "sealed");
+    assert_eq!(status(sealed.unseal(&engine, "alice", PASSPHRASE)), ("unsealed".to_owned(), 0));
+    until("the engine is ready", || is_ready(&engine));
+    assert_eq!(health(&sealed, &engine, "alice"), "ok");
 }

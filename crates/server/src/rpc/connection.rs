@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use leafseal_engine::Engine;
 use leafseal_engine::pool::{Admission, Cancellation};
 use leafseal_net::{BulkMember, ShutdownPhase};
 use leafseal_protocol::{
@@ -478,6 +479,7 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
 
     fn answer_health(&mut self, id: u32, params: RawParams<'_>, arrival: &Arrival) {
         let health = match self.server_state.phase() {
+            ShutdownPhase::Serving | ShutdownPhase::Notice if self.is_sealed() => Health::SEALED,
             ShutdownPhase::Serving | ShutdownPhase::Notice => Health::OK,
             ShutdownPhase::Draining | ShutdownPhase::Closing => Health::DRAINING,
         };
@@ -488,6 +490,10 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
                 self.answer(arrival, error.code.into(), |out| answer::error(id, &error, out));
             }
         }
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.service.engine().is_some_and(Engine::is_sealed)
     }
 
     fn answer_error(&mut self, id: u32, code: ErrorCode, message: &str, arrival: &Arrival) {

@@ -52,7 +52,7 @@ abstract class QueryCalls {
                 encoder -> encoder.required("api_key", apiKey, "apiKey"));
     }
 
-    /** Returns {@code ok}, {@code draining}, or another word that means not ready. */
+    /** Returns {@code ok}, {@code sealed}, {@code draining}, or another word that means not ready. */
     public String health(CallOptions options) {
         return run(healthCall(options));
     }
