@@ -57,18 +57,23 @@ impl StoreUpkeep {
         let pause = rules.use_record_interval / RECORDS_PER_INTERVAL;
         let is_time = pending.recorded.is_none_or(|at| now.saturating_sub(at) >= pause);
         let mut news = UpkeepNews { pause: rules.interval, ..UpkeepNews::default() };
+        let mut unrecorded = Vec::new();
         if is_time && !pending.used.is_empty() {
             let used: Vec<AppName> = std::mem::take(&mut pending.used).into_iter().collect();
             pending.recorded = Some(now);
-            if let Err(error) = life.record_use(&used, rules.use_record_interval) {
-                pending.used.extend(used);
-                news.failure = Some(error);
+            match life.record_use(&used, rules.use_record_interval) {
+                Ok(record) => unrecorded = record.failed,
+                Err(error) => {
+                    pending.used.extend(used);
+                    news.failure = Some(error);
+                }
             }
         }
         match life.upkeep((!rules.rotate_after.is_zero()).then_some(rules.rotate_after)) {
             Ok(done) => news.done = done,
             Err(error) => news.failure = Some(error),
         }
+        news.done.failed.append(&mut unrecorded);
         Some(news)
     }
 }

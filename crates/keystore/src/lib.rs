@@ -57,7 +57,7 @@ pub use escrow::{EscrowRecipient, InvalidRecipient};
 pub use extracting::{Extracted, extract_apps};
 pub use files::read_private_file;
 pub use late::{LateKeystore, StoreOpener};
-pub use life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep};
+pub use life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep, UseRecord};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use memory::{MemoryStatus, SIGHTING_SIZE_MAX};
 pub use model::{

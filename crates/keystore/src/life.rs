@@ -17,6 +17,17 @@ pub enum RotationRule {
     After(Duration),
 }
 
+impl RotationRule {
+    /// The age in seconds; 0 for never.
+    pub(crate) fn seconds(self, default: u64) -> u64 {
+        match self {
+            Self::Default => default,
+            Self::Never => 0,
+            Self::After(time) => time.as_secs(),
+        }
+    }
+}
+
 /// What is planned for an app, and when it was last used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AppLife {
@@ -37,6 +48,15 @@ pub struct DeletionPlan {
     pub unused_for: Duration,
 }
 
+/// What [`KeyLife::record_use`] did.
+#[derive(Debug, Default)]
+pub struct UseRecord {
+    /// Apps whose use was recorded.
+    pub count: usize,
+    /// Apps whose record something else has edited.
+    pub failed: Vec<(AppName, StoreError)>,
+}
+
 /// What [`KeyLife::upkeep`] did.
 #[derive(Debug, Default)]
 pub struct Upkeep {
@@ -44,8 +64,10 @@ pub struct Upkeep {
     pub rotated: Vec<(AppName, u32)>,
     /// Apps that are gone, with their keys, API keys and places in grants.
     pub deleted: Vec<AppName>,
-    /// Apps that were due and could not be changed.
+    /// Apps that were due and could not be changed, or of which it cannot be known.
     pub failed: Vec<(AppName, StoreError)>,
+    /// All apps were looked at since a pass began; otherwise the next call goes on.
+    pub is_complete: bool,
 }
 
 /// The part of a store that rotates and deletes keys when their time has come. Every change is one transaction, in which it is checked
@@ -76,14 +98,15 @@ pub trait KeyLife {
     /// [`StoreError::UnknownApp`], [`StoreError::OldSchema`], [`StoreError::Busy`], [`StoreError::Full`].
     fn set_rotation(&self, app: &AppName, rule: RotationRule) -> Result<(), StoreError>;
 
-    /// Records that envelopes of these apps were opened, in one change and only for those whose record is older than `interval`. Returns
-    /// for how many that was; apps that are not there are left out.
+    /// Records that envelopes of these apps were opened, in one change and only for those whose record is older than `interval`; apps that
+    /// are not there are left out.
     ///
     /// # Errors
     /// [`StoreError::Busy`], [`StoreError::Full`].
-    fn record_use(&self, apps: &[AppName], interval: Duration) -> Result<usize, StoreError>;
+    fn record_use(&self, apps: &[AppName], interval: Duration) -> Result<UseRecord, StoreError>;
 
-    /// Rotates and deletes what is due, some apps at a time. `rotate_after`: for apps that have no rule of their own.
+    /// Rotates and deletes what is due, some apps at a time: each call goes on behind the last one. `rotate_after`: for apps that have no
+    /// rule of their own.
     ///
     /// # Errors
     /// [`StoreError::Busy`], and those of reading. Those of one app are in the result.

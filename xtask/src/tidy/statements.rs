@@ -10,7 +10,6 @@ const FOLDER: &str = "crates/keystore/src/sql/";
 /// Those that may read or write rows: they verify what they read, or their heads say why they need not.
 const STATEMENTS: &[&str] = &[
     "bounds.rs",
-    "life.rs",
     "migration.rs",
     "pages.rs",
     "resealing.rs",

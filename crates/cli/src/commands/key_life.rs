@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use leafseal_engine::admin::{
-    AppLife, AppName, DeletionPlan, EscrowRecipient, KeyLife, Keystore, RotationRule, StoreError,
+    AppLife, AppName, DeletionPlan, EscrowRecipient, KeyLife, Keystore, RotationRule, StoreError, Upkeep,
 };
 use leafseal_engine::{Curve, EcContext, system_random};
 use leafseal_net::utc;
@@ -105,7 +105,14 @@ pub(super) fn rotate_after(context: &RunContext, app: &AppName, rule: RotationRu
 /// Rotates and deletes what is due.
 pub(super) fn upkeep(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let after = context.config().engine.rotate_after;
-    let done = life(&*context.store()?)?.upkeep((!after.is_zero()).then_some(after))?;
+    let (store, mut done) = (context.store()?, Upkeep::default());
+    while !done.is_complete {
+        let next = life(&*store)?.upkeep((!after.is_zero()).then_some(after))?;
+        done.rotated.extend(next.rotated);
+        done.deleted.extend(next.deleted);
+        done.failed.extend(next.failed);
+        done.is_complete = next.is_complete;
+    }
     if form.json {
         let rotated = done.rotated.iter().map(|(app, version)| json!({ "app": app.as_str(), "version": version }));
         let deleted: Vec<&str> = done.deleted.iter().map(AppName::as_str).collect();

@@ -192,7 +192,7 @@ impl Postgres {
             session = self.link.session()?;
             begin(&session).map_err(|error| error.of(self.link.location()))?;
         }
-        Ok(Transaction { database: self, session, is_open: true, is_lost: false })
+        Ok(Transaction { database: self, session, is_open: true, is_lost: false, has_written: false })
     }
 
     fn read_in<T>(
@@ -253,7 +253,10 @@ impl SqlBackend for Postgres {
         let row = transaction.first(update, &[SqlValue::Integer(random_mark())])?;
         self.check_id(row.as_ref())?;
         let outcome = apply(&mut transaction)?;
-        transaction.commit()?;
+        // Programs read the store again at each new generation.
+        if transaction.has_written {
+            transaction.commit()?;
+        }
         Ok(outcome)
     }
 
@@ -347,6 +350,7 @@ struct Transaction<'d> {
     is_open: bool,
     /// The server ended the connection, and with it the transaction.
     is_lost: bool,
+    has_written: bool,
 }
 
 impl Transaction<'_> {
@@ -400,11 +404,17 @@ impl Sql for Transaction<'_> {
     }
 
     fn execute(&mut self, sql: &str, params: &[SqlValue]) -> Result<u64, StoreError> {
+        self.has_written = true;
         self.call(Execute(TypedQuery { sql: numbered(sql), params: params.to_vec() }))
     }
 
     fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.has_written = true;
         self.call(StatementBatch(sql.to_owned()))
+    }
+
+    fn has_written(&self) -> bool {
+        self.has_written
     }
 
     /// A column has values of one type.

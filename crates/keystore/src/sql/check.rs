@@ -9,7 +9,7 @@ use leafseal_crypto::Curve;
 use super::schema;
 use super::session::{StoreSession, StoreState};
 use super::slots::OpenRoot;
-use super::stored::StoredEntries;
+use super::stored::{EntrySelection, StoredEntries};
 use super::table::{EntryKind, EntryRows};
 use super::tree::{StoreTree, TreeKeys};
 use super::value::{RANGE, Sql};
@@ -77,7 +77,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 
     fn check_apps(&self, session: &mut StoreSession<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
-        let mut stored = StoredEntries::read(session.sql, EntryKind::KeyVersion, None, u32::MAX, session.schema)?;
+        let mut stored =
+            StoredEntries::read(session.sql, EntryKind::KeyVersion, EntrySelection::All, u32::MAX, session.schema)?;
         let unreadable_apps: BTreeSet<String> = stored.unreadable.drain(..).map(|(_, app)| app).collect();
         let mut versions: BTreeMap<String, Vec<EntryRows>> = BTreeMap::new();
         for (key, rows) in stored.entries.into_iter().rev() {
@@ -169,8 +170,8 @@ fn edits(sql: &mut dyn Sql, keys: &TreeKeys, known: u32) -> Result<Vec<StoreEdit
     edits.extend(survey.edits);
     for kind in EntryKind::ALL {
         // What is unreadable has no row here, and differs from its leaf.
-        let entries = StoredEntries::read(sql, kind, None, u32::MAX, TREE_SCHEMA_VERSION)?.entries;
-        edits.extend(tree.edits(kind, &entries, &survey.leaves));
+        let mut entries = StoredEntries::read(sql, kind, EntrySelection::All, u32::MAX, TREE_SCHEMA_VERSION)?.entries;
+        edits.extend(tree.verify(kind, &mut entries, &survey.leaves));
     }
     Ok(edits)
 }

@@ -1,27 +1,23 @@
-//! Rotation and deletion of keys whose time has come.
+//! What is planned for apps: when their keys are rotated and deleted, and when they were last used.
 //!
-//! Which apps are due is looked for in the rows as they are; each is then verified, and checked again, in the change that acts. The
-//! database's lock of changes elects who acts: the next process finds that nothing is due any more.
+//! The database's lock of changes elects who acts when the time has come: the next process finds that nothing is due any more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::session::{StoreSession, VersionSelection};
 use super::table::{EntryKey, EntryKind, EntryRows};
-use super::value::{Sql, SqlRow, SqlValue, Type, params};
+use super::value::{SqlRow, SqlValue, Type, params};
 use super::{EnabledState, SqlBackend, SqlKeystore, api_keys, apps, clients};
-use crate::life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep};
+use crate::life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep, UseRecord};
 use crate::model::NewKeys;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::{AppName, StoreError};
 
-/// Apps that one call rotates, and deletes, at most.
-const DUE_MAX: u32 = 100;
-
 /// A row of `app_life`.
 #[derive(Debug, Clone, Copy, Default)]
-struct LifeRow {
-    life: AppLife,
+pub(super) struct LifeRow {
+    pub(super) life: AppLife,
     /// Whether the app was disabled before its deletion was planned.
     was_disabled: bool,
 }
@@ -30,7 +26,7 @@ fn key(app: &AppName) -> EntryKey {
     EntryKey::new(EntryKind::Life, app.as_str(), 0)
 }
 
-fn row(rows: &EntryRows) -> Result<LifeRow, StoreError> {
+pub(super) fn row(rows: &EntryRows) -> Result<LifeRow, StoreError> {
     let row = rows.head()?;
     let rotation = match row.optional_unix_s(3)? {
         None => RotationRule::Default,
@@ -102,7 +98,7 @@ fn cancel(session: &mut StoreSession<'_>, app: &AppName) -> Result<(), StoreErro
 }
 
 /// Deletes everything of an app, if its time has come; whether it did.
-fn delete_due(session: &mut StoreSession<'_>, app: &AppName, now: u64) -> Result<bool, StoreError> {
+pub(super) fn delete_due(session: &mut StoreSession<'_>, app: &AppName, now: u64) -> Result<bool, StoreError> {
     if find(session, app)?.life.delete_at.is_none_or(|at| at > now) {
         return Ok(false);
     }
@@ -119,37 +115,23 @@ fn delete_due(session: &mut StoreSession<'_>, app: &AppName, now: u64) -> Result
     Ok(true)
 }
 
-/// The names that a statement finds.
-fn names(sql: &mut dyn Sql, select: &str, params: &[SqlValue]) -> Result<Vec<AppName>, StoreError> {
-    sql.rows(&format!("{select} LIMIT {DUE_MAX}"), params)?.iter().map(|row| apps::app_name(row.text(0)?)).collect()
-}
-
-fn to_delete(sql: &mut dyn Sql, now: u64) -> Result<Vec<AppName>, StoreError> {
-    names(sql, "SELECT app FROM app_life WHERE delete_at <= ?1 ORDER BY delete_at", params![now])
-}
-
-fn to_rotate(sql: &mut dyn Sql, default: u64, now: u64) -> Result<Vec<AppName>, StoreError> {
-    let select =
-        "SELECT a.name FROM app AS a JOIN key_version AS v ON v.app = a.name LEFT JOIN app_life AS l ON l.app = a.name
-        WHERE NOT a.disabled GROUP BY a.name, l.rotate_after
-        HAVING COALESCE(l.rotate_after, ?1) > 0 AND max(v.created_at) + COALESCE(l.rotate_after, ?1) <= ?2
-        ORDER BY a.name";
-    names(sql, select, params![default, now])
+/// The error of one app, which is none of the others.
+fn of_one(error: StoreError) -> Result<StoreError, StoreError> {
+    match error {
+        StoreError::Edited(_) | StoreError::Inconsistent(_) => Ok(error),
+        other => Err(other),
+    }
 }
 
 impl<B: SqlBackend> SqlKeystore<B> {
     /// Rotates an app if its time has come; the new version then.
-    fn rotate_due(
+    pub(super) fn rotate_due(
         &self,
         session: &mut StoreSession<'_>,
         app: &AppName,
         default: u64,
     ) -> Result<Option<u32>, StoreError> {
-        let after = match find(session, app)?.life.rotation {
-            RotationRule::Default => default,
-            RotationRule::Never => 0,
-            RotationRule::After(time) => time.as_secs(),
-        };
+        let after = find(session, app)?.life.rotation.seconds(default);
         let Some(found) = apps::find(session, app)?.filter(|found| !found.disabled && after > 0) else {
             return Ok(None);
         };
@@ -189,55 +171,42 @@ impl<B: SqlBackend> KeyLife for SqlKeystore<B> {
         })
     }
 
-    fn record_use(&self, apps: &[AppName], interval: Duration) -> Result<usize, StoreError> {
+    fn record_use(&self, apps: &[AppName], interval: Duration) -> Result<UseRecord, StoreError> {
         let now = self.now();
         let is_old = |life: &AppLife| life.used_at.is_none_or(|at| now.saturating_sub(at) >= interval.as_secs());
-        let old = self.read(|session| {
-            let (mut old, has_table) = (Vec::new(), session.schema >= TREE_SCHEMA_VERSION);
+        let (old, failed) = self.read(|session| {
+            let (mut old, mut failed, has_table) = (Vec::new(), Vec::new(), session.schema >= TREE_SCHEMA_VERSION);
             for app in apps.iter().filter(|_| has_table) {
-                if is_old(&find(session, app)?.life) {
-                    old.push(app.clone());
+                match find(session, app) {
+                    Ok(row) if is_old(&row.life) => old.push(app.clone()),
+                    Ok(_) => {}
+                    Err(error) => failed.push((app.clone(), of_one(error)?)),
                 }
             }
-            Ok(old)
+            Ok((old, failed))
         })?;
+        let mut record = UseRecord { count: 0, failed };
         if old.is_empty() {
-            return Ok(0);
+            return Ok(record);
         }
         self.change(|session| {
-            let mut count = 0;
             for app in &old {
-                let row = find(session, app)?;
-                if is_old(&row.life) && apps::find(session, app)?.is_some() {
-                    put(session, app, LifeRow { life: AppLife { used_at: Some(now), ..row.life }, ..row })?;
-                    count += 1;
+                let found = find(session, app).and_then(|row| Ok((row, apps::find(session, app)?.is_some())));
+                match found {
+                    Ok((row, true)) if is_old(&row.life) => {
+                        put(session, app, LifeRow { life: AppLife { used_at: Some(now), ..row.life }, ..row })?;
+                        record.count += 1;
+                    }
+                    Ok(_) => {}
+                    Err(error) => record.failed.push((app.clone(), of_one(error)?)),
                 }
             }
-            Ok(count)
-        })
+            Ok(())
+        })?;
+        Ok(record)
     }
 
     fn upkeep(&self, rotate_after: Option<Duration>) -> Result<Upkeep, StoreError> {
-        let (now, default) = (self.now(), rotate_after.map_or(0, |time| time.as_secs()));
-        let (deletions, rotations) = self.read(|session| {
-            if session.schema < TREE_SCHEMA_VERSION {
-                return Ok((Vec::new(), Vec::new()));
-            }
-            Ok((to_delete(session.sql, now)?, to_rotate(session.sql, default, now)?))
-        })?;
-        let mut done = Upkeep::default();
-        for app in deletions {
-            match self.change(|session| delete_due(session, &app, now)) {
-                Ok(is_gone) => done.deleted.extend(is_gone.then_some(app)),
-                Err(error) => done.failed.push((app, error)),
-            }
-        }
-        for app in rotations {
-            match self.change(|session| self.rotate_due(session, &app, default)) {
-                Ok(version) => done.rotated.extend(version.map(|version| (app, version))),
-                Err(error) => done.failed.push((app, error)),
-            }
-        }
-        Ok(done)
+        self.keep_up(rotate_after.map_or(0, |time| time.as_secs()))
     }
 }

@@ -24,6 +24,7 @@ pub(crate) mod slots;
 mod stored;
 pub(crate) mod table;
 pub(crate) mod tree;
+mod upkeep;
 pub(crate) mod value;
 
 use std::collections::BTreeSet;
@@ -39,6 +40,7 @@ use seen::SeenStates;
 use session::{StoreSession, StoreState, VersionSelection};
 use slots::{OpenRoot, RootLink};
 use tree::StoreTree;
+use upkeep::UpkeepPass;
 use value::{Sql, SqlRow};
 
 use crate::edit::EditedPart;
@@ -98,7 +100,7 @@ pub trait SqlBackend: Send + Sync {
     /// Runs `read` on one state of the store; once more if the connection to the store ends meanwhile.
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
 
-    /// Runs `apply` as one change that no other overlaps: all of it and a new generation, or nothing.
+    /// Runs `apply` as one change that no other overlaps: all of it and a new generation, or nothing; nothing, too, if it writes nothing.
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
 
     /// The one row that `select` finds, whose first column is the store's id, and [`Generation::replacements`]; without a transaction.
@@ -135,6 +137,7 @@ pub struct SqlKeystore<B> {
     /// The newest schema that the store was seen to have.
     schema: AtomicU32,
     seen: SeenStates,
+    upkeep: Mutex<UpkeepPass>,
 }
 
 impl<B: SqlBackend> std::fmt::Debug for SqlKeystore<B> {
@@ -152,7 +155,20 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let context = EcContext::new(rng.as_mut());
         let (id, open, schema) = (open.tree.store, RwLock::new(Arc::new(open)), AtomicU32::new(schema));
         let (rng, is_sealed, seen) = (Mutex::new(rng), AtomicBool::new(false), SeenStates::default());
-        Self { backend, providers, clock, rng, context, limits, id, open, is_sealed, schema, seen }
+        Self {
+            backend,
+            providers,
+            clock,
+            rng,
+            context,
+            limits,
+            id,
+            open,
+            is_sealed,
+            schema,
+            seen,
+            upkeep: Mutex::default(),
+        }
     }
 
     /// The newest root that this process knows.
@@ -265,7 +281,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         self.open_root().epoch == 0
     }
 
-    /// Runs `apply` as one change.
+    /// Runs `apply` as one change, which has a generation of its own if it writes anything.
     pub(crate) fn change<T>(
         &self,
         apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,

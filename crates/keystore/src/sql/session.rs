@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::slots::OpenRoot;
-use super::stored::{self, Compared, StoredEntries};
+use super::stored::{self, Compared, EntrySelection, StoredEntries};
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
 use super::tree::{StoreTree, TreeKeys, TreeRoot};
 use super::value::{RANGE, Sql, SqlRow, params};
@@ -47,9 +47,11 @@ impl<'s> StoreSession<'s> {
         Self { sql, open, schema, generation, tree }
     }
 
-    /// Ends a change: what it wrote is authenticated. Returns the new state.
+    /// Ends a change: what it wrote is authenticated. Returns the new state, if it wrote anything.
     pub(crate) fn finish(self) -> Result<Option<StoreSighting>, StoreError> {
-        let Some(tree) = self.tree else { return Ok(None) };
+        let Some(tree) = self.tree.filter(|tree| tree.has_changed() || self.sql.has_written()) else {
+            return Ok(None);
+        };
         tree.write(self.sql, self.generation, self.open.epoch).map(Some)
     }
 
@@ -85,7 +87,8 @@ impl<'s> StoreSession<'s> {
             Some(tree) => tree.parts(self.sql, EntryKind::KeyVersion, app)?,
             None => Vec::new(),
         };
-        let mut stored = StoredEntries::read(self.sql, EntryKind::KeyVersion, Some(&[app]), u32::MAX, self.schema)?;
+        let mut stored =
+            StoredEntries::read(self.sql, EntryKind::KeyVersion, EntrySelection::Names(&[app]), u32::MAX, self.schema)?;
         let mut versions = Vec::with_capacity(numbers.len());
         for number in numbers {
             let key = EntryKey::new(EntryKind::KeyVersion, app, number);
@@ -167,16 +170,15 @@ impl<'s> StoreSession<'s> {
     /// All entries of all kinds.
     pub(crate) fn all_entries(&mut self) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
         let mut entries = BTreeMap::new();
+        let leaves = self.tree.as_ref().map(|tree| tree.all_leaves(self.sql)).transpose()?;
         for kind in EntryKind::ALL {
-            entries.append(&mut self.stored(kind)?);
+            let mut of_kind = self.stored(kind)?;
+            if let (Some(tree), Some(leaves)) = (&self.tree, &leaves) {
+                refuse(tree.verify(kind, &mut of_kind, leaves))?;
+            }
+            entries.append(&mut of_kind);
         }
-        let Some(tree) = &self.tree else { return Ok(entries) };
-        let leaves = tree.all_leaves(self.sql)?;
-        let mut edits = EntryKind::ALL.into_iter().flat_map(|kind| tree.edits(kind, &entries, &leaves));
-        match edits.next() {
-            Some(edit) => Err(StoreError::Edited(edit)),
-            None => Ok(entries),
-        }
+        Ok(entries)
     }
 
     /// The same as the database has them, unverified.
@@ -184,7 +186,7 @@ impl<'s> StoreSession<'s> {
         if kind.since() > self.schema {
             return Ok(BTreeMap::new());
         }
-        let stored = StoredEntries::read(self.sql, kind, None, u32::MAX, self.schema)?;
+        let stored = StoredEntries::read(self.sql, kind, EntrySelection::All, u32::MAX, self.schema)?;
         if stored.unreadable.is_empty() { Ok(stored.entries) } else { Err(RANGE) }
     }
 }

@@ -147,8 +147,11 @@ impl RootLink {
         sql.execute(insert, params![from.0, *epoch, *expires_at, sealed.as_slice()]).map(drop)
     }
 
-    /// Removes the links that end before `time`.
+    /// Removes the links that end before `time`, if there are any.
     pub(crate) fn remove(sql: &mut dyn Sql, time: u64) -> Result<(), StoreError> {
+        if sql.count("SELECT count(*) FROM root_link WHERE expires_at < ?1", params![time])? == 0 {
+            return Ok(());
+        }
         sql.execute("DELETE FROM root_link WHERE expires_at < ?1", params![time]).map(drop)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::pages;
-use super::table::{EntryKey, EntryKind, EntryRows};
+use super::table::{EntryKey, EntryKind, EntryRows, Table};
 use super::tree::{Leaf, StoreTree};
 use super::value::{Sql, SqlValue};
 use crate::StoreError;
@@ -15,6 +15,38 @@ use crate::schema_version::TREE_SCHEMA_VERSION;
 const NAMES_MAX: usize = 200;
 /// Rows of one table that a statement reads at most: an app has 131,072 pairs of keys at most.
 const ROWS_MAX: u32 = 200_000;
+
+/// Which entries of a kind to read.
+#[derive(Clone, Copy)]
+pub(super) enum EntrySelection<'s> {
+    All,
+    Names(&'s [&'s str]),
+    /// Of a kind with parts, by name and part.
+    Parts(&'s [(&'s str, u32)]),
+}
+
+impl EntrySelection<'_> {
+    fn params(self) -> Vec<SqlValue> {
+        match self {
+            Self::All => Vec::new(),
+            Self::Names(names) => names.iter().map(|name| SqlValue::from(*name)).collect(),
+            Self::Parts(keys) => keys.iter().flat_map(|(name, part)| [(*name).into(), (*part).into()]).collect(),
+        }
+    }
+
+    fn condition(self, table: &Table) -> String {
+        let (name, part) = (table.columns[0].0, table.columns[1].0);
+        let list = |count: usize, write: fn(usize) -> String| (1..=count).map(write).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::All => String::new(),
+            Self::Names(names) => format!("WHERE {name} IN ({})", list(names.len(), |number| format!("?{number}"))),
+            Self::Parts(keys) => {
+                let pairs = list(keys.len(), |number| format!("(?{}, ?{})", 2 * number - 1, 2 * number));
+                format!("WHERE ({name}, {part}) IN (VALUES {pairs})")
+            }
+        }
+    }
+}
 
 /// Entries as the database has them.
 pub(super) struct StoredEntries {
@@ -32,21 +64,16 @@ impl StoredEntries {
     pub(super) fn read(
         sql: &mut dyn Sql,
         kind: EntryKind,
-        names: Option<&[&str]>,
+        selection: EntrySelection<'_>,
         limit: u32,
         schema: u32,
     ) -> Result<Self, StoreError> {
         let tables = kind.tables_in(schema);
         let (mut entries, mut unreadable) = (BTreeMap::<EntryKey, EntryRows>::new(), Vec::new());
-        let params: Vec<SqlValue> = names.unwrap_or_default().iter().map(|name| SqlValue::from(*name)).collect();
-        let numbers: Vec<String> = (1..=params.len()).map(|number| format!("?{number}")).collect();
+        let params = selection.params();
         let (mut row_count, mut is_cut) = (0, false);
         for (index, table) in tables.iter().enumerate() {
-            let condition = match names {
-                Some(_) => format!("WHERE {} IN ({})", table.columns[0].0, numbers.join(", ")),
-                None => String::new(),
-            };
-            let rows = table.read_each(sql, &condition, &params, limit)?;
+            let rows = table.read_each(sql, &selection.condition(table), &params, limit)?;
             row_count += rows.len() as u64;
             is_cut |= rows.len() >= limit as usize;
             for row in rows {
@@ -64,11 +91,11 @@ impl StoredEntries {
     }
 }
 
-/// The entries of some leaves.
+/// The entries of some leaves, verified.
 #[derive(Default)]
 pub(super) struct Compared {
     pub(super) entries: BTreeMap<EntryKey, EntryRows>,
-    /// How they differ from their leaves.
+    /// How the others differ from their leaves.
     pub(super) edits: Vec<StoreEdit>,
     pub(super) row_count: u64,
 }
@@ -84,34 +111,59 @@ impl Compared {
         let names: BTreeSet<&str> = leaves.keys().filter(|key| key.kind == kind).map(|key| key.name.as_str()).collect();
         let (names, mut compared) = (Vec::from_iter(names), Self::default());
         for names in names.chunks(NAMES_MAX) {
-            compared.add(sql, tree, (kind, names), leaves)?;
+            compared.add_named(sql, tree, (kind, names), leaves)?;
+        }
+        Ok(compared)
+    }
+
+    /// The same for one part of each name.
+    pub(super) fn read_parts(
+        sql: &mut dyn Sql,
+        tree: &StoreTree<'_>,
+        kind: EntryKind,
+        leaves: &BTreeMap<EntryKey, Leaf>,
+    ) -> Result<Self, StoreError> {
+        let parts: Vec<(&str, u32)> = leaves.keys().map(|key| (key.name.as_str(), key.part)).collect();
+        let mut compared = Self::default();
+        for parts in parts.chunks(NAMES_MAX) {
+            let stored = StoredEntries::read(sql, kind, EntrySelection::Parts(parts), ROWS_MAX, TREE_SCHEMA_VERSION)?;
+            let is_meant = |key: &&EntryKey| parts.binary_search(&(key.name.as_str(), key.part)).is_ok();
+            let of_parts = leaves.iter().filter(|(key, _)| is_meant(key));
+            compared.add(tree, kind, stored, &of_parts.map(|(key, leaf)| (key.clone(), leaf.clone())).collect());
         }
         Ok(compared)
     }
 
     fn add(
         &mut self,
+        tree: &StoreTree<'_>,
+        kind: EntryKind,
+        mut stored: StoredEntries,
+        leaves: &BTreeMap<EntryKey, Leaf>,
+    ) {
+        self.row_count += stored.row_count;
+        self.edits.extend(tree.verify(kind, &mut stored.entries, leaves));
+        self.entries.extend(stored.entries);
+    }
+
+    fn add_named(
+        &mut self,
         sql: &mut dyn Sql,
         tree: &StoreTree<'_>,
         (kind, names): (EntryKind, &[&str]),
         leaves: &BTreeMap<EntryKey, Leaf>,
     ) -> Result<(), StoreError> {
-        let stored = StoredEntries::read(sql, kind, Some(names), ROWS_MAX, TREE_SCHEMA_VERSION)?;
-        self.row_count += stored.row_count;
+        let stored = StoredEntries::read(sql, kind, EntrySelection::Names(names), ROWS_MAX, TREE_SCHEMA_VERSION)?;
         let is_named = |key: &EntryKey| key.kind == kind && names.binary_search(&key.name.as_str()).is_ok();
-        let of_names = leaves.iter().filter(|(key, _)| is_named(key));
+        let of_names = leaves.iter().filter(|(key, _)| is_named(key)).map(|(key, leaf)| (key.clone(), leaf.clone()));
         match names {
-            _ if !stored.is_cut => {
-                let of_names: BTreeMap<_, _> = of_names.map(|(key, leaf)| (key.clone(), leaf.clone())).collect();
-                self.edits.extend(tree.edits(kind, &stored.entries, &of_names));
-                self.entries.extend(stored.entries);
-            }
-            // More rows than the program ever writes.
-            [_] => self.edits.extend(of_names.map(|(key, _)| StoreEdit { part: key.into(), kind: EditKind::Changed })),
+            // More rows than the program ever writes make the last of a name differ.
+            _ if !stored.is_cut || names.len() == 1 => self.add(tree, kind, stored, &of_names.collect()),
             _ => {
+                self.row_count += stored.row_count;
                 let (some, others) = names.split_at(names.len() / 2);
-                self.add(sql, tree, (kind, some), leaves)?;
-                self.add(sql, tree, (kind, others), leaves)?;
+                self.add_named(sql, tree, (kind, some), leaves)?;
+                self.add_named(sql, tree, (kind, others), leaves)?;
             }
         }
         Ok(())

@@ -120,20 +120,26 @@ impl<'k> StoreTree<'k> {
         Ok(Self { root, ..Self::empty(keys) })
     }
 
-    /// How the entries of a kind differ from their leaves.
-    pub(crate) fn edits(
+    /// Takes those of `entries` out that are not as their leaves have them, and returns how they, and leaves without an entry, differ.
+    pub(crate) fn verify(
         &self,
         kind: EntryKind,
-        entries: &BTreeMap<EntryKey, EntryRows>,
+        entries: &mut BTreeMap<EntryKey, EntryRows>,
         leaves: &BTreeMap<EntryKey, Leaf>,
     ) -> Vec<StoreEdit> {
+        let edit = |key: &EntryKey, kind| StoreEdit { part: key.into(), kind };
         let is_gone = |key: &&EntryKey| key.kind == kind && !entries.contains_key(*key);
-        let removed = leaves.keys().filter(is_gone).map(|key| (key, EditKind::Removed));
-        let present = entries.iter().filter_map(|(key, rows)| match leaves.get(key) {
-            None => Some((key, EditKind::Added)),
-            Some(leaf) => (!self.covers(leaf, rows)).then_some((key, EditKind::Changed)),
+        let mut edits: Vec<_> = leaves.keys().filter(is_gone).map(|key| edit(key, EditKind::Removed)).collect();
+        entries.retain(|key, rows| {
+            let found = match leaves.get(key) {
+                None => EditKind::Added,
+                Some(leaf) if self.covers(leaf, rows) => return true,
+                Some(_) => EditKind::Changed,
+            };
+            edits.push(edit(key, found));
+            false
         });
-        removed.chain(present).map(|(key, kind)| StoreEdit { part: key.into(), kind }).collect()
+        edits
     }
 
     /// The leaf of an entry, if it has one.

@@ -193,6 +193,9 @@ pub trait Sql {
     /// Runs several statements without parameters.
     fn batch(&mut self, sql: &str) -> Result<(), StoreError>;
 
+    /// Whether the transaction has run a statement that may change something, other than the one that counts the change.
+    fn has_written(&self) -> bool;
+
     /// The condition that a column has something of a type, which is true or false for every value.
     fn is_of_type(&self, column: &str, of: Type) -> String;
 

@@ -172,7 +172,7 @@ impl SqlBackend for Sqlite {
     fn read<T>(&self, read: impl Fn(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let (mut inner, _section) = self.lock()?;
         let transaction = inner.connection.transaction()?;
-        let outcome = read(&mut Statements(&transaction))?;
+        let outcome = read(&mut Statements::of(&transaction))?;
         transaction.finish()?;
         Ok(outcome)
     }
@@ -214,7 +214,7 @@ impl SqlBackend for Sqlite {
     }
 }
 
-/// Runs `apply` as one change: all of it and a new generation, or nothing.
+/// Runs `apply` as one change: all of it and a new generation, or nothing; nothing if it writes nothing.
 fn change<T>(
     connection: &mut Connection,
     apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>,
@@ -222,17 +222,32 @@ fn change<T>(
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // First: what is written is authenticated together with the new generation.
     transaction.execute("UPDATE store SET generation = generation + 1", [])?;
-    let outcome = apply(&mut Statements(&transaction))?;
-    transaction.commit()?;
+    let mut statements = Statements::of(&transaction);
+    let outcome = apply(&mut statements)?;
+    // Programs read the store again at each new generation.
+    if statements.has_written {
+        transaction.commit()?
+    } else {
+        transaction.rollback()?
+    }
     Ok(outcome)
 }
 
 /// The statements of a transaction.
-struct Statements<'t>(&'t Transaction<'t>);
+struct Statements<'t> {
+    transaction: &'t Transaction<'t>,
+    has_written: bool,
+}
+
+impl<'t> Statements<'t> {
+    fn of(transaction: &'t Transaction<'t>) -> Self {
+        Self { transaction, has_written: false }
+    }
+}
 
 impl Sql for Statements<'_> {
     fn rows(&mut self, sql: &str, params: &[SqlValue]) -> Result<Vec<SqlRow>, StoreError> {
-        let mut statement = self.0.prepare(sql)?;
+        let mut statement = self.transaction.prepare(sql)?;
         let count = statement.column_count();
         let mut found = statement.query(params_from_iter(params))?;
         let mut rows = Vec::new();
@@ -243,11 +258,17 @@ impl Sql for Statements<'_> {
     }
 
     fn execute(&mut self, sql: &str, params: &[SqlValue]) -> Result<u64, StoreError> {
-        Ok(self.0.execute(sql, params_from_iter(params))? as u64)
+        self.has_written = true;
+        Ok(self.transaction.execute(sql, params_from_iter(params))? as u64)
     }
 
     fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        Ok(self.0.execute_batch(sql)?)
+        self.has_written = true;
+        Ok(self.transaction.execute_batch(sql)?)
+    }
+
+    fn has_written(&self) -> bool {
+        self.has_written
     }
 
     fn is_of_type(&self, column: &str, of: Type) -> String {
@@ -304,7 +325,7 @@ fn create_if_blank(
         return Ok(false);
     }
     schema::mark(&transaction)?;
-    create(&mut Statements(&transaction))?;
+    create(&mut Statements::of(&transaction))?;
     transaction.commit()?;
     Ok(true)
 }
@@ -320,7 +341,7 @@ fn open_file(path: &Path, limits: &StoreLimits) -> Result<(FileId, Closing, Stor
         schema::FileContent::Store => {}
     }
     let transaction = connection.transaction()?;
-    let found = common::identify(&mut Statements(&transaction))?;
+    let found = common::identify(&mut Statements::of(&transaction))?;
     transaction.finish()?;
     if found.is_too_old() {
         change(&mut connection, |sql| common::bring_to_oldest_used(sql, &schema::TABLES))?;

@@ -21,6 +21,10 @@ on_both_databases!(
     an_app_in_use_is_not_deleted,
     keys_are_rotated_at_their_age_by_one_of_two_engines,
     apps_have_rules_of_their_own,
+    apps_that_fail_do_not_keep_others_from_rotation,
+    planted_plans_neither_stop_nor_delay_what_is_due,
+    an_edited_record_harms_no_other,
+    a_change_that_writes_nothing_is_none,
     an_app_made_again_gets_nothing_that_was_hidden_from_its_deletion,
     a_use_is_recorded_once_in_an_interval,
 );
@@ -51,7 +55,8 @@ fn life(store: &Store) -> &dyn KeyLife {
 }
 
 fn upkeep(store: &Store, rotate_after: Option<Duration>) -> Upkeep {
-    let done = life(store).upkeep(rotate_after).expect("done");
+    let mut done = life(store).upkeep(rotate_after).expect("done");
+    done.rotated.sort();
     assert!(done.failed.is_empty(), "{:?}", done.failed);
     done
 }
@@ -157,7 +162,7 @@ fn an_app_in_use_is_not_deleted(place: &Place) {
     let clock = Clock::new();
     let store = clock.open(place);
     fill(&store);
-    assert_eq!(life(&store).record_use(&[app("a"), app("gone")], DAYS(1)).expect("recorded"), 1);
+    assert_eq!(life(&store).record_use(&[app("a"), app("gone")], DAYS(1)).expect("recorded").count, 1);
     clock.advance(DAYS(7) - Duration::from_secs(1));
     let refused = life(&store).schedule_deletion(&app("a"), PLAN);
     assert!(matches!(refused, Err(StoreError::UsedRecently { at: NOW, .. })), "{refused:?}");
@@ -172,7 +177,7 @@ fn a_use_is_recorded_once_in_an_interval(place: &Place) {
     let (store, other) = (clock.open(place), clock.open(place));
     fill(&store);
     let changes = || store.generation().expect("read").changes;
-    let record = |store: &Store| life(store).record_use(&[app("a")], DAYS(1)).expect("recorded");
+    let record = |store: &Store| life(store).record_use(&[app("a")], DAYS(1)).expect("recorded").count;
     assert_eq!(record(&store), 1);
     let before = changes();
     assert_eq!((record(&store), record(&other)), (0, 0));
@@ -243,6 +248,89 @@ fn apps_have_rules_of_their_own(place: &Place) {
     assert_sound(&store);
 }
 
+/// Calls until a pass is complete; each may fail at some apps.
+fn pass(store: &Store, rotate_after: Option<Duration>) -> Upkeep {
+    let mut all = Upkeep::default();
+    while !all.is_complete {
+        let done = life(store).upkeep(rotate_after).expect("done");
+        assert!(done.rotated.len() + done.failed.len() <= 110, "{} in one call", done.rotated.len());
+        all.rotated.extend(done.rotated);
+        all.deleted.extend(done.deleted);
+        all.failed.extend(done.failed);
+        all.is_complete = done.is_complete;
+    }
+    all
+}
+
+fn apps_that_fail_do_not_keep_others_from_rotation(place: &Place) {
+    const FULL: usize = 130;
+    let clock = Clock::new();
+    let store = clock.open(place);
+    for number in 0..FULL {
+        store.create_app(&app(&format!("a-{number}")), NewKeys::generated()).expect("made");
+        life(&store).set_rotation(&app(&format!("a-{number}")), RotationRule::After(DAYS(1))).expect("set");
+    }
+    store.create_app(&app("z"), NewKeys::generated()).expect("made");
+    life(&store).set_rotation(&app("z"), RotationRule::After(DAYS(1))).expect("set");
+    store.create_app(&app("edited"), NewKeys::generated()).expect("made");
+    place.tamper("UPDATE key_version SET created_at = 9223372036854775807 WHERE app = 'edited'");
+    clock.advance(DAYS(1));
+    let time = Arc::clone(&clock.0);
+    let environment = Environment { clock: Box::new(move || time.load(Ordering::SeqCst)), ..environment() };
+    let limits = StoreLimits { version_count_max: 1, ..StoreLimits::default() };
+    let full = place.try_open(OpenMode::Existing, environment, limits).expect("opened");
+    let done = pass(&full, Some(DAYS(1)));
+    assert_eq!(done.failed.len(), FULL + 2, "{:?}", done.failed);
+    let of_edited = done.failed.iter().filter(|(name, _)| *name == app("edited")).collect::<Vec<_>>();
+    assert!(matches!(of_edited[..], [(_, StoreError::Edited(_))]), "{of_edited:?}");
+    assert!(done.failed.iter().any(|(name, error)| *name == app("z") && matches!(error, StoreError::TooMany { .. })));
+    assert_eq!(pass(&store, Some(DAYS(1))).rotated.len(), FULL + 1);
+}
+
+fn planted_plans_neither_stop_nor_delay_what_is_due(place: &Place) {
+    let clock = Clock::new();
+    let store = clock.open(place);
+    fill(&store);
+    life(&store).schedule_deletion(&app("a"), PLAN).expect("planned");
+    place.without_rules("app_life");
+    let rows: Vec<String> = (0..300).map(|number| format!("('0-{number}', 0, FALSE)")).collect();
+    place.tamper(&format!("INSERT INTO app_life (app, delete_at, was_disabled) VALUES {}", rows.join(", ")));
+    place.tamper("INSERT INTO app_life (app, delete_at, was_disabled) VALUES ('No Name', 0, FALSE), (NULL, 0, FALSE)");
+    let changes = || store.generation().expect("read").changes;
+    let before = changes();
+    assert_eq!((upkeep(&store, None).deleted, changes()), (vec![], before), "nothing is written");
+    clock.advance(DAYS(7));
+    assert_eq!((pass(&store, None).deleted, changes()), (vec![app("a")], before + 1));
+}
+
+fn an_edited_record_harms_no_other(place: &Place) {
+    let clock = Clock::new();
+    let store = clock.open(place);
+    fill(&store);
+    let record = || life(&store).record_use(&[app("a"), app("b")], DAYS(1)).expect("recorded");
+    assert_eq!(record().count, 2);
+    place.tamper("UPDATE app_life SET used_at = 0 WHERE app = 'a'");
+    clock.advance(DAYS(1));
+    let recorded = record();
+    assert_eq!(recorded.count, 1);
+    assert!(matches!(&recorded.failed[..], [(name, StoreError::Edited(_))] if *name == app("a")), "{recorded:?}");
+    assert_eq!(record().count, 0);
+}
+
+fn a_change_that_writes_nothing_is_none(place: &Place) {
+    let store = Clock::new().open(place);
+    fill(&store);
+    store.disable_app(&app("b")).expect("disabled");
+    let before = store.generation().expect("read");
+    store.disable_app(&app("b")).expect("nothing to do");
+    store.put_client(&grant("c", &["a", "b"])).expect("the same");
+    assert!(store.rotate(&app("x")).is_err());
+    assert_eq!(store.generation().expect("read"), before);
+    store.enable_app(&app("b")).expect("enabled");
+    assert_eq!(store.generation().expect("read").changes, before.changes + 1);
+    assert_sound(&store);
+}
+
 /// An older store has no plans, and says so.
 #[test]
 fn a_store_of_the_older_schema_needs_its_migration() {
@@ -251,7 +339,7 @@ fn a_store_of_the_older_schema_needs_its_migration() {
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let refused = life(&store).schedule_deletion(&app("a"), PLAN);
     assert!(matches!(refused, Err(StoreError::OldSchema { found: 2, needed: 3 })), "{refused:?}");
-    assert_eq!(life(&store).record_use(&[app("a")], DAYS(1)).expect("nothing"), 0);
+    assert_eq!(life(&store).record_use(&[app("a")], DAYS(1)).expect("nothing").count, 0);
     assert!(upkeep(&store, Some(Duration::from_secs(1))).rotated.is_empty());
     store.disable_app(&app("a")).expect("disabled");
     store.enable_app(&app("a")).expect("enabled");

@@ -12,22 +12,6 @@ on_both_databases! {
     a_scan_passes_more_certificates_than_a_page,
 }
 
-/// Makes a table again without any rule.
-fn without_rules(place: &Place, table: &str) {
-    match place.kind {
-        Kind::Sqlite => place.tamper(&format!(
-            "CREATE TABLE copied AS SELECT * FROM {table}; DROP TABLE {table}; ALTER TABLE copied RENAME TO {table}"
-        )),
-        Kind::Postgres => place.tamper(&format!(
-            "DO $$ DECLARE it record; BEGIN
-             FOR it IN SELECT conname AS name FROM pg_constraint WHERE conrelid = '{table}'::regclass
-             LOOP EXECUTE format('ALTER TABLE {table} DROP CONSTRAINT IF EXISTS %I CASCADE', it.name); END LOOP;
-             FOR it IN SELECT attname AS name FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0
-             LOOP EXECUTE format('ALTER TABLE {table} ALTER %I DROP NOT NULL', it.name); END LOOP; END $$"
-        )),
-    };
-}
-
 /// What a whole scan finds.
 fn scan(store: &Store) -> BTreeSet<StoreEdit> {
     let (mut scan, mut edits) = (StoreScan::default(), BTreeSet::new());
@@ -62,7 +46,7 @@ fn a_scan_passes_keys_that_have_no_order(place: &Place) {
     for table in ["client_app", "key_pair", "app_life", "client"] {
         let place = &Place::new(place.kind);
         let (store, planted) = edited(place);
-        without_rules(place, table);
+        place.without_rules(table);
         let (columns, nothing) = match table {
             "client_app" => ("client, app", "'one', NULL"),
             "key_pair" => ("app, version, curve", "'a', NULL, 'r1'"),

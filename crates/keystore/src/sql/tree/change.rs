@@ -20,11 +20,17 @@ impl StoreTree<'_> {
         self.bucket(sql, number)?;
         let leaves = self.buckets.entry(number).or_default();
         match leaves.binary_search_by(|known| known.key.cmp(key)) {
+            Ok(index) if leaves[index] == leaf => return Ok(()),
             Ok(index) => leaves[index] = leaf.clone(),
             Err(index) => leaves.insert(index, leaf.clone()),
         }
         self.changed.insert((number, key.clone()), Some(leaf));
         Ok(())
+    }
+
+    /// Whether there is anything to write.
+    pub(crate) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
     }
 
     /// Notes that an entry is no more.

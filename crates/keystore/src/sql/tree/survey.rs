@@ -45,6 +45,15 @@ impl TreeWalk {
         self.bucket >= BUCKETS
     }
 
+    pub(crate) fn end(&mut self) {
+        self.bucket = BUCKETS;
+    }
+
+    /// Leaves the next buckets out.
+    pub(crate) fn skip(&mut self) {
+        self.bucket += self.width;
+    }
+
     /// The next buckets; `None` behind the last one.
     pub(crate) fn next(&mut self, sql: &mut dyn Sql, tree: &StoreTree<'_>) -> Result<Option<TreeSurvey>, StoreError> {
         if self.bucket >= BUCKETS {
@@ -182,7 +191,7 @@ fn stored_nodes(
     let select = format!("SELECT level, position, children FROM tree_node WHERE {}", condition.join(" OR "));
     let mut levels: StoredNodes = vec![BTreeMap::new(); LEVELS as usize];
     for row in sql.rows(&select, &[])? {
-        let (level, position) = (row.number(0)?, row.number(1)?);
+        let (level, position) = (row.number(0).unwrap_or(LEVELS), row.number(1).unwrap_or(BUCKETS));
         match (levels.get_mut(level as usize), row.blob(2)) {
             (Some(nodes), Ok(children)) if children.len() == NODE_SIZE => {
                 drop(nodes.insert(position, children.to_vec()))

@@ -163,6 +163,22 @@ impl Place {
         }
     }
 
+    /// Makes a table again without any rule.
+    pub(crate) fn without_rules(&self, table: &str) {
+        match self.kind {
+            Kind::Sqlite => self.tamper(&format!(
+                "CREATE TABLE copied AS SELECT * FROM {table}; DROP TABLE {table}; ALTER TABLE copied RENAME TO {table}"
+            )),
+            Kind::Postgres => self.tamper(&format!(
+                "DO $$ DECLARE it record; BEGIN
+             FOR it IN SELECT conname AS name FROM pg_constraint WHERE conrelid = '{table}'::regclass
+             LOOP EXECUTE format('ALTER TABLE {table} DROP CONSTRAINT IF EXISTS %I CASCADE', it.name); END LOOP;
+             FOR it IN SELECT attname AS name FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0
+             LOOP EXECUTE format('ALTER TABLE {table} ALTER %I DROP NOT NULL', it.name); END LOOP; END $$"
+            )),
+        };
+    }
+
     /// Takes the rules of the columns out of the schema, so that the database finds nothing wrong with what breaks them.
     pub(crate) fn drop_checks(&self) {
         match self.kind {
