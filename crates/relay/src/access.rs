@@ -56,6 +56,8 @@ pub(crate) struct Record {
     /// The caller and its needs, for the decision.
     pub(crate) claim: Claim,
     pub(crate) status: u16,
+    /// The group of the key exchange with the upstream, if it was over TLS.
+    pub(crate) upstream_tls_group: Option<&'static str>,
     /// Counts the received bytes of the request's body; `None` if they are not counted.
     pub(crate) received: Option<Received>,
     sent: u64,
@@ -98,6 +100,7 @@ impl Record {
             app: None,
             claim: Claim::default(),
             status: 0,
+            upstream_tls_group: None,
             received: None,
             sent: 0,
             changed: [0; 3],
@@ -177,6 +180,9 @@ impl Record {
         line.display("client", format_args!("{}", self.peer.address));
         if let Some(group) = self.peer.tls_group {
             line.text("tls_group", group);
+        }
+        if let Some(group) = self.upstream_tls_group {
+            line.text("upstream_tls_group", group);
         }
         line.text("http", hop_headers::version(self.version));
         line.text("method", &self.cut(self.method.as_str()));

@@ -28,7 +28,7 @@ use crate::sealed;
 use crate::stream::trailers::Guarded;
 use crate::stream::watched::{Watch, Watched};
 use crate::tunnel;
-use crate::upstream::{Sent, UpstreamAnswer, UpstreamError};
+use crate::upstream::{Sent, UpstreamAnswer, UpstreamError, UpstreamTls};
 use crate::validators::{self, KnownTags, Tags};
 
 /// The field of an answer whose body is withheld; its value is the code of the refusal.
@@ -141,6 +141,7 @@ impl ForwardingPlan<'_> {
             ready.map_err(|error| Refusal::of_engine(Direction::Request, &error))?;
         }
         let mut answer = self.worker.pool.send(self.origin, request).await.map_err(of_upstream)?;
+        record.upstream_tls_group = answer.extensions().get::<UpstreamTls>().and_then(|tls| tls.group);
         if answer.status() == StatusCode::SWITCHING_PROTOCOLS {
             let theirs = hyper::upgrade::on(&mut answer);
             let (mut head, _) = answer.into_parts();

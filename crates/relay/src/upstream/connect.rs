@@ -37,8 +37,23 @@ pub(crate) type Io = TokioIo<Either<TcpStream, SslStream<BufWriter<BufReader<Tcp
 pub(crate) struct Connected {
     pub(crate) io: Io,
     pub(crate) protocol: HttpProtocol,
+    pub(crate) tls: UpstreamTls,
+}
+
+/// What TLS with an upstream came to; nothing without TLS.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct UpstreamTls {
     /// When the first certificate of the upstream's verified chain expires. No request begins on the connection then.
     pub(crate) expires: Option<Instant>,
+    /// The group of the key exchange.
+    pub(crate) group: Option<&'static str>,
+}
+
+impl UpstreamTls {
+    /// Whether the certificates are still valid.
+    pub(super) fn is_valid(self) -> bool {
+        self.expires.is_none_or(|expires| Instant::now() < expires)
+    }
 }
 
 /// The protocol of a connection.
@@ -139,7 +154,7 @@ impl Connector {
         let socket = dial_socket(origin).await?;
         if !origin.is_tls {
             let io = TokioIo::new(Either::Left(socket));
-            return Ok(Connected { io, protocol: HttpProtocol::Http1, expires: None });
+            return Ok(Connected { io, protocol: HttpProtocol::Http1, tls: UpstreamTls::default() });
         }
         let connector = if may_be_2 { &self.tls } else { &self.tls_1 };
         let mut configuration = connector.configure().map_err(|error| ConnectError::Tls(reasons(&error)))?;
@@ -159,13 +174,15 @@ impl Connector {
             }
         })?;
         UPSTREAM_KEY_EXCHANGES.count(stream.ssl());
-        tracing::debug!(upstream = %origin.host, tls_group = negotiated_group(stream.ssl()), "connected to an upstream");
+        let group = negotiated_group(stream.ssl());
+        tracing::debug!(upstream = %origin.host, tls_group = group, "connected to an upstream");
         let protocol = match stream.ssl().selected_alpn_protocol() {
             Some(b"h2") => HttpProtocol::Http2,
             _ => HttpProtocol::Http1,
         };
         let expires = chain_expiry(stream.ssl()).and_then(|last_second| expires(last_second, SystemTime::now()));
-        Ok(Connected { io: TokioIo::new(Either::Right(stream)), protocol, expires })
+        let tls = UpstreamTls { expires, group: Some(group) };
+        Ok(Connected { io: TokioIo::new(Either::Right(stream)), protocol, tls })
     }
 }
 

@@ -7,6 +7,6 @@ mod sockets;
 
 pub(crate) use body::Sent;
 pub use connect::ConnectorError;
-pub(crate) use connect::{Connector, plain};
+pub(crate) use connect::{Connector, UpstreamTls, plain};
 pub(crate) use pool::{UpstreamAnswer, UpstreamError, UpstreamPool};
 pub(crate) use sockets::{Socket, Sockets};

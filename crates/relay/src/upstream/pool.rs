@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{AnswerBody, ClientFault, SendClock, Sent};
-use super::connect::{ConnectError, Connected, Connector, HttpProtocol, Io};
+use super::connect::{ConnectError, Connected, Connector, HttpProtocol, Io, UpstreamTls};
 use super::sockets::{Socket, Sockets};
 use crate::config::UpstreamSettings;
 use crate::outages::Outages;
@@ -100,8 +100,7 @@ impl Kept {
 struct Http1 {
     sender: http1::SendRequest<Sent>,
     task: AbortHandle,
-    /// When the certificates of the upstream expire.
-    expires: Option<Instant>,
+    tls: UpstreamTls,
 }
 
 /// An HTTP/2 connection, which many requests share.
@@ -110,19 +109,22 @@ struct Http2 {
     /// Held by each request on it.
     users: Arc<()>,
     used: Instant,
-    /// When the certificates of the upstream expire.
-    expires: Option<Instant>,
-}
-
-/// Whether certificates that expire then are still valid.
-fn is_valid(expires: Option<Instant>) -> bool {
-    expires.is_none_or(|expires| Instant::now() < expires)
+    tls: UpstreamTls,
 }
 
 /// The connection for a request.
 enum RequestConnection {
     Http1(Http1),
-    Http2(http2::SendRequest<Sent>, Arc<()>),
+    Http2(http2::SendRequest<Sent>, Arc<()>, UpstreamTls),
+}
+
+impl RequestConnection {
+    fn tls(&self) -> UpstreamTls {
+        match self {
+            Self::Http1(http1) => http1.tls,
+            Self::Http2(_, _, tls) => *tls,
+        }
+    }
 }
 
 /// The body of an answer, whose connection returns to the pool on drop.
@@ -139,7 +141,7 @@ pub(crate) struct Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(http1) = self.http1.take().filter(|http1| !http1.sender.is_closed() && is_valid(http1.expires)) else {
+        let Some(http1) = self.http1.take().filter(|http1| !http1.sender.is_closed() && http1.tls.is_valid()) else {
             return;
         };
         let idle_max = self.pool.connector().settings().idle_connections_max;
@@ -212,9 +214,9 @@ impl UpstreamPool {
     pub(crate) fn tidy(&self) {
         let limit = self.connector().settings().idle_timeout;
         for kept in self.lock().values_mut() {
-            let is_good = |http1: &Http1| !http1.sender.is_closed() && is_valid(http1.expires);
+            let is_good = |http1: &Http1| !http1.sender.is_closed() && http1.tls.is_valid();
             kept.idle.retain(|(http1, since)| is_good(http1) && since.elapsed() < limit);
-            if kept.http2.as_ref().is_some_and(|http2| !is_valid(http2.expires)) {
+            if kept.http2.as_ref().is_some_and(|http2| !http2.tls.is_valid()) {
                 kept.http2 = None;
             }
             if let Some(http2) = &mut kept.http2 {
@@ -248,6 +250,7 @@ impl UpstreamPool {
             let spare = if is_kept { copy(&request) } else { None };
             let clock = request.body_mut().clock();
             let mut lease = Lease { pool: self.clone(), origin: Arc::clone(origin), http1: None, _user: None };
+            let tls = connection.tls();
             let sent = match connection {
                 RequestConnection::Http1(mut http1) => {
                     relative(&mut request);
@@ -261,7 +264,7 @@ impl UpstreamPool {
                     }
                     sent
                 }
-                RequestConnection::Http2(mut sender, user) => {
+                RequestConnection::Http2(mut sender, user, _) => {
                     let sent = Box::pin(sender.try_send_request(absolute(*request, origin)?));
                     let sent = within(limit, clock.as_deref(), sent).await;
                     if sent.is_none() {
@@ -273,10 +276,7 @@ impl UpstreamPool {
             };
             let mut error = match sent {
                 None => return Err(client_fault(clock.as_deref()).unwrap_or(UpstreamError::TimedOut)),
-                Some(Ok(answer)) => {
-                    let body_timeout = self.connector().settings().body_timeout;
-                    return Ok(answer.map(|body: Incoming| UpstreamAnswer::new(body, body_timeout, lease)));
-                }
+                Some(Ok(answer)) => return Ok(self.answer(answer, tls, lease)),
                 Some(Err(error)) => error,
             };
             let unsent = error.take_message();
@@ -300,6 +300,12 @@ impl UpstreamPool {
         }
     }
 
+    fn answer(&self, mut answer: Response<Incoming>, tls: UpstreamTls, lease: Lease) -> Response<UpstreamAnswer> {
+        answer.extensions_mut().insert(tls);
+        let body_timeout = self.connector().settings().body_timeout;
+        answer.map(|body| UpstreamAnswer::new(body, body_timeout, lease))
+    }
+
     /// Opens a connection.
     async fn dial(&self, origin: &Arc<Origin>, may_be_2: bool) -> Result<RequestConnection, UpstreamError> {
         let open = self.begin(origin)?;
@@ -309,15 +315,15 @@ impl UpstreamPool {
             (Some(outages), Ok(_)) => outages.succeeded(|| origin.authority()),
             (Some(outages), Err(error)) => outages.failed(&origin.authority(), error),
         }
-        let Connected { io, protocol, expires } = connected?;
+        let Connected { io, protocol, tls } = connected?;
         let settings = self.connector().settings();
         let connection = match protocol {
-            HttpProtocol::Http1 => handshake_1(io, open, settings, expires).await,
-            HttpProtocol::Http2 => handshake_2(io, open, settings).await,
+            HttpProtocol::Http1 => handshake_1(io, open, settings, tls).await,
+            HttpProtocol::Http2 => handshake_2(io, open, settings, tls).await,
         };
         let connection = connection.map_err(UpstreamError::Broken)?;
-        if let RequestConnection::Http2(sender, users) = &connection {
-            let http2 = Http2 { sender: sender.clone(), users: Arc::clone(users), used: Instant::now(), expires };
+        if let RequestConnection::Http2(sender, users, tls) = &connection {
+            let http2 = Http2 { sender: sender.clone(), users: Arc::clone(users), used: Instant::now(), tls: *tls };
             self.lock().entry((**origin).clone()).or_default().http2 = Some(http2);
         }
         Ok(connection)
@@ -338,14 +344,14 @@ impl UpstreamPool {
         let mut state = self.lock();
         let kept = state.get_mut(origin)?;
         if let Some(http2) = kept.http2.as_ref().filter(|_| may_be_2) {
-            if !http2.sender.is_closed() && is_valid(http2.expires) {
-                return Some(RequestConnection::Http2(http2.sender.clone(), Arc::clone(&http2.users)));
+            if !http2.sender.is_closed() && http2.tls.is_valid() {
+                return Some(RequestConnection::Http2(http2.sender.clone(), Arc::clone(&http2.users), http2.tls));
             }
             kept.http2 = None;
         }
         // The task of a connection that was just returned may not have run yet; an earlier connection will do.
         let is_good = |(http1, since): &(Http1, Instant)| {
-            http1.sender.is_ready() && since.elapsed() < limit && is_valid(http1.expires)
+            http1.sender.is_ready() && since.elapsed() < limit && http1.tls.is_valid()
         };
         let at = kept.idle.iter().rposition(is_good)?;
         Some(RequestConnection::Http1(kept.idle.remove(at).0))
@@ -367,7 +373,7 @@ async fn handshake_1(
     io: Io,
     open: Open,
     settings: &UpstreamSettings,
-    expires: Option<Instant>,
+    tls: UpstreamTls,
 ) -> hyper::Result<RequestConnection> {
     let mut builder = http1::Builder::new();
     builder.max_buf_size(settings.header_size_max).max_headers(settings.headers_max);
@@ -379,10 +385,15 @@ async fn handshake_1(
         }
         drop(open);
     });
-    Ok(RequestConnection::Http1(Http1 { sender, task: task.abort_handle(), expires }))
+    Ok(RequestConnection::Http1(Http1 { sender, task: task.abort_handle(), tls }))
 }
 
-async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::Result<RequestConnection> {
+async fn handshake_2(
+    io: Io,
+    open: Open,
+    settings: &UpstreamSettings,
+    tls: UpstreamTls,
+) -> hyper::Result<RequestConnection> {
     // The configuration limits these to what HTTP/2 can express.
     let number = |size: usize| u32::try_from(size).unwrap_or(u32::MAX);
     let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -401,7 +412,7 @@ async fn handshake_2(io: Io, open: Open, settings: &UpstreamSettings) -> hyper::
         }
         drop(open);
     });
-    Ok(RequestConnection::Http2(sender, Arc::default()))
+    Ok(RequestConnection::Http2(sender, Arc::default(), tls))
 }
 
 /// Rewrites the request for HTTP/2, whose target includes scheme and host.

@@ -93,10 +93,11 @@ async fn connections_inside_tunnels_follow_their_listener() {
     assert!(error.contains("HANDSHAKE_FAILURE"), "{error}");
 }
 
-/// An upstream with these groups, and a relay in front of it with these settings; the status and body of an answer.
+/// An upstream with these groups, and a relay in front of it with these settings; the status and body of an answer, which the access log
+/// says the group of.
 async fn answer(of_upstream: KeyExchange, settings: &str) -> (StatusCode, String) {
     let mut identity = Identity::new();
-    identity.key_exchange = of_upstream;
+    identity.key_exchange = of_upstream.clone();
     let options = ListenerOptions {
         address: ([127, 0, 0, 1], 0).into(),
         acceptor: Some(Acceptor::new(&identity.of_server()).unwrap()),
@@ -107,7 +108,10 @@ async fn answer(of_upstream: KeyExchange, settings: &str) -> (StatusCode, String
     let origin = format!("https://localhost:{}", upstream.local_addr().port());
     let relay = TestRelay::new(&origin, &identity, settings, "");
     let answer = relay.client(Version::HTTP_2).await.send("GET", "/logged", Pieces::of([])).await;
-    assert_eq!(relay.log.about("/logged").await["tls_group"], HYBRID);
+    let line = relay.log.about("/logged").await;
+    assert_eq!(line["tls_group"], HYBRID);
+    let agreed = answer.status.is_success().then(|| of_upstream.groups[0].as_str());
+    assert_eq!(line.get("upstream_tls_group").and_then(|group| group.as_str()), agreed);
     (answer.status, String::from_utf8_lossy(&answer.body).into_owned())
 }
 
