@@ -42,6 +42,8 @@ pub enum EditedPart {
     },
     /// Leaves of the tree.
     Bucket(u32),
+    /// A table that does not read.
+    Table(&'static str),
     /// A row that cannot be one of its table.
     Row {
         /// The table.
@@ -72,6 +74,7 @@ impl fmt::Display for EditedPart {
             Self::Root => f.write_str("the generation of the keystore, or the root of its tree,"),
             Self::Node { level, position } => write!(f, "node {position} at level {level} of the keystore's tree"),
             Self::Bucket(number) => write!(f, "bucket {number} of the keystore's tree"),
+            Self::Table(name) => write!(f, "the table {name}"),
             Self::Row { table } => write!(f, "an unreadable row of the table {table}"),
         }
     }

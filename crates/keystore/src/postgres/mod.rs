@@ -30,7 +30,7 @@ use crate::model::StoreFault;
 use crate::sql::schema::{NewStore, TableDefinitions};
 use crate::sql::session::only_row;
 use crate::sql::table::tables;
-use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type};
+use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type, VALUE_SIZE_MAX, attempt};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, Keystore, StoreLimits};
 use crate::store_id::StoreId;
@@ -299,9 +299,14 @@ impl SqlBackend for Postgres {
                 "SELECT count(*) FROM {table} AS t WHERE ({columns}) NOT IN (SELECT {referred} FROM {parent})",
                 columns = columns.split(", ").map(|column| format!("t.{column}")).collect::<Vec<_>>().join(", "),
             );
-            if sql.count(&missing, &[])? > 0 {
-                let (table, parent) = (table.to_owned(), parent.to_owned());
-                faults.push(StoreFault::Reference { table, parent });
+            let (table, parent) = (table.to_owned(), parent.to_owned());
+            match attempt(sql, |sql| sql.count(&missing, &[]))? {
+                Ok(0) => {}
+                Ok(_) => faults.push(StoreFault::Reference { table, parent }),
+                Err(error) => {
+                    let what = format!("the references of {table} to {parent} cannot be checked: {error}");
+                    faults.push(StoreFault::Unreadable(what));
+                }
             }
         }
         Ok(faults)
@@ -415,6 +420,11 @@ impl Sql for Transaction<'_> {
 
     fn has_written(&self) -> bool {
         self.has_written
+    }
+
+    /// One character, or byte, more than a value may have, where it has more.
+    fn bounded(&self, column: &str) -> String {
+        format!("substr({column}, 1, {})", VALUE_SIZE_MAX + 1)
     }
 
     /// A column has values of one type.

@@ -36,11 +36,10 @@ pub(super) fn all(session: &mut StoreSession<'_>) -> Result<Vec<ApiKey>, StoreEr
     Ok(keys)
 }
 
-/// Reads every key as the database has it, and returns their number.
-pub(super) fn read_stored(session: &mut StoreSession<'_>) -> Result<usize, StoreError> {
-    let keys = session.stored(EntryKind::ApiKey)?;
-    keys.values().try_for_each(|rows| key(rows).map(drop))?;
-    Ok(keys.len())
+/// Reads entries as the database has them, and returns their number.
+pub(super) fn read_stored(entries: &BTreeMap<EntryKey, EntryRows>) -> Result<usize, StoreError> {
+    entries.values().try_for_each(|rows| key(rows).map(drop))?;
+    Ok(entries.len())
 }
 
 fn key(rows: &EntryRows) -> Result<ApiKey, StoreError> {

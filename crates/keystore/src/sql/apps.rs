@@ -84,18 +84,13 @@ pub(super) fn version_key(app: &AppName, version: u32) -> EntryKey {
     EntryKey::new(EntryKind::KeyVersion, app.as_str(), version)
 }
 
-fn app_row(rows: &EntryRows) -> Result<AppRow, StoreError> {
+pub(super) fn app_row(rows: &EntryRows) -> Result<AppRow, StoreError> {
     let row = rows.head()?;
     Ok(AppRow { name: app_name(row.text(0)?)?, created_at: row.unix_s(1)?, disabled: row.flag(2)? })
 }
 
 pub(super) fn find(session: &mut StoreSession<'_>, app: &AppName) -> Result<Option<AppRow>, StoreError> {
     session.entry(&app_key(app))?.as_ref().map(app_row).transpose()
-}
-
-/// All apps by name, as the database has them.
-pub(super) fn stored(session: &mut StoreSession<'_>) -> Result<Vec<AppRow>, StoreError> {
-    session.stored(EntryKind::App)?.values().map(app_row).collect()
 }
 
 /// A missing key pair shows as nothing instead of hiding its version.

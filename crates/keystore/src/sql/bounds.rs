@@ -31,7 +31,7 @@ pub(super) fn slot_count(sql: &mut dyn Sql) -> Result<u32, StoreError> {
 
 /// Which app and version hold a public key.
 pub(super) fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(String, u32)>, StoreError> {
-    let select = "SELECT app, version FROM key_pair WHERE public_key = ?1";
+    let select = "SELECT app, version FROM key_pair WHERE public_key = ?1 LIMIT 1";
     let found = sql.first(select, params![public.uncompressed().as_slice()])?;
     found.map(|row| Ok((row.text(0)?.to_owned(), row.number(1)?))).transpose()
 }

@@ -9,7 +9,7 @@ use super::apps::{self, app_name};
 use super::bounds;
 use super::roles;
 use super::session::StoreSession;
-use super::table::{EntryKey, EntryKind, EntryRows};
+use super::table::{EntryKey, EntryKind, EntryRows, REPLACED_COUNT_MAX};
 use super::value::{SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
 use crate::model::{Apps, ClientGrant, NewClient, ReplacedCertificate, Roles};
@@ -20,8 +20,6 @@ use crate::{AppName, ClientName, StoreError};
 /// The column of `client` with the newest certificate, and the rows of an entry with those that it replaced.
 const CERTIFICATE: usize = 7;
 const REPLACED: usize = 3;
-/// Replaced certificates of a client that are accepted at most; the first to end go first.
-pub(super) const REPLACED_COUNT_MAX: usize = 4;
 
 fn key(client: &ClientName) -> EntryKey {
     EntryKey::new(EntryKind::Client, client.as_str(), 0)
@@ -36,11 +34,10 @@ pub(super) fn all(session: &mut StoreSession<'_>) -> Result<Vec<ClientGrant>, St
     session.all(EntryKind::Client)?.values().map(grant).collect()
 }
 
-/// Reads every client as the database has it, and returns their number.
-pub(super) fn read_stored(session: &mut StoreSession<'_>) -> Result<usize, StoreError> {
-    let clients = session.stored(EntryKind::Client)?;
-    clients.values().try_for_each(|rows| grant(rows).map(drop))?;
-    Ok(clients.len())
+/// Reads entries as the database has them, and returns their number.
+pub(super) fn read_stored(entries: &BTreeMap<EntryKey, EntryRows>) -> Result<usize, StoreError> {
+    entries.values().try_for_each(|rows| grant(rows).map(drop))?;
+    Ok(entries.len())
 }
 
 fn grant(rows: &EntryRows) -> Result<ClientGrant, StoreError> {

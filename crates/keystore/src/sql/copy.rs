@@ -17,7 +17,7 @@ impl StoreContent {
     /// Reads everything.
     pub(crate) fn read(sql: &mut dyn Sql) -> Result<Self, StoreError> {
         let schema = schema::version(sql)?;
-        let rows = tables(schema).map(|table| table.read(sql, "", &[])).collect::<Result<_, _>>()?;
+        let rows = tables(schema).map(|table| table.read(sql, "", &[], u32::MAX)).collect::<Result<_, _>>()?;
         Ok(Self { schema, rows })
     }
 

@@ -6,7 +6,7 @@
 //! ```
 //! Numbers are big-endian.
 
-use super::schema::{self, TableDefinitions};
+use super::schema::{self, SLOT_ROWS_MAX, TableDefinitions};
 use super::table::{EntryKind, Table, tables};
 use super::value::{Sql, SqlRow, SqlValue};
 use crate::StoreError;
@@ -68,7 +68,7 @@ fn encoded(row: &SqlRow) -> Vec<u8> {
 /// The rows of the key slots, one after the other as above: who restores a backup needs them before anything else.
 pub(crate) fn slots(sql: &mut dyn Sql) -> Result<Vec<u8>, StoreError> {
     let has_slots = schema::version(sql)? >= EntryKind::Slot.since();
-    let rows = if has_slots { slot_table().read(sql, "", &[])? } else { Vec::new() };
+    let rows = if has_slots { slot_table().read(sql, "", &[], SLOT_ROWS_MAX)? } else { Vec::new() };
     Ok(rows.iter().flat_map(encoded).collect())
 }
 

@@ -12,9 +12,10 @@ use super::slots::OpenRoot;
 use super::stored::Compared;
 use super::table::{EntryKind, Table};
 use super::tree::StoreTree;
-use super::value::Sql;
+use super::value::{Sql, attempt};
 use super::{SqlBackend, SqlKeystore};
 use crate::StoreError;
+use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::scan::{PagePlace, ScanPlace, ScanStep, StoreScan, TreeWalk};
 use crate::schema_version::TREE_SCHEMA_VERSION;
 
@@ -27,19 +28,41 @@ impl<B: SqlBackend> SqlKeystore<B> {
     pub(super) fn scan_step(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError> {
         let (step, next) = self.backend.read(|sql| {
             // Brings this process to the newest root; what was edited is found below.
-            let open = self.settled_root(sql)?;
+            let open = attempt(sql, |sql| self.settled_root(sql))?.unwrap_or_else(|_| self.open_root());
             let (known, mut step) = (self.schema.load(Ordering::Acquire), ScanStep::default());
-            let Some(tree) = tree(sql, &open, known, &mut step)? else { return Ok((step, None)) };
-            let next = match &scan.0 {
-                ScanPlace::Tree(walk) => Some(leaf_step(sql, &tree, *walk, &mut step)?),
-                ScanPlace::Table(index, place) => page_step(sql, &tree, (*index, place), &mut step)?,
-            };
+            let next = advance(sql, &open, known, &scan.0, &mut step)?;
             Ok((step, next))
         })?;
         let is_last = next.is_none();
         scan.0 = next.unwrap_or_default();
         Ok(ScanStep { is_last, ..step })
     }
+}
+
+/// Makes a step, and returns where the next one is. What does not read at all is an edit, and the scan goes on behind it.
+pub(super) fn advance(
+    sql: &mut dyn Sql,
+    open: &OpenRoot,
+    known: u32,
+    place: &ScanPlace,
+    step: &mut ScanStep,
+) -> Result<Option<ScanPlace>, StoreError> {
+    let tree = match attempt(sql, |sql| tree(sql, open, known, step))? {
+        Ok(Some(tree)) => tree,
+        Ok(None) => return Ok(None),
+        Err(_) => {
+            step.edits.push(changed(EditedPart::Root));
+            StoreTree::empty(&open.tree)
+        }
+    };
+    match place {
+        ScanPlace::Tree(walk) => leaf_step(sql, (&tree, open.epoch), *walk, step).map(Some),
+        ScanPlace::Table(index, place) => page_step(sql, &tree, (*index, place), step),
+    }
+}
+
+fn changed(part: EditedPart) -> StoreEdit {
+    StoreEdit { part, kind: EditKind::Changed }
 }
 
 impl Default for ScanPlace {
@@ -70,20 +93,39 @@ fn tree<'k>(
 /// Verifies some buckets and their entries.
 fn leaf_step(
     sql: &mut dyn Sql,
-    tree: &StoreTree<'_>,
+    (tree, epoch): (&StoreTree<'_>, u32),
     mut walk: TreeWalk,
     step: &mut ScanStep,
 ) -> Result<ScanPlace, StoreError> {
     if walk.is_at_start() {
-        step.edits.extend(StoreTree::strays(sql, STRAYS_MAX)?);
+        for table in ["tree_node", "store"] {
+            let found = attempt(sql, |sql| match table {
+                "store" => tree.edits_of_store(sql, epoch),
+                _ => StoreTree::strays(sql, STRAYS_MAX),
+            })?;
+            step.edits.extend(found.unwrap_or_else(|_| vec![changed(EditedPart::Table(table))]));
+        }
     }
-    if let Some(survey) = walk.next(sql, tree)? {
-        step.row_count += survey.row_count;
-        step.edits.extend(survey.edits);
-        for kind in EntryKind::ALL {
-            let found = Compared::read(sql, tree, kind, &survey.leaves)?;
-            step.row_count += found.row_count;
-            step.edits.extend(found.edits);
+    match attempt(sql, |sql| walk.next(sql, tree))? {
+        Ok(Some(survey)) => {
+            step.row_count += survey.row_count;
+            step.edits.extend(survey.edits);
+            for kind in EntryKind::ALL {
+                match attempt(sql, |sql| Compared::read(sql, tree, kind, &survey.leaves))? {
+                    Ok(found) => {
+                        step.row_count += found.row_count;
+                        step.edits.extend(found.edits);
+                    }
+                    Err(_) => {
+                        step.edits.extend(kind.tables().iter().map(|table| changed(EditedPart::Table(table.name))))
+                    }
+                }
+            }
+        }
+        Ok(None) => {}
+        Err(_) => {
+            step.edits.push(changed(EditedPart::Table("tree_leaf")));
+            walk.skip();
         }
     }
     Ok(if walk.is_at_end() { ScanPlace::Table(0, PagePlace::default()) } else { ScanPlace::Tree(walk) })
@@ -101,11 +143,19 @@ fn page_step(
     (index, place): (usize, &PagePlace),
     step: &mut ScanStep,
 ) -> Result<Option<ScanPlace>, StoreError> {
-    let Some(table) = entry_tables().nth(index) else { return Ok(None) };
-    let page = pages::read(sql, tree.keys(), table, place)?;
-    step.row_count += page.row_count;
-    step.edits.extend(page.edits);
-    Ok(match page.next {
+    let Some((kind, table)) = entry_tables().nth(index) else { return Ok(None) };
+    let next = match attempt(sql, |sql| pages::read(sql, tree.keys(), (kind, table), place))? {
+        Ok(page) => {
+            step.row_count += page.row_count;
+            step.edits.extend(page.edits);
+            page.next
+        }
+        Err(_) => {
+            step.edits.push(changed(EditedPart::Table(table.name)));
+            None
+        }
+    };
+    Ok(match next {
         Some(next) => Some(ScanPlace::Table(index, next)),
         None if entry_tables().nth(index + 1).is_some() => Some(ScanPlace::Table(index + 1, PagePlace::default())),
         None => None,

@@ -106,7 +106,7 @@ pub(crate) fn create(
 }
 
 /// Slots that are looked at when a store is opened: as many as [`StoreLimits::slot_count_max`](crate::StoreLimits) can permit.
-const SLOT_ROWS_MAX: u32 = 1_000;
+pub(super) const SLOT_ROWS_MAX: u32 = 1_000;
 
 /// How a store describes itself.
 pub(crate) struct StoredFormat {
@@ -175,7 +175,7 @@ pub(crate) fn identify(sql: &mut dyn Sql) -> Result<StoredFormat, StoreError> {
     if version == 0 {
         return Err(StoreError::Inconsistent("its schema version is 0"));
     }
-    let row = sql.first("SELECT store_id, root_key_id FROM store", &[])?.ok_or(NO_ROW)?;
+    let row = sql.first("SELECT store_id, root_key_id FROM store LIMIT 1", &[])?.ok_or(NO_ROW)?;
     let (id, root) = (StoreId(row.array(0)?), RootKeyId(row.array(1)?));
     // A slot that does not read hides no other.
     let slots = match version >= TREE_SCHEMA_VERSION {
@@ -190,12 +190,12 @@ const NO_ROW: StoreError = StoreError::Inconsistent("the row that describes the 
 
 /// The schema of a store.
 pub(crate) fn version(sql: &mut dyn Sql) -> Result<u32, StoreError> {
-    sql.first("SELECT schema_version FROM store", &[])?.ok_or(NO_ROW)?.number(0)
+    sql.first("SELECT schema_version FROM store LIMIT 1", &[])?.ok_or(NO_ROW)?.number(0)
 }
 
 /// The number of a store's last change, as the database has it.
 pub(crate) fn generation(sql: &mut dyn Sql) -> Result<i64, StoreError> {
-    sql.first("SELECT generation FROM store", &[])?.ok_or(NO_ROW)?.integer(0)
+    sql.first("SELECT generation FROM store LIMIT 1", &[])?.ok_or(NO_ROW)?.integer(0)
 }
 
 /// Brings a store of version 1 to version 2, within a change. Programs that support only version 1 refuse the store from then on.

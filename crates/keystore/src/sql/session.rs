@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::slots::OpenRoot;
-use super::stored::{self, Compared, EntrySelection, StoredEntries};
+use super::stored::{self, Compared, EntrySelection, ROWS_MAX, StoredEntries};
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
 use super::tree::{StoreTree, TreeKeys, TreeRoot};
 use super::value::{RANGE, Sql, SqlRow, params};
@@ -88,7 +88,7 @@ impl<'s> StoreSession<'s> {
             None => Vec::new(),
         };
         let mut stored =
-            StoredEntries::read(self.sql, EntryKind::KeyVersion, EntrySelection::Names(&[app]), u32::MAX, self.schema)?;
+            StoredEntries::read(self.sql, EntryKind::KeyVersion, EntrySelection::Names(&[app]), ROWS_MAX, self.schema)?;
         let mut versions = Vec::with_capacity(numbers.len());
         for number in numbers {
             let key = EntryKey::new(EntryKind::KeyVersion, app, number);
@@ -182,7 +182,7 @@ impl<'s> StoreSession<'s> {
     }
 
     /// The same as the database has them, unverified.
-    pub(super) fn stored(&mut self, kind: EntryKind) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
+    fn stored(&mut self, kind: EntryKind) -> Result<BTreeMap<EntryKey, EntryRows>, StoreError> {
         if kind.since() > self.schema {
             return Ok(BTreeMap::new());
         }
@@ -221,11 +221,13 @@ impl StoreState {
     /// counted up since the root was written.
     pub(super) fn verified(sql: &mut dyn Sql, keys: &TreeKeys, known: u32, ahead: i64) -> Result<Self, StoreError> {
         const OF_STORE: &str = "SELECT s.schema_version, s.generation";
-        const WITH_TREE: &str = ", r.digest, r.mac FROM store AS s LEFT JOIN tree_root AS r ON r.only_row = 1";
+        const WITH_TREE: &str =
+            ", CASE WHEN length(r.digest) = 32 THEN r.digest END, CASE WHEN length(r.mac) = 32 THEN r.mac END
+            FROM store AS s LEFT JOIN tree_root AS r ON r.only_row = 1 LIMIT 2";
         let with_tree = format!("{OF_STORE}{WITH_TREE}");
         let mut row = match known >= TREE_SCHEMA_VERSION {
             true => only_row(sql.rows(&with_tree, &[])?)?,
-            false => only_row(sql.rows(&format!("{OF_STORE} FROM store AS s"), &[])?)?,
+            false => only_row(sql.rows(&format!("{OF_STORE} FROM store AS s LIMIT 2"), &[])?)?,
         };
         let schema = row.number(0)?;
         if schema > SCHEMA_VERSION {

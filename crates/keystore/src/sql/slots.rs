@@ -157,7 +157,7 @@ impl RootLink {
 
     /// The root after `before`, if there is a way to it. Whoever can write to the database can at most take the way away.
     pub(crate) fn follow(sql: &mut dyn Sql, before: &OpenRoot, now: u64) -> Result<Option<OpenRoot>, StoreError> {
-        let select = "SELECT from_root, epoch, expires_at, sealed FROM root_link WHERE from_root = ?1";
+        let select = "SELECT from_root, epoch, expires_at, sealed FROM root_link WHERE from_root = ?1 LIMIT 16";
         let rows = sql.rows(select, params![before.root.id().0])?;
         Ok(rows.iter().find_map(|row| Self::next(row, before, now)))
     }

@@ -14,7 +14,7 @@ use crate::schema_version::TREE_SCHEMA_VERSION;
 /// Entries that one statement reads.
 const NAMES_MAX: usize = 200;
 /// Rows of one table that a statement reads at most: an app has 131,072 pairs of keys at most.
-const ROWS_MAX: u32 = 200_000;
+pub(super) const ROWS_MAX: u32 = 200_000;
 
 /// Which entries of a kind to read.
 #[derive(Clone, Copy)]
@@ -89,6 +89,66 @@ impl StoredEntries {
         entries.retain(|_, rows| !rows.is_missing());
         Ok(Self { entries, unreadable, row_count, is_cut })
     }
+}
+
+/// Takes entries of some kinds, or `None` where a row has no name.
+type EntryVisit<'v> = &'v mut dyn FnMut(Option<&mut [StoredEntries]>) -> Result<(), StoreError>;
+
+/// Calls `visit` with all entries of some kinds as the database has them, some names at a time: those
+/// in the first table of the first kind.
+pub(super) fn each(
+    sql: &mut dyn Sql,
+    kinds: &[EntryKind],
+    schema: u32,
+    visit: EntryVisit<'_>,
+) -> Result<(), StoreError> {
+    let head = kinds[0].tables()[0];
+    if head.has_mistyped_keys(sql)? {
+        visit(None)?;
+    }
+    let (mut after, mut skipped) = (Vec::new(), 0);
+    loop {
+        let keys = head.key_page(sql, &after, (NAMES_MAX as u32, skipped))?;
+        let (is_end, mut names) = (keys.len() < NAMES_MAX, BTreeSet::new());
+        for key in keys {
+            match key {
+                Ok(key) => {
+                    names.insert(key.text(0)?.to_owned());
+                    (after, skipped) = (key.0, 0);
+                }
+                Err(_) => {
+                    skipped += 1;
+                    visit(None)?;
+                }
+            }
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        visit_named(sql, kinds, &names, schema, visit)?;
+        if is_end {
+            return Ok(());
+        }
+    }
+}
+
+fn visit_named(
+    sql: &mut dyn Sql,
+    kinds: &[EntryKind],
+    names: &[&str],
+    schema: u32,
+    visit: EntryVisit<'_>,
+) -> Result<(), StoreError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let read = |kind: &EntryKind| StoredEntries::read(sql, *kind, EntrySelection::Names(names), ROWS_MAX, schema);
+    let mut stored: Vec<StoredEntries> = kinds.iter().map(read).collect::<Result<_, _>>()?;
+    if names.len() == 1 || stored.iter().all(|stored| !stored.is_cut) {
+        return visit(Some(&mut stored));
+    }
+    drop(stored);
+    let (some, others) = names.split_at(names.len() / 2);
+    visit_named(sql, kinds, some, schema, visit)?;
+    visit_named(sql, kinds, others, schema, visit)
 }
 
 /// The entries of some leaves, verified.

@@ -14,13 +14,26 @@ pub(crate) struct Table {
     key_size: usize,
     /// The schema that has it first.
     since: u32,
+    /// Rows that an entry has at most.
+    entry_size: u32,
 }
 
 use Type::{Blob, Flag, Integer, Text};
 
 const fn table(name: &'static str, since: u32, key_size: usize, columns: &'static [(&'static str, Type)]) -> Table {
-    Table { name, columns, key_size, since }
+    Table { name, columns, key_size, since, entry_size: 1 }
 }
+
+impl Table {
+    const fn with_entry_size(self, entry_size: u32) -> Self {
+        Self { entry_size, ..self }
+    }
+}
+
+/// Apps, or roles, of a grant: as many as `StoreLimits::grant_entry_count_max` can permit.
+const GRANT_ENTRIES_MAX: u32 = 100_000;
+/// Replaced certificates of a client that are accepted at most; the first to end go first.
+pub(super) const REPLACED_COUNT_MAX: usize = 4;
 
 const STORE: Table = table(
     "store",
@@ -48,7 +61,8 @@ const KEY_PAIR: Table = table(
     1,
     3,
     &[("app", Text), ("version", Integer), ("curve", Text), ("public_key", Blob), ("wrapped_private_key", Blob)],
-);
+)
+.with_entry_size(2);
 const SYMMETRIC_KEY: Table =
     table("symmetric_key", 3, 2, &[("app", Text), ("version", Integer), ("key_id", Blob), ("wrapped_root", Blob)]);
 const CLIENT: Table = table(
@@ -66,11 +80,14 @@ const CLIENT: Table = table(
         ("certificate_sha256", Blob),
     ],
 );
-const CLIENT_APP: Table = table("client_app", 1, 2, &[("client", Text), ("app", Text)]);
+const CLIENT_APP: Table =
+    table("client_app", 1, 2, &[("client", Text), ("app", Text)]).with_entry_size(GRANT_ENTRIES_MAX);
 /// Certificates that a renewal has replaced, and until when they are accepted.
 const CLIENT_CERTIFICATE: Table =
-    table("client_certificate", 3, 2, &[("client", Text), ("sha256", Blob), ("accepted_until", Integer)]);
-const CLIENT_ROLE: Table = table("client_role", 1, 2, &[("client", Text), ("role", Text)]);
+    table("client_certificate", 3, 2, &[("client", Text), ("sha256", Blob), ("accepted_until", Integer)])
+        .with_entry_size(REPLACED_COUNT_MAX as u32);
+const CLIENT_ROLE: Table =
+    table("client_role", 1, 2, &[("client", Text), ("role", Text)]).with_entry_size(GRANT_ENTRIES_MAX);
 const API_KEY: Table = table(
     "api_key",
     2,
@@ -88,7 +105,8 @@ const API_KEY: Table = table(
         ("any_role", Flag),
     ],
 );
-const API_KEY_ROLE: Table = table("api_key_role", 2, 2, &[("api_key", Text), ("role", Text)]);
+const API_KEY_ROLE: Table =
+    table("api_key_role", 2, 2, &[("api_key", Text), ("role", Text)]).with_entry_size(GRANT_ENTRIES_MAX);
 const SECRET: Table = table("secret", 2, 1, &[("purpose", Text), ("wrapped", Blob)]);
 const SLOT: Table = table(
     "slot",
@@ -157,14 +175,15 @@ impl Table {
         &row.0[..self.key_size]
     }
 
-    /// The rows that `condition` selects, by primary key, with the types of the table.
+    /// The rows that `condition` selects, at most `limit`, by primary key, with the types of the table.
     pub(crate) fn read(
         &self,
         sql: &mut dyn Sql,
         condition: &str,
         params: &[SqlValue],
+        limit: u32,
     ) -> Result<Vec<SqlRow>, StoreError> {
-        self.read_each(sql, condition, params, u32::MAX)?.into_iter().map(|row| row.map_err(|_| RANGE)).collect()
+        self.read_each(sql, condition, params, limit)?.into_iter().map(|row| row.map_err(|_| RANGE)).collect()
     }
 
     /// The same, at most `limit`; a row that cannot be one of this table comes as it is, as an error, and hides no other.
@@ -175,8 +194,8 @@ impl Table {
         params: &[SqlValue],
         limit: u32,
     ) -> Result<Vec<Result<SqlRow, SqlRow>>, StoreError> {
-        let (names, key) = (self.names(), self.key_names());
-        let select = format!("SELECT {names} FROM {} {condition} ORDER BY {key} LIMIT {limit}", self.name);
+        let (columns, key) = (bounded(sql, self.columns), self.key_names());
+        let select = format!("SELECT {columns} FROM {} {condition} ORDER BY {key} LIMIT {limit}", self.name);
         Ok(sql.rows(&select, params)?.into_iter().map(|row| self.typed(row)).collect())
     }
 
@@ -191,8 +210,9 @@ impl Table {
         let (names, typed) = (self.key_names(), self.keys_are_typed(sql));
         let numbers: Vec<String> = (1..=after.len()).map(|number| format!("?{number}")).collect();
         let later = if after.is_empty() { "" } else { &format!("AND ({names}) > ({})", numbers.join(", ")) };
+        let columns = bounded(sql, self.key_columns());
         let select = format!(
-            "SELECT {names} FROM {} WHERE {typed} {later} ORDER BY {names} LIMIT {size} OFFSET {skipped}",
+            "SELECT {columns} FROM {} WHERE {typed} {later} ORDER BY {names} LIMIT {size} OFFSET {skipped}",
             self.name
         );
         Ok(sql.rows(&select, after)?.into_iter().map(|row| self.typed(row)).collect())
@@ -266,6 +286,15 @@ impl Table {
         let typed: Option<Vec<SqlValue>> = row.0.iter().zip(self.columns).map(of_type).collect();
         typed.map(SqlRow).ok_or(row)
     }
+}
+
+/// Columns to select, none of which takes more memory than a value may have.
+fn bounded(sql: &dyn Sql, columns: &[(&str, Type)]) -> String {
+    let column = |(name, of): &(&str, Type)| match of {
+        Text | Blob => sql.bounded(name),
+        Integer | Flag => (*name).to_owned(),
+    };
+    columns.iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
 /// Rows that one statement writes.
@@ -374,12 +403,16 @@ pub(crate) struct EntryRows(pub(crate) Vec<Vec<SqlRow>>);
 impl EntryRows {
     pub(crate) fn read(sql: &mut dyn Sql, key: &EntryKey, schema: u32) -> Result<Self, StoreError> {
         let tables = key.kind.tables_in(schema).iter();
+        // One more than there can be differs from what the leaf covers as well as any number.
         let read = |table: &&Table| match key.kind.has_parts() {
             true => {
                 let condition = format!("WHERE {} = ?1 AND {} = ?2", table.columns[0].0, table.columns[1].0);
-                table.read(sql, &condition, &[key.name.as_str().into(), key.part.into()])
+                table.read(sql, &condition, &[key.name.as_str().into(), key.part.into()], table.entry_size + 1)
             }
-            false => table.read(sql, &format!("WHERE {} = ?1", table.columns[0].0), &[key.name.as_str().into()]),
+            false => {
+                let condition = format!("WHERE {} = ?1", table.columns[0].0);
+                table.read(sql, &condition, &[key.name.as_str().into()], table.entry_size + 1)
+            }
         };
         tables.map(read).collect::<Result<_, _>>().map(Self)
     }

@@ -112,7 +112,10 @@ impl<'k> StoreTree<'k> {
 
     /// The tree under whatever root is stored, or else under the top node, for a check to find what differs from it.
     pub(crate) fn unverified(sql: &mut dyn Sql, keys: &'k TreeKeys) -> Result<Self, StoreError> {
-        let row = sql.first("SELECT digest FROM tree_root WHERE only_row = 1", &[])?;
+        let row = sql.first(
+            "SELECT CASE WHEN length(digest) = 32 THEN digest END FROM tree_root WHERE only_row = 1 LIMIT 1",
+            &[],
+        )?;
         let root = match row.and_then(|row| row.array(0).ok()) {
             Some(root) => root,
             None => keys.node_digest(0, 0, &read_node(sql, 0, 0)?),
@@ -183,10 +186,13 @@ impl<'k> StoreTree<'k> {
         if self.root == ZERO || self.nodes.contains_key(&(LEVELS - 1, lowest)) {
             return Ok(());
         }
-        let select = "SELECT level, position, children FROM tree_node
-            WHERE level = 0 AND position = 0 OR level = 1 AND position = ?1 OR level = 2 AND position = ?2
-            ORDER BY level";
-        for row in sql.rows(select, params![middle, lowest])? {
+        let select = format!(
+            "SELECT level, position, {} FROM tree_node
+             WHERE level = 0 AND position = 0 OR level = 1 AND position = ?1 OR level = 2 AND position = ?2
+             ORDER BY level LIMIT {NODES_OF_PATH_MAX}",
+            sql.bounded("children")
+        );
+        for row in sql.rows(&select, params![middle, lowest])? {
             let place = (row.number(0)?, row.number(1)?);
             if !self.nodes.contains_key(&place) {
                 // What is no node at all is not what it must be.
@@ -244,8 +250,9 @@ fn child(children: &[u8], index: u32) -> TreeDigest {
 }
 
 fn read_node(sql: &mut dyn Sql, level: u32, position: u32) -> Result<Children, StoreError> {
-    let select = "SELECT children FROM tree_node WHERE level = ?1 AND position = ?2";
-    let row = sql.first(select, params![level, position])?;
+    let children = sql.bounded("children");
+    let select = format!("SELECT {children} FROM tree_node WHERE level = ?1 AND position = ?2 LIMIT 1");
+    let row = sql.first(&select, params![level, position])?;
     Ok(row.map_or_else(no_children, |row| row.blob(0).unwrap_or_default().to_vec()))
 }
 
@@ -255,7 +262,15 @@ struct LeafRow {
     leaf: Leaf,
 }
 
-const LEAVES: &str = "SELECT bucket, kind, name, part, active, mac FROM tree_leaf";
+/// Rows of one path that are read: three, and room for others in their place.
+const NODES_OF_PATH_MAX: u32 = 16;
+/// The most leaves of a bucket. More are an edit: an app has 65,536 versions at most, and a few others share a bucket with it.
+const LEAVES_MAX: u32 = 131_072;
+
+fn select_leaves(sql: &dyn Sql) -> String {
+    let (name, mac) = (sql.bounded("name"), sql.bounded("mac"));
+    format!("SELECT bucket, kind, {name}, part, active, {mac} FROM tree_leaf")
+}
 
 impl LeafRow {
     /// A row that cannot be one of ours is none: its bucket is then not what it must be.
@@ -269,7 +284,7 @@ impl LeafRow {
 
 /// The leaves of a bucket, in the order of their keys; `None` if a row cannot be a leaf.
 fn read_leaves(sql: &mut dyn Sql, bucket: u32) -> Result<Option<Vec<Leaf>>, StoreError> {
-    let rows = sql.rows(&format!("{LEAVES} WHERE bucket = ?1"), params![bucket])?;
+    let rows = sql.rows(&format!("{} WHERE bucket = ?1 LIMIT {LEAVES_MAX}", select_leaves(sql)), params![bucket])?;
     let leaves = rows.iter().map(|row| LeafRow::parse(row).map(|row| row.leaf)).collect::<Option<Vec<_>>>();
     Ok(leaves.map(|mut leaves| {
         leaves.sort_unstable_by(|one, other| one.key.cmp(&other.key));

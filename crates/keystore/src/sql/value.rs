@@ -182,6 +182,35 @@ pub(crate) fn unix_s(stored: i64) -> Result<u64, StoreError> {
     u64::try_from(stored).map_err(|_| StoreError::Inconsistent("a date lies before 1970"))
 }
 
+/// The longest text, or bytes, of a column that is read, in characters or bytes: above every bound of what the program writes. What is
+/// longer is not fetched, and is an edit.
+pub(crate) const VALUE_SIZE_MAX: u32 = 1 << 16;
+
+/// Runs a part of a read that may fail by itself: what does not read there leaves the transaction as it was. The outer error is of the
+/// transaction.
+pub(crate) fn attempt<T>(
+    sql: &mut dyn Sql,
+    part: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>,
+) -> Result<Result<T, StoreError>, StoreError> {
+    sql.batch("SAVEPOINT part")?;
+    match part(sql) {
+        Ok(found) => sql.batch("RELEASE SAVEPOINT part").map(|()| Ok(found)),
+        Err(error) if is_of_content(&error) => {
+            sql.batch("ROLLBACK TO SAVEPOINT part; RELEASE SAVEPOINT part")?;
+            Ok(Err(error))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Whether an error is of what a database contains; others are of how it is reached.
+pub(crate) fn is_of_content(error: &StoreError) -> bool {
+    matches!(
+        error,
+        StoreError::Storage(_) | StoreError::Inconsistent(_) | StoreError::Edited(_) | StoreError::NoStore(_)
+    )
+}
+
 /// A transaction of a database.
 pub trait Sql {
     /// All rows of a statement.
@@ -198,6 +227,9 @@ pub trait Sql {
 
     /// The condition that a column has something of a type, which is true or false for every value.
     fn is_of_type(&self, column: &str, of: Type) -> String;
+
+    /// A column of texts or bytes, as it is where it is no longer than `VALUE_SIZE_MAX`; else something short that is never there.
+    fn bounded(&self, column: &str) -> String;
 
     /// The first row, if there is one.
     fn first(&mut self, sql: &str, params: &[SqlValue]) -> Result<Option<SqlRow>, StoreError> {

@@ -24,7 +24,7 @@ use crate::model::StoreFault;
 use crate::secret_path::SecretPath;
 use crate::sql::schema::{NewStore, StoredFormat, TableDefinitions};
 use crate::sql::session::{StoreSession, only_row};
-use crate::sql::value::{Sql, SqlRow, SqlValue, Type};
+use crate::sql::value::{Sql, SqlRow, SqlValue, Type, VALUE_SIZE_MAX};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, StoreLimits};
 use crate::store_id::StoreId;
@@ -34,6 +34,9 @@ const PAGE_SIZE: u64 = 4096;
 
 /// Maximum number of faults that SQLite lists.
 const DATABASE_FAULT_COUNT_MAX: u32 = 100;
+
+/// Maximum number of rows without a parent that are listed.
+const REFERENCE_FAULT_COUNT_MAX: u32 = 1_000;
 
 /// A [`Keystore`](crate::Keystore) in one SQLite file. Threads may share it; their calls queue. When a copy of the store is put in its
 /// place, as a backup is restored, the next call finds it.
@@ -206,9 +209,17 @@ impl SqlBackend for Sqlite {
                 faults.push(StoreFault::Database(row.text(0)?.to_owned()));
             }
         }
-        for row in sql.rows("PRAGMA foreign_key_check", &[])? {
-            let (table, parent) = (row.text(0)?.to_owned(), row.text(2)?.to_owned());
-            faults.push(StoreFault::Reference { table, parent });
+        // Fails where a table was made again without its primary key.
+        match sql.rows(&format!("SELECT * FROM pragma_foreign_key_check LIMIT {REFERENCE_FAULT_COUNT_MAX}"), &[]) {
+            Ok(rows) => {
+                for row in rows {
+                    let (table, parent) = (row.text(0)?.to_owned(), row.text(2)?.to_owned());
+                    faults.push(StoreFault::Reference { table, parent });
+                }
+            }
+            Err(error) => {
+                faults.push(StoreFault::Unreadable(format!("references between tables cannot be checked: {error}")))
+            }
         }
         Ok(faults)
     }
@@ -269,6 +280,11 @@ impl Sql for Statements<'_> {
 
     fn has_written(&self) -> bool {
         self.has_written
+    }
+
+    /// The length of a value is known without reading it.
+    fn bounded(&self, column: &str) -> String {
+        format!("CASE WHEN octet_length({column}) > {VALUE_SIZE_MAX} THEN x'00' ELSE {column} END")
     }
 
     fn is_of_type(&self, column: &str, of: Type) -> String {
@@ -433,6 +449,32 @@ impl From<rusqlite::Error> for StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whoever writes to the database must not choose how much memory a read takes.
+    #[test]
+    fn an_entry_is_read_up_to_its_bounds() {
+        use crate::sql::table::{EntryKey, EntryKind, EntryRows};
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("store.db");
+        prepare_path(&path, OpenMode::CreateIfMissing).expect("made");
+        let mut connection = connect(&path, &StoreLimits::default()).expect("opened");
+        let transaction = connection.transaction().expect("begun");
+        schema::TABLES.create(&mut Statements::of(&transaction), 3).expect("made");
+        transaction
+            .execute_batch(
+                "PRAGMA defer_foreign_keys = ON;
+                 INSERT INTO key_pair VALUES ('a', 1, 'r1', x'00', zeroblob(5000000)), ('a', 1, 'k1', x'01', zeroblob(65536));
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 110000)
+                     INSERT INTO client_role SELECT 'one', 'role-' || i FROM n;",
+            )
+            .expect("planted");
+        let mut sql = Statements::of(&transaction);
+        let mut read = |kind, name| EntryRows::read(&mut sql, &EntryKey::new(kind, name, 1), 3).expect("read");
+        let sizes: Vec<usize> =
+            read(EntryKind::KeyVersion, "a").rows(1).iter().map(|row| row.blob(4).expect("bytes").len()).collect();
+        assert_eq!(sizes, [65_536, 1], "the longest that is read, and one that is too long");
+        assert_eq!(read(EntryKind::Client, "one").rows(2).len(), 100_001);
+    }
 
     /// Durability and tenancy depend on these; SQLite silently ignores a misspelt pragma.
     #[test]

@@ -3,13 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use leafseal_keystore::{EditedPart, NewKeys, StoreEdit, StoreScan};
+use leafseal_keystore::{EditedPart, NewKeys, RotationRule, StoreEdit, StoreError, StoreFault, StoreScan};
 
 use crate::common::{Kind, Place, Store, app, client, grant, on_both_databases};
 
 on_both_databases! {
     a_scan_passes_keys_that_have_no_order,
     a_scan_passes_more_certificates_than_a_page,
+    a_scan_goes_on_behind_a_table_that_does_not_read,
+    a_check_names_what_no_program_writes,
+    what_is_too_long_is_an_edit_of_its_entry,
 }
 
 /// What a whole scan finds.
@@ -37,6 +40,7 @@ fn edited(place: &Place) -> (Store, EditedPart) {
         store.put_client(&grant(name, &["a"])).expect("made");
     }
     store.token_secret().expect("made");
+    store.life().expect("has one").set_rotation(&app("a"), RotationRule::Never).expect("set");
     assert_eq!(scan(&store), BTreeSet::new());
     place.tamper("INSERT INTO secret VALUES ('planted', x'00')");
     (store, EditedPart::Secret("planted".to_owned()))
@@ -87,4 +91,100 @@ fn a_scan_passes_more_certificates_than_a_page(place: &Place) {
     assert_eq!(scan(&store), BTreeSet::new());
     place.tamper("INSERT INTO client_certificate SELECT 'zoe', sha256, 1 FROM client_certificate LIMIT 1");
     assert!(scan(&store).iter().any(|edit| edit.part == EditedPart::Client("zoe".to_owned())));
+}
+
+/// What a check names as edited; it gets to its end.
+fn checked(store: &Store) -> BTreeSet<EditedPart> {
+    let faults = store.check().expect("checked").faults;
+    let part = |fault| if let StoreFault::Edited(edit) = fault { Some(edit.part) } else { None };
+    faults.into_iter().filter_map(part).collect()
+}
+
+fn a_scan_goes_on_behind_a_table_that_does_not_read(place: &Place) {
+    for (table, column) in
+        [("key_pair", "curve"), ("app_life", "used_at"), ("tree_leaf", "active"), ("client", "disabled")]
+    {
+        let place = &Place::new(place.kind);
+        let (store, planted) = edited(place);
+        place.without_rules(table);
+        place.tamper(&format!("ALTER TABLE {table} RENAME COLUMN {column} TO other"));
+        for found in [parts(&scan(&store)), checked(&store)] {
+            assert!(found.contains(&EditedPart::Table(table)), "{table}: {found:?}");
+            // Without leaves there is nothing to compare with.
+            assert!(found.contains(&planted) || table == "tree_leaf", "{table}: {found:?}");
+        }
+    }
+}
+
+fn a_check_names_what_no_program_writes(place: &Place) {
+    let (store, planted) = edited(place);
+    let columns = [
+        ("key_pair", "app, version, curve", "'a', 1, NULL"),
+        ("symmetric_key", "app, version", "'a', NULL"),
+        ("secret", "purpose", "NULL"),
+        ("slot", "id", "NULL"),
+        ("app_life", "app", "NULL"),
+        ("client_role", "client, role", "NULL, 'pci'"),
+        ("app", "name", "NULL"),
+    ];
+    let mut expected = BTreeSet::from([planted]);
+    for (table, names, values) in columns {
+        place.without_rules(table);
+        place.tamper(&format!("INSERT INTO {table} ({names}) VALUES ({values})"));
+        expected.insert(EditedPart::Row { table });
+    }
+    place.tamper("INSERT INTO api_key_role VALUES ('0123456789abcdef', 'pci')");
+    expected.insert(EditedPart::ApiKey("0123456789abcdef".to_owned()));
+    place.tamper("INSERT INTO root_link VALUES (x'0102030405060708', 7, 7, x'00')");
+    expected.insert(EditedPart::Row { table: "root_link" });
+    place.without_rules("tree_leaf");
+    place.tamper("INSERT INTO tree_leaf (bucket, name) VALUES (NULL, 'x')");
+    expected.insert(EditedPart::Bucket(32_768));
+    place.without_rules("tree_node");
+    place.tamper("INSERT INTO tree_node SELECT * FROM tree_node WHERE level = 0");
+    expected.insert(EditedPart::Node { level: 0, position: 0 });
+    for found in [parts(&scan(&store)), checked(&store)] {
+        let missing: Vec<_> = expected.difference(&found).collect();
+        assert!(missing.is_empty(), "{missing:?} of {found:?}");
+    }
+}
+
+fn what_is_too_long_is_an_edit_of_its_entry(place: &Place) {
+    let (store, planted) = edited(place);
+    store.create_app(&app("b"), NewKeys::generated()).expect("made");
+    let bytes = match place.kind {
+        Kind::Sqlite => "zeroblob(20000000)",
+        Kind::Postgres => "decode(repeat('00', 20000000), 'hex')",
+    };
+    place.tamper(&format!("UPDATE key_pair SET wrapped_private_key = {bytes} WHERE app = 'a'"));
+    place.without_rules("client");
+    place.tamper(&format!("UPDATE client SET certificate_sha256 = {bytes} WHERE name = 'one'"));
+    assert!(matches!(store.load_app(&app("a")), Err(StoreError::Edited(_))));
+    assert!(matches!(store.client(&client("one")), Err(StoreError::Edited(_))));
+    assert!(
+        store.load_app(&app("b")).expect("read").is_some() && store.client(&client("two")).expect("read").is_some()
+    );
+    let version = EditedPart::KeyVersion { app: "a".to_owned(), version: 1 };
+    let expected = BTreeSet::from([version, EditedPart::Client("one".to_owned()), planted]);
+    assert_eq!((parts(&scan(&store)), checked(&store)), (expected.clone(), expected));
+}
+
+#[test]
+fn an_edit_of_the_row_of_the_store_is_named() {
+    for kind in [Kind::Sqlite, Kind::Postgres] {
+        let place = Place::new(kind);
+        let store = place.open();
+        store.create_app(&app("a"), NewKeys::generated()).expect("made");
+        let root = place.tamper(&format!("{} LIMIT 1", place.as_hex("root_key_id", "store")));
+        place.without_rules("store");
+        for edit in
+            ["root_key_id = x'0000000000000000'".to_owned(), format!("only_row = 2, root_key_id = x'{}'", root.trim())]
+        {
+            place.tamper(&format!("UPDATE store SET {edit}"));
+            assert_eq!(checked(&store), BTreeSet::from([EditedPart::Root]), "{edit}");
+            assert_eq!(parts(&scan(&store)), BTreeSet::from([EditedPart::Root]), "{edit}");
+        }
+        place.tamper("UPDATE store SET only_row = 1");
+        assert_eq!(parts(&scan(&store)), BTreeSet::new());
+    }
 }

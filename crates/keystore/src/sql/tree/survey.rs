@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::{BUCKETS, Children, FANOUT, LEAVES, LEVELS, Leaf, LeafRow, NODE_SIZE, StoreTree, TreeDigest, ZERO};
-use super::{child, no_children};
+use super::{BUCKETS, Children, FANOUT, LEAVES_MAX, LEVELS, Leaf, LeafRow, NODE_SIZE, StoreTree, TreeDigest, ZERO};
+use super::{child, no_children, select_leaves};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::scan::TreeWalk;
 use crate::sql::table::EntryKey;
-use crate::sql::value::{Sql, params};
+use crate::sql::value::{Sql, SqlRow, params};
 
 /// Buckets of a tree with the nodes above them, as they are stored.
 pub(crate) struct TreeSurvey {
@@ -23,14 +23,18 @@ pub(crate) struct TreeSurvey {
     pub(crate) is_cut: bool,
 }
 
+/// Links that are looked at.
+const LINKS_MAX: u32 = 1_000;
+
+/// Nodes that a step reads: twice as many as there are.
+const STORED_NODES_MAX: u32 = 2 * (1 + FANOUT + FANOUT * FANOUT);
+
 /// The nodes of each level by position.
 type StoredNodes = Vec<BTreeMap<u32, Children>>;
 
 /// Buckets of a step at first, and at most: the nodes above them have 128 KiB.
 const FIRST_WIDTH: u32 = 64;
 const WIDTH_MAX: u32 = 4096;
-/// The most leaves that a step reads. More than that many in one bucket are an edit: an app has 65,536 versions at most.
-const LEAVES_MAX: u32 = 131_072;
 
 impl TreeWalk {
     pub(crate) const fn new(leaf_count: u32) -> Self {
@@ -95,16 +99,44 @@ impl StoreTree<'_> {
         }
         let of_level = |level: u32| format!("level = {level} AND position >= 0 AND position < {}", FANOUT.pow(level));
         let in_tree: Vec<String> = (0..LEVELS).map(of_level).collect();
-        let nodes = format!("SELECT level, position FROM tree_node WHERE NOT ({}) LIMIT ?1", in_tree.join(" OR "));
+        let nodes = format!(
+            "SELECT level, position FROM tree_node WHERE level IS NULL OR position IS NULL OR NOT ({}) LIMIT ?1",
+            in_tree.join(" OR ")
+        );
         for row in sql.rows(&nodes, params![limit])? {
             let (level, position) = (row.number(0).unwrap_or(LEVELS), row.number(1).unwrap_or(BUCKETS));
             edits.insert(EditedPart::Node { level, position });
         }
-        let leaves = "SELECT bucket FROM tree_leaf WHERE bucket < 0 OR bucket >= ?1 LIMIT ?2";
+        let leaves = "SELECT bucket FROM tree_leaf WHERE bucket IS NULL OR bucket < 0 OR bucket >= ?1 LIMIT ?2";
         for row in sql.rows(leaves, params![BUCKETS, limit])? {
             edits.insert(EditedPart::Bucket(row.number(0).unwrap_or(BUCKETS)));
         }
         Ok(edits.into_iter().map(changed).collect())
+    }
+
+    /// Whether the row that describes the store, and links between its roots, are not what they must be.
+    pub(crate) fn edits_of_store(&self, sql: &mut dyn Sql, epoch: u32) -> Result<Vec<StoreEdit>, StoreError> {
+        let (store, root) = (sql.bounded("store_id"), sql.bounded("root_key_id"));
+        let rows = sql.rows(&format!("SELECT only_row, {store}, {root} FROM store LIMIT 2"), &[])?;
+        let ours = params![1_u32, self.keys.store.0, self.keys.root_key.0];
+        let mut edits = Vec::new();
+        if !matches!(&rows[..], [row] if row.0 == ours) {
+            edits.push(changed(EditedPart::Root));
+        }
+        // Each leads to another of the roots after the first.
+        let from = sql.bounded("from_root");
+        let links = sql.rows(&format!("SELECT {from}, epoch, expires_at FROM root_link LIMIT {LINKS_MAX}"), &[])?;
+        let mut epochs = BTreeSet::new();
+        let is_link = |row: &SqlRow| {
+            let to = row.number(1).unwrap_or_default();
+            let from = row.array(0).ok().filter(|from| *from != self.keys.root_key.0);
+            from.is_some() && row.unix_s(2).is_ok() && (2..=epoch).contains(&to) && epochs.insert(to)
+        };
+        if !links.iter().all(is_link) {
+            let part = EditedPart::Row { table: "root_link" };
+            edits.push(StoreEdit { part, kind: EditKind::Added });
+        }
+        Ok(edits)
     }
 
     /// Reads some buckets, with at most `limit` leaves, and the nodes above them.
@@ -118,7 +150,7 @@ impl StoreTree<'_> {
         let nodes = stored_nodes(sql, &buckets, &mut edits)?;
         let node_count = nodes.iter().map(BTreeMap::len).sum::<usize>();
         let expected = self.survey_nodes(&nodes, &buckets, &mut edits);
-        let select = format!("{LEAVES} WHERE bucket >= ?1 AND bucket < ?2 LIMIT ?3");
+        let select = format!("{} WHERE bucket >= ?1 AND bucket < ?2 LIMIT ?3", select_leaves(sql));
         let rows = sql.rows(&select, params![buckets.start, buckets.end, limit])?;
         let row_count = (rows.len() + node_count) as u64;
         let is_cut = rows.len() >= limit as usize;
@@ -188,13 +220,20 @@ fn stored_nodes(
         format!("level = {level} AND position >= {start} AND position < {end}")
     };
     let condition: Vec<String> = (0..LEVELS).map(of_level).collect();
-    let select = format!("SELECT level, position, children FROM tree_node WHERE {}", condition.join(" OR "));
+    let select = format!(
+        "SELECT level, position, {} FROM tree_node WHERE {} LIMIT {STORED_NODES_MAX}",
+        sql.bounded("children"),
+        condition.join(" OR ")
+    );
     let mut levels: StoredNodes = vec![BTreeMap::new(); LEVELS as usize];
     for row in sql.rows(&select, &[])? {
         let (level, position) = (row.number(0).unwrap_or(LEVELS), row.number(1).unwrap_or(BUCKETS));
         match (levels.get_mut(level as usize), row.blob(2)) {
             (Some(nodes), Ok(children)) if children.len() == NODE_SIZE => {
-                drop(nodes.insert(position, children.to_vec()))
+                // Which of two is read could depend on the statement.
+                if nodes.insert(position, children.to_vec()).is_some() {
+                    edits.insert(EditedPart::Node { level, position });
+                }
             }
             _ => drop(edits.insert(EditedPart::Node { level, position })),
         }
