@@ -317,7 +317,7 @@ impl RunContext {
     }
 
     /// What may open the store: the root key, unless something else is to do without it. What is furthest away comes last.
-    fn providers(&self) -> CommandOutcome<Providers> {
+    pub(crate) fn providers(&self) -> CommandOutcome<Providers> {
         let (unseal_file, custodians) = (self.unseal_file(), self.custodians());
         let mut providers: Providers = Vec::new();
         let is_needed = unseal_file.is_none() && custodians.is_empty();

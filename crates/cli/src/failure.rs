@@ -170,6 +170,9 @@ impl From<admin::StoreError> for CommandFailure {
             E::NoStore(_) => " (leafseal keys create APP, or leafseal dev for development)",
             E::WrongRootKey { .. } => ": give the root key that belongs to this store",
             E::Sealed { .. } => ": give what opens one of them",
+            E::UntestedSlots(_) => {
+                ": give what does (keystore.unseal_file, keystore.root_key_file), or state with --others-untested that you know one that opens"
+            }
             E::UnknownSlot(_) => ": run leafseal slot list to see the slots",
             E::UnknownApp(_) => ": run leafseal keys list to see the apps, leafseal keys create APP to create one",
             E::AppExists(_) => ": run leafseal keys rotate APP to add a key version",

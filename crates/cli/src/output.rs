@@ -271,6 +271,18 @@ impl OpenOutput {
         self.writer.write_all(bytes).map_err(|error| CommandFailure::writing(&self.place, &error))
     }
 
+    /// Writes buffered bytes, and syncs them to disk where standard output is a file.
+    fn deliver(mut self) -> CommandOutcome {
+        let failure = |error: io::Error| CommandFailure::writing(&self.place, &error);
+        self.writer.flush().map_err(failure)?;
+        match self.writer.get_ref() {
+            OutputDestination::Direct(file) if file.metadata().is_ok_and(|found| found.is_file()) => {
+                file.sync_all().map_err(failure)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Writes buffered bytes; a file is then in its place and synced to disk.
     pub(crate) fn finish(self) -> CommandOutcome {
         let Self { mut writer, place } = self;
@@ -293,6 +305,13 @@ pub(crate) fn print(text: &str) -> CommandOutcome {
     let mut output = OpenOutput::standard()?;
     output.write(text.as_bytes())?;
     output.finish()
+}
+
+/// Prints on standard output what a change depends on that comes after it.
+pub(crate) fn deliver(text: &str) -> CommandOutcome {
+    let mut output = OpenOutput::standard()?;
+    output.write(text.as_bytes())?;
+    output.deliver()
 }
 
 /// Prints one line of JSON on standard output.

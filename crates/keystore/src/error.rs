@@ -101,6 +101,9 @@ pub enum StoreError {
     /// Without this slot nothing would open the store.
     #[error("slot {0} is the only one: add another first")]
     LastSlot(SlotId),
+    /// Nothing that was given opens one of the slots that would remain.
+    #[error("slot {0} stays: nothing that was given opens another slot")]
+    UntestedSlots(SlotId),
     /// Stores of older schemas have no slots.
     #[error("a keystore of schema 2 has no key slots: run leafseal store migrate first")]
     NoSlots,

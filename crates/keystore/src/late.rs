@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leafseal_crypto::Secret;
 
-use crate::slots::{SlotId, SlotProvider, SlotSummary};
+use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
@@ -135,9 +135,9 @@ impl Keystore for LateKeystore {
         fn plan_migration(&self) -> Migration;
         fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Migration;
         fn slots(&self) -> Vec<SlotSummary>;
-        fn add_slot(&self, provider: &dyn SlotProvider) -> SlotSummary;
-        fn replace_slot(&self, slot: &SlotId, provider: &dyn SlotProvider) -> SlotSummary;
-        fn remove_slot(&self, slot: &SlotId) -> ();
+        fn make_slot(&self, provider: &dyn SlotProvider) -> MadeSlot;
+        fn put_slot(&self, slot: &MadeSlot, instead_of: Option<&SlotId>) -> ();
+        fn remove_slot(&self, slot: &SlotId, remaining: RemainingSlots<'_>) -> ();
         fn rotate_root(&self, link: Option<Duration>, progress: &mut dyn FnMut(usize, usize)) -> RootRotation;
         fn remove_root_links(&self) -> ();
         fn check(&self) -> CheckReport;

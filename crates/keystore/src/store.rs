@@ -8,7 +8,7 @@ use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::life::KeyLife;
-use crate::slots::{SlotId, SlotProvider, SlotSummary};
+use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, MemoryStatus,
@@ -307,27 +307,28 @@ pub trait Keystore: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Adds a slot. The provider is called twice, before the change: it must open what it wrapped.
+    /// Makes a slot for [`Keystore::put_slot`]. The provider is called twice: it must open what it wrapped. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::NoSlots`], [`Error::Provider`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`].
-    fn add_slot(&self, _: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+    /// [`Error::NoSlots`], [`Error::Provider`], [`Error::Busy`].
+    fn make_slot(&self, _: &dyn SlotProvider) -> Result<MadeSlot, StoreError> {
         Err(StoreError::NoSlots)
     }
 
-    /// Adds a slot and removes another in one change.
+    /// Stores a slot, and removes another, if one is given, in the same change.
     ///
     /// # Errors
-    /// As [`Keystore::add_slot`], and [`Error::UnknownSlot`].
-    fn replace_slot(&self, _: &SlotId, _: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+    /// [`Error::NoSlots`], [`Error::TooMany`], [`Error::UnknownSlot`], [`Error::Full`]; [`Error::Busy`] also if the store has another root
+    /// by now.
+    fn put_slot(&self, _: &MadeSlot, _instead_of: Option<&SlotId>) -> Result<(), StoreError> {
         Err(StoreError::NoSlots)
     }
 
     /// Removes a slot. Who has an older copy of the store and what opened the slot can still open that copy.
     ///
     /// # Errors
-    /// [`Error::NoSlots`], [`Error::UnknownSlot`], [`Error::LastSlot`], [`Error::Busy`], [`Error::Full`].
-    fn remove_slot(&self, _: &SlotId) -> Result<(), StoreError> {
+    /// [`Error::NoSlots`], [`Error::UnknownSlot`], [`Error::LastSlot`], [`Error::UntestedSlots`], [`Error::Busy`], [`Error::Full`].
+    fn remove_slot(&self, _: &SlotId, _: RemainingSlots<'_>) -> Result<(), StoreError> {
         Err(StoreError::NoSlots)
     }
 

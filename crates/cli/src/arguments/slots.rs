@@ -22,7 +22,7 @@ pub(crate) enum SlotCommand {
     },
     /// Add a way to open the keystore; running engines go on
     #[command(after_help = "\
-Each slot opens the keystore alone. Try a new one before you remove another: with --set keystore.unseal_file=FILE for a passphrase or \
+Each slot opens the keystore alone. Shares are printed before the slot is stored, and are of no use if the command fails. Try a new one before you remove another: with --set keystore.unseal_file=FILE for a passphrase or \
 shares, and with --set keystore.root_key_file=FILE for a root key. The keys of services and devices \
 (--transit, --aws-kms, --pkcs11, --tpm2) are tried when the slot is added, and whenever their settings are there.
 
@@ -37,16 +37,23 @@ Examples:
   leafseal slot add --passphrase - --replace 3f9c0a1b2c3d4e5f")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: id, kind and key of the slot; the shares, if there are any")))]
     Add(SlotAddArguments),
-    /// Remove a slot; the last one stays
+    /// Remove a slot; another one must open, and the last one stays
     #[command(after_help = "\
+The command opens another slot first, with what the settings name: the root key, keystore.unseal_file, or a key of [transit] or [aws_kms]. \
+A slot that nobody can open would otherwise be all that is left.
+
 Whoever has a copy of the keystore from before, and what opened the slot, can still open that copy. If they may, replace the root, too: \
 leafseal slot rotate-root --compromised.
 
 Example:
-  leafseal slot remove 3f9c0a1b2c3d4e5f")]
+  leafseal slot remove 3f9c0a1b2c3d4e5f
+  leafseal slot remove 3f9c0a1b2c3d4e5f --set keystore.unseal_file=two-shares")]
     Remove {
         /// Id of the slot, as leafseal slot list shows it
         id: String,
+        /// Remove it although no other slot was opened: you know one that opens
+        #[arg(long)]
+        others_untested: bool,
     },
     /// Put the keystore under a new root, which every slot opens; no passphrase and no share is needed
     #[command(after_help = "\

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use leafseal_engine::admin::{
-    Argon2Cost, KeyShare, LocalRootKey, Passphrase, ProviderError, RootRotation, ShamirKey, SlotId, SlotKind,
-    SlotProvider, SlotSummary,
+    Argon2Cost, KeyShare, LocalRootKey, Passphrase, ProviderError, RemainingSlots, RootRotation, ShamirKey, SlotId,
+    SlotProvider, SlotSummary, StoreError,
 };
 use leafseal_engine::system_random;
 use leafseal_net::utc;
@@ -17,7 +17,7 @@ use crate::context::{RunContext, read_root_key};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::input::read_secret_line;
 use crate::note::note;
-use crate::output::{print, print_json};
+use crate::output::{deliver, print, print_json};
 use crate::progress::TerminalProgress;
 
 /// How often the wait for engines shows its progress.
@@ -28,7 +28,7 @@ pub(super) fn run(context: &RunContext, command: &SlotCommand) -> CommandOutcome
     match command {
         SlotCommand::List { form } => list(context, *form),
         SlotCommand::Add(arguments) => add(context, arguments),
-        SlotCommand::Remove { id } => remove(context, id),
+        SlotCommand::Remove { id, others_untested } => remove(context, id, *others_untested),
         SlotCommand::RotateRoot { compromised, link_seconds, form } => {
             let link = (!compromised).then(|| Duration::from_secs(*link_seconds));
             rotate_root(context, link, *form)
@@ -130,33 +130,54 @@ fn add(context: &RunContext, arguments: &SlotAddArguments) -> CommandOutcome {
     let replaced = arguments.replace.as_deref().map(parse_id).transpose()?;
     let store = context.store()?;
     let new = NewSlot::of(context, arguments)?;
-    let slot = match &replaced {
-        Some(id) => store.replace_slot(id, new.provider())?,
-        None => store.add_slot(new.provider())?,
-    };
-    let shares: Vec<Zeroizing<String>> = new.shares(&slot.id).iter().map(KeyShare::to_text).collect();
-    if arguments.form.json {
-        let mut fact = fact(&slot);
-        if slot.kind == SlotKind::Shamir {
-            fact["shares"] = shares.iter().map(|share| share.as_str()).collect();
-        }
-        return print_json(&fact);
+    if let Some(id) = &replaced
+        && store.slots()?.iter().all(|slot| slot.id != *id)
+    {
+        return Err(StoreError::UnknownSlot(id.clone()).into());
     }
+    let made = store.make_slot(new.provider())?;
+    let slot = made.summary();
+    let shares = new.shares(&slot.id);
+    if !shares.is_empty() {
+        deliver_shares(slot, &shares, arguments.form)?;
+    }
+    store.put_slot(&made, replaced.as_ref())?;
     let instead = replaced.map(|id| format!(" in the place of {id}")).unwrap_or_default();
-    if shares.is_empty() {
-        return print(&format!("added slot {slot}{instead}\n"));
+    match (shares.is_empty(), arguments.form.json) {
+        (true, true) => print_json(&fact(slot)),
+        (true, false) => print(&format!("added slot {slot}{instead}\n")),
+        // Standard output has the shares, and nothing else.
+        (false, _) => {
+            note(format_args!("added slot {slot}{instead}: {} shares open the keystore", slot.key_name));
+            Ok(())
+        }
     }
-    note(format_args!(
-        "added slot {slot}{instead}: give each share to another person; they are shown only now, and {} open the keystore",
-        slot.key_name
-    ));
-    let lines = Zeroizing::new(shares.iter().map(|share| format!("{}\n", share.as_str())).collect::<String>());
-    print(&lines)
 }
 
-fn remove(context: &RunContext, id: &str) -> CommandOutcome {
+/// Prints the shares of a slot that is not stored yet: once it is, they may be the only way into the store.
+fn deliver_shares(slot: &SlotSummary, shares: &[KeyShare], form: AnswerFormat) -> CommandOutcome {
+    note(format_args!(
+        "the shares of slot {}: give each to another person; they are shown only now, and are of no use if this command fails",
+        slot.id
+    ));
+    let shares: Vec<Zeroizing<String>> = shares.iter().map(KeyShare::to_text).collect();
+    let text = if form.json {
+        let mut fact = fact(slot);
+        fact["shares"] = shares.iter().map(|share| share.as_str()).collect();
+        format!("{fact}\n")
+    } else {
+        shares.iter().map(|share| format!("{}\n", share.as_str())).collect()
+    };
+    deliver(&Zeroizing::new(text))
+}
+
+fn remove(context: &RunContext, id: &str, others_untested: bool) -> CommandOutcome {
     let id = parse_id(id)?;
-    context.store()?.remove_slot(&id)?;
+    let store = context.store()?;
+    match others_untested {
+        true => store.remove_slot(&id, RemainingSlots::Untested)?,
+        false => store.remove_slot(&id, RemainingSlots::OpenWith(&context.providers()?))?,
+    }
     print(&format!("removed slot {id}\n"))
 }
 

@@ -31,4 +31,5 @@ mod rollback;
 mod scripts;
 mod shared_store;
 mod shutdown;
+mod slots;
 mod unsealing;

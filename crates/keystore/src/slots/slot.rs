@@ -58,6 +58,25 @@ pub(crate) struct Slot {
     pub(crate) root_mac: [u8; SHA256_SIZE],
 }
 
+/// A slot that is not stored yet. What opens it can be delivered first.
+#[derive(Debug)]
+pub struct MadeSlot(pub(crate) Slot);
+
+impl MadeSlot {
+    /// What is public of it.
+    pub fn summary(&self) -> &SlotSummary {
+        &self.0.summary
+    }
+}
+
+/// What is known of the slots that remain when one is removed.
+pub enum RemainingSlots<'p> {
+    /// One of them must open with one of these, or the slot is not removed.
+    OpenWith(&'p [Box<dyn SlotProvider>]),
+    /// A person takes it upon themselves that one of them opens.
+    Untested,
+}
+
 /// A root of a store, with its number.
 #[derive(Clone, Copy)]
 pub(crate) struct NumberedRoot<'r> {

@@ -52,7 +52,7 @@ use crate::model::{
 };
 use crate::scan::{ScanStep, StoreScan};
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
-use crate::slots::{SlotId, SlotProvider, SlotSummary};
+use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store::{Environment, Generation, Keystore, StoreLimits, WallClock};
 use crate::store_id::StoreId;
 use crate::{ApiKeyId, AppName, ClientName, StoreError};
@@ -528,16 +528,16 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
         self.read(rotation::all)
     }
 
-    fn add_slot(&self, provider: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
-        self.put_slot(provider, None)
+    fn make_slot(&self, provider: &dyn SlotProvider) -> Result<MadeSlot, StoreError> {
+        self.new_slot(provider)
     }
 
-    fn replace_slot(&self, slot: &SlotId, provider: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
-        self.put_slot(provider, Some(slot))
+    fn put_slot(&self, slot: &MadeSlot, instead_of: Option<&SlotId>) -> Result<(), StoreError> {
+        self.put_slot_now(slot, instead_of)
     }
 
-    fn remove_slot(&self, slot: &SlotId) -> Result<(), StoreError> {
-        self.remove_slot_now(slot)
+    fn remove_slot(&self, slot: &SlotId, remaining: RemainingSlots<'_>) -> Result<(), StoreError> {
+        self.remove_slot_now(slot, remaining)
     }
 
     fn rotate_root(

@@ -13,33 +13,35 @@ use crate::error::LimitedEntries;
 use crate::model::RootRotation;
 use crate::root_key::StoreRoot;
 use crate::schema_version::TREE_SCHEMA_VERSION;
-use crate::slots::{ProviderError, Slot, SlotId, SlotProvider, SlotSummary};
+use crate::slots::{MadeSlot, ProviderError, RemainingSlots, Slot, SlotId, SlotProvider, SlotSummary};
 
 /// The slots, oldest first.
 pub(super) fn all(session: &mut StoreSession<'_>) -> Result<Vec<SlotSummary>, StoreError> {
-    let entries = session.all(EntryKind::Slot)?;
-    let mut summaries: Vec<SlotSummary> =
-        entries.values().map(|rows| Ok(slots::slot(rows.head()?)?.summary)).collect::<Result<_, StoreError>>()?;
+    let mut summaries: Vec<SlotSummary> = stored(session)?.into_iter().map(|slot| slot.summary).collect();
     summaries.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
     Ok(summaries)
 }
 
+fn stored(session: &mut StoreSession<'_>) -> Result<Vec<Slot>, StoreError> {
+    session.all(EntryKind::Slot)?.values().map(|rows| slots::slot(rows.head()?)).collect()
+}
+
 impl<B: SqlBackend> SqlKeystore<B> {
-    /// Makes a slot, and removes another in the same change.
-    pub(super) fn put_slot(
-        &self,
-        provider: &dyn SlotProvider,
-        instead_of: Option<&SlotId>,
-    ) -> Result<SlotSummary, StoreError> {
+    /// Makes a slot outside of any transaction: a provider may take its time.
+    pub(super) fn new_slot(&self, provider: &dyn SlotProvider) -> Result<MadeSlot, StoreError> {
         // Brings this process to the newest root.
         self.read(require_slots)?;
         let open = self.open_root();
         let failed = |error| StoreError::Provider { kind: provider.kind(), error };
-        // Before the transaction: a provider may take its time.
-        let slot = Slot::make(provider, open.numbered(), self.now(), self.rng().as_mut()).map_err(failed)?;
+        Slot::make(provider, open.numbered(), self.now(), self.rng().as_mut()).map(MadeSlot).map_err(failed)
+    }
+
+    /// Stores a slot, and removes another in the same change.
+    pub(super) fn put_slot_now(&self, made: &MadeSlot, instead_of: Option<&SlotId>) -> Result<(), StoreError> {
+        let MadeSlot(slot) = made;
         self.change(|session| {
             // The root was replaced meanwhile.
-            if session.open.epoch != open.epoch {
+            if session.open.epoch != slot.epoch {
                 return Err(StoreError::Busy);
             }
             let limit = self.limits.slot_count_max;
@@ -49,21 +51,46 @@ impl<B: SqlBackend> SqlKeystore<B> {
             if let Some(id) = instead_of {
                 remove(session, id)?;
             }
-            session.put(&slots::entry_key(&slot.summary.id), false, &slots::rows(&slot))
-        })?;
-        Ok(slot.summary)
+            session.put(&slots::entry_key(&slot.summary.id), false, &slots::rows(slot))
+        })
     }
 
-    pub(super) fn remove_slot_now(&self, id: &SlotId) -> Result<(), StoreError> {
+    pub(super) fn remove_slot_now(&self, id: &SlotId, remaining: RemainingSlots<'_>) -> Result<(), StoreError> {
+        let opened = match remaining {
+            RemainingSlots::Untested => None,
+            RemainingSlots::OpenWith(providers) => Some(self.open_another(id, providers)?),
+        };
         self.change(|session| {
             require_slots(session)?;
-            if let [last] = all(session)?.as_slice()
-                && last.id == *id
-            {
-                return Err(StoreError::LastSlot(id.clone()));
+            refuse_last(&all(session)?, id)?;
+            // Somebody else may have removed it meanwhile, for which this one was to remain.
+            if let Some(opened) = &opened {
+                session.entry(&slots::entry_key(opened))?.ok_or(StoreError::Busy)?;
             }
             remove(session, id)
         })
+    }
+
+    /// Opens a slot other than this, outside of any transaction; returns its id.
+    fn open_another(&self, id: &SlotId, providers: &[Box<dyn SlotProvider>]) -> Result<SlotId, StoreError> {
+        let (open, mut others) = self.read_open(|session| {
+            require_slots(session)?;
+            stored(session)
+        })?;
+        let before = others.len();
+        others.retain(|slot| slot.summary.id != *id);
+        match others.len() {
+            same if same == before => return Err(StoreError::UnknownSlot(id.clone())),
+            0 => return Err(StoreError::LastSlot(id.clone())),
+            _ => {}
+        }
+        match slots::open_one((self.id, open.root.id()), &others, providers) {
+            Ok((opened, found)) if found.root.id() == open.root.id() => Ok(opened.id.clone()),
+            Ok(_) | Err(StoreError::Sealed { .. } | StoreError::WrongRootKey { .. }) => {
+                Err(StoreError::UntestedSlots(id.clone()))
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// Puts the store under a new root. `link`: for how long running engines may follow from the former one.
@@ -124,6 +151,15 @@ pub(super) fn remove_links(session: &mut StoreSession<'_>) -> Result<(), StoreEr
 
 fn require_slots(session: &mut StoreSession<'_>) -> Result<(), StoreError> {
     if session.schema >= TREE_SCHEMA_VERSION { Ok(()) } else { Err(StoreError::NoSlots) }
+}
+
+fn refuse_last(slots: &[SlotSummary], id: &SlotId) -> Result<(), StoreError> {
+    if let [last] = slots
+        && last.id == *id
+    {
+        return Err(StoreError::LastSlot(id.clone()));
+    }
+    Ok(())
 }
 
 fn remove(session: &mut StoreSession<'_>, id: &SlotId) -> Result<(), StoreError> {

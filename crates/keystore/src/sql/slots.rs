@@ -73,16 +73,25 @@ pub(crate) fn slot(row: &SqlRow) -> Result<Slot, StoreError> {
 
 /// The root of a store whose slots are `slots`; the database says that its id is `named`.
 pub(crate) fn unlock(
-    (store, named): (StoreId, RootKeyId),
+    of: (StoreId, RootKeyId),
     slots: &[Slot],
     providers: &[Box<dyn SlotProvider>],
 ) -> Result<OpenRoot, StoreError> {
+    open_one(of, slots, providers).map(|(_, open)| open)
+}
+
+/// The same, with the slot that opened.
+pub(crate) fn open_one<'s>(
+    (store, named): (StoreId, RootKeyId),
+    slots: &'s [Slot],
+    providers: &[Box<dyn SlotProvider>],
+) -> Result<(&'s SlotSummary, OpenRoot), StoreError> {
     let mut tried = Vec::new();
     for provider in providers {
         let fits = |slot: &&Slot| slot.summary.kind == provider.kind() && provider.may_open(&slot.summary.key_name);
         for slot in slots.iter().filter(fits) {
             match slot.unlock(store, provider.as_ref()) {
-                Ok((root, epoch)) => return Ok(OpenRoot::new(root, epoch, store)),
+                Ok((root, epoch)) => return Ok((&slot.summary, OpenRoot::new(root, epoch, store))),
                 Err(error) => {
                     let is_unavailable = matches!(error, ProviderError::Unavailable(_));
                     tried.push((slot.summary.clone(), error));

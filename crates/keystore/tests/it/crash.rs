@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{
-    Kind, Place, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng, root_key,
+    Kind, Place, SlotChanges, app, assert_file_sound, assert_sound, context, environment, key, open_with, place, rng,
+    root_key,
 };
 use base64ct::{Base64, Encoding};
 use leafseal_crypto::Curve;
@@ -167,7 +168,7 @@ fn change_slots_for_ever(store: &dyn Keystore) {
             1 => store.rotate_root(Some(Duration::from_secs(60)), &mut |_, _| ()).map(drop),
             2 => store.replace_slot(&other(), &slot_key(number)).map(drop),
             3 => store.rotate_root(None, &mut |_, _| ()).map(drop),
-            _ => store.remove_slot(&other()),
+            _ => store.remove_untested(&other()),
         }
         .expect("changed");
         println!("{DONE}");
@@ -417,7 +418,7 @@ fn a_kill_while_slots_and_roots_change_leaves_a_store_that_opens() {
                 let by_slot = place.try_open(OpenMode::Existing, environment, limits()).expect("opened");
                 (0..5).for_each(|app| assert_made(&*by_slot, &Change::App(app)));
                 // As the child expects it.
-                store.remove_slot(&slot.id).expect("removed");
+                store.remove_untested(&slot.id).expect("removed");
             }
         }
         println!("{kind:?}: {} kills, {reported} changes were reported", database_rounds());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_keystore::{Keystore, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, StoreLimits, StoreScan};
 
-use crate::common::{app, environment, place, rng};
+use crate::common::{SlotChanges, app, environment, place, rng};
 
 /// Apps in an ordinary run.
 const APP_COUNT: u32 = 300;
@@ -77,7 +77,7 @@ fn a_large_store_is_migrated_and_read() {
     assert_eq!(slots.len(), 2);
     let rotated = timed("a new root", || store.rotate_root(None, &mut |_, _| ()).expect("rotated"));
     assert_eq!(rotated.sealed_count as u32, app_count);
-    timed("a slot is removed", || store.remove_slot(&second.id).expect("removed"));
+    timed("a slot is removed", || store.remove_untested(&second.id).expect("removed"));
     median_first_read("open and first read, new root", &path, app_count);
     timed("a new version", || store.rotate(&app("app-0")).expect("rotated"));
 }

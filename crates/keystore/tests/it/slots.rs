@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
-use crate::common::{NOW, Place, app, assert_sound, environment, on_both_databases, rng, root_key};
+use crate::common::{NOW, Place, SlotChanges, app, assert_sound, environment, on_both_databases, rng, root_key};
 use leafseal_crypto::CryptoRng;
 use leafseal_keystore::{
     Argon2Cost, EditedPart, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, Passphrase, ProviderError,
-    ShamirKey, SlotId, SlotKind, SlotPlace, SlotProvider, StoreError, StoreFault, StoreLimits,
+    RemainingSlots, ShamirKey, SlotId, SlotKind, SlotPlace, SlotProvider, StoreError, StoreFault, StoreLimits,
 };
 use zeroize::Zeroizing;
 
 on_both_databases! {
     each_slot_opens_the_store_alone,
     slots_are_removed_and_replaced_but_the_last_stays,
+    a_slot_is_removed_if_another_opens_or_a_person_answers_for_it,
+    a_made_slot_is_stored_later_and_only_under_its_root,
     a_new_root_opens_by_every_slot_and_running_engines_follow,
     without_a_link_only_engines_with_a_provider_follow,
     a_root_of_somebody_else_opens_nothing,
@@ -86,10 +88,10 @@ fn slots_are_removed_and_replaced_but_the_last_stays(place: &Place) {
     let store = place.open();
     store.create_app(&app("pay"), NewKeys::generated()).expect("made");
     let first = store.slots().expect("read").remove(0);
-    let last = store.remove_slot(&first.id).expect_err("refused");
+    let last = store.remove_untested(&first.id).expect_err("refused");
     assert!(matches!(&last, StoreError::LastSlot(id) if *id == first.id), "{last}");
     let unknown = SlotId::parse("0000000000000000").expect("an id");
-    assert!(matches!(store.remove_slot(&unknown), Err(StoreError::UnknownSlot(_))));
+    assert!(matches!(store.remove_untested(&unknown), Err(StoreError::UnknownSlot(_))));
     assert!(matches!(store.replace_slot(&unknown, &passphrase(TEXT)), Err(StoreError::UnknownSlot(_))));
     assert_eq!(store.slots().expect("read"), std::slice::from_ref(&first), "nothing of it is left");
 
@@ -101,6 +103,42 @@ fn slots_are_removed_and_replaced_but_the_last_stays(place: &Place) {
     assert!(open(place, root_key()).is_err());
     let store = open(place, passphrase(TEXT)).expect("opened");
     scalar(&*store);
+}
+
+fn a_slot_is_removed_if_another_opens_or_a_person_answers_for_it(place: &Place) {
+    let store = place.open();
+    let first = store.slots().expect("read").remove(0).id;
+    let second = store.add_slot(&passphrase(TEXT)).expect("added").id;
+    let dead = store.add_slot(&passphrase("what nobody remembers")).expect("added").id;
+    let with = |provider: Box<dyn SlotProvider>| vec![provider];
+    let (file, words) = (with(Box::new(root_key())), with(Box::new(passphrase(TEXT))));
+    for (slot, providers) in [(&first, &file), (&first, &with(Box::new(passphrase("other words entirely"))))] {
+        let refused = store.remove_slot(slot, RemainingSlots::OpenWith(providers)).expect_err("refused");
+        assert!(matches!(&refused, StoreError::UntestedSlots(id) if id == slot), "{refused}");
+    }
+    let unknown = SlotId::parse("0000000000000000").expect("an id");
+    let refused = store.remove_slot(&unknown, RemainingSlots::OpenWith(&file));
+    assert!(matches!(refused, Err(StoreError::UnknownSlot(_))));
+    store.remove_slot(&first, RemainingSlots::OpenWith(&words)).expect("the passphrase opens the second");
+    let refused = store.remove_slot(&second, RemainingSlots::OpenWith(&words)).expect_err("refused");
+    assert!(matches!(refused, StoreError::UntestedSlots(_)), "{refused}");
+    store.remove_slot(&dead, RemainingSlots::OpenWith(&words)).expect("removed");
+    let last = store.remove_slot(&second, RemainingSlots::OpenWith(&words)).expect_err("refused");
+    assert!(matches!(last, StoreError::LastSlot(_)), "{last}");
+    assert_sound(&store);
+}
+
+fn a_made_slot_is_stored_later_and_only_under_its_root(place: &Place) {
+    let store = place.open();
+    let made = store.make_slot(&passphrase(TEXT)).expect("made");
+    assert_eq!(store.slots().expect("read").len(), 1);
+    assert!(open(place, passphrase(TEXT)).is_err());
+    store.rotate_root(None, &mut |_, _| ()).expect("rotated");
+    assert!(matches!(store.put_slot(&made, None), Err(StoreError::Busy)));
+    let made = store.make_slot(&passphrase(TEXT)).expect("made");
+    store.put_slot(&made, None).expect("stored");
+    assert!(store.slots().expect("read").contains(made.summary()));
+    open(place, passphrase(TEXT)).expect("opened");
 }
 
 fn a_new_root_opens_by_every_slot_and_running_engines_follow(place: &Place) {

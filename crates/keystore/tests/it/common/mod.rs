@@ -9,7 +9,8 @@ use leafseal_crypto::hash::sha256;
 use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, Secret};
 use leafseal_keystore::{
     AppName, Apps, ClientName, Environment, Keystore, LocalRootKey, NewClient, OpenMode, Operation, PostgresKeystore,
-    PostgresSettings, Roles, SqliteKeystore, StoreError, StoreLimits,
+    PostgresSettings, RemainingSlots, Roles, SlotId, SlotProvider, SlotSummary, SqliteKeystore, StoreError,
+    StoreLimits,
 };
 use leafseal_testkit::postgres::PostgresServer;
 use rand::rand_core::UnwrapErr;
@@ -41,6 +42,25 @@ pub(crate) fn open(path: &Path) -> SqliteKeystore {
 pub(crate) fn open_with(path: &Path, limits: StoreLimits) -> SqliteKeystore {
     SqliteKeystore::open(path, OpenMode::CreateIfMissing, environment(), limits).expect("opened")
 }
+
+/// Changes of slots in one step.
+pub(crate) trait SlotChanges: Keystore {
+    fn add_slot(&self, provider: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+        let made = self.make_slot(provider)?;
+        self.put_slot(&made, None).map(|()| made.summary().clone())
+    }
+
+    fn replace_slot(&self, slot: &SlotId, provider: &dyn SlotProvider) -> Result<SlotSummary, StoreError> {
+        let made = self.make_slot(provider)?;
+        self.put_slot(&made, Some(slot)).map(|()| made.summary().clone())
+    }
+
+    fn remove_untested(&self, slot: &SlotId) -> Result<(), StoreError> {
+        self.remove_slot(slot, RemainingSlots::Untested)
+    }
+}
+
+impl<K: Keystore + ?Sized> SlotChanges for K {}
 
 /// A folder of the test's own and the path of a store in it.
 pub(crate) fn place() -> (tempfile::TempDir, PathBuf) {
