@@ -276,7 +276,7 @@ impl Engine {
     }
 
     /// Rotates and deletes keys whose time has come, and records which apps are in use, on a thread that may wait; `None` if
-    /// [`Settings::store_upkeep_interval`] turns it off, or the store has no such part.
+    /// [`Settings::store_upkeep_interval`] turns it off, or the store has no such part, as one that is not open yet.
     pub fn upkeep_store(&self) -> Option<UpkeepNews> {
         let (settings, shared) = (self.settings(), &self.shared);
         let rules = UpkeepRules {

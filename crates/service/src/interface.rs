@@ -127,14 +127,14 @@ pub trait Service: Send + Sync + 'static {
     /// Called once a second on its own thread, to refresh keys and expire caches.
     fn maintain(&self) {}
 
-    /// Makes a step of the scan for edits in the store, on its own thread, and returns how long to wait before the next one; `None` ends
-    /// the thread.
+    /// Makes a step of the scan for edits in the store, on its own thread, and returns how long to wait before the next one; `None`, which
+    /// ends the thread, if the settings turn it off: a store that is not open yet is no reason.
     fn scan(&self) -> Option<Duration> {
         None
     }
 
-    /// Rotates and deletes keys whose time has come, on its own thread, and returns how long to wait before the next time; `None` ends the
-    /// thread.
+    /// Rotates and deletes keys whose time has come, on its own thread, and returns how long to wait before the next time; `None` as for
+    /// [`Service::scan`].
     fn upkeep(&self) -> Option<Duration> {
         None
     }

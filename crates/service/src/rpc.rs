@@ -227,6 +227,9 @@ impl Service for EngineService {
     }
 
     fn upkeep(&self) -> Option<Duration> {
+        if self.engine.is_sealed() {
+            return Some(SEALED_PAUSE);
+        }
         let UpkeepNews { done, failure, pause } = self.engine.upkeep_store()?;
         for (app, version) in done.rotated {
             tracing::info!(%app, version, "rotated the keys of an app: they had reached their age");

@@ -244,3 +244,23 @@ fn health_says_that_the_engine_is_sealed() {
     until("the engine is ready", || is_ready(&engine));
     assert_eq!(health(&sealed, &engine, "alice"), "ok");
 }
+
+/// The threads over the store wait while it is not open, however long that is, and work afterwards.
+#[test]
+fn after_a_sealed_start_keys_are_deleted_rotated_and_scanned() {
+    let sealed = Sealed::new();
+    sealed.give_root_key();
+    for app in ["old", "aged"] {
+        sealed.folder.run(&["keys", "create", app]).ok();
+    }
+    sealed.folder.run(&["keys", "rotate-after", "aged", "1s"]).ok();
+    sealed.folder.run(&["keys", "delete", "old", "--delay", "1s", "--confirm", "old"]).ok();
+    sealed.take_root_key();
+    let (engine, log) = sealed.engine(&["--set", "engine.store_upkeep_interval=100ms"]);
+    // Their first steps come a second after the start.
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    assert_eq!(status(sealed.unseal(&engine, "alice", PASSPHRASE)), ("unsealed".to_owned(), 0));
+    log.wait_for("deleted an app with its keys", 1);
+    log.wait_for("rotated the keys of an app", 1);
+    until("the store is scanned", || !engine.probe("/metrics").contains("\nleafseal_keystore_scans_total 0\n"));
+}
