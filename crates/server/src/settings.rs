@@ -186,7 +186,7 @@ settings! {
         pub unsealers: Vec<CertificateFingerprint> = Vec::new(), is kind(Kind::List(unsealers::FINGERPRINTS));
         /// Maximum number of attempts of such a client in a minute. One attempt is made at a time.
         pub unseal_attempts_max: usize = 6, in 1..=1000;
-        /// How long shares are kept while others are missing.
+        /// How long shares are kept after they were brought, while others are missing.
         pub unseal_shares_age_max: Duration = mins(10), in ms(1)..;
         /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
         /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back

@@ -67,6 +67,9 @@ pub enum ShareError {
     /// They are of different slots, or two of one index differ.
     #[error("the shares are not of one slot")]
     Different,
+    /// They name this slot, and are not of it as the store has it.
+    #[error("not a share of slot {0} as the keystore has it")]
+    Unfit(SlotId),
     /// No slot has such numbers.
     #[error("a slot has 2 to 64 shares, of which 2 or more open it")]
     Bounds,
@@ -154,7 +157,7 @@ impl ShamirKey {
         if threshold < 2 || threshold > count || count > SHARE_COUNT_MAX {
             return Err(ShareError::Bounds);
         }
-        Ok(Self { key: StoreRoot::generate(rng), name: format!("{threshold} of {count}"), slot: None })
+        Ok(Self { key: StoreRoot::generate(rng), name: name(threshold, count), slot: None })
     }
 
     /// The shares of a key that was generated, for the slot that was made with it.
@@ -191,6 +194,17 @@ impl ShamirKey {
         let key = StoreRoot::from_bytes(interpolate(used, 0));
         Ok(Self { key, name: String::new(), slot: Some(slot) })
     }
+}
+
+/// The name of a slot's key, which says how many shares open it.
+fn name(threshold: u8, count: u8) -> String {
+    format!("{threshold} of {count}")
+}
+
+/// How many shares open a slot whose key has this name.
+pub(super) fn threshold(name: &str) -> Option<u8> {
+    let threshold = name.split_once(" of ")?.0.parse().ok()?;
+    (2..=SHARE_COUNT_MAX).contains(&threshold).then_some(threshold)
 }
 
 /// Shares of one slot by their indexes.

@@ -9,6 +9,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::id::{ID_SIZE, SlotId};
 use super::provider::{ProviderError, SlotKind, SlotPlace, SlotProvider};
+use super::shamir;
 use crate::root_key::StoreRoot;
 use crate::store_id::{STORE_ID_SIZE, StoreId};
 
@@ -32,6 +33,13 @@ pub struct SlotSummary {
     pub key_name: String,
     /// Unix seconds.
     pub created_at: u64,
+}
+
+impl SlotSummary {
+    /// How many shares open it, if it has shares.
+    pub(super) fn shares_needed(&self) -> Option<u8> {
+        (self.kind == SlotKind::Shamir).then(|| shamir::threshold(&self.key_name)).flatten()
+    }
 }
 
 impl fmt::Display for SlotSummary {

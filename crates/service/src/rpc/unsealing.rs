@@ -9,7 +9,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use leafseal_engine::admin::{
-    CollectedShares, KeyShare, ShareCollection, SlotProvider, StoreError, UnsealError, UnsealKey, UnsealText,
+    CandidateKeys, ClientName, CollectedShares, KeyShare, ShareCollection, SlotSummary, StoreError, UnsealError,
+    UnsealKey, UnsealText,
 };
 use leafseal_engine::pool::{job_waker, park_job};
 use leafseal_engine::{Caller, Engine, Error, system_random};
@@ -31,7 +32,7 @@ pub struct UnsealRules {
     pub unsealers: Vec<[u8; 32]>,
     /// Attempts of a client in a minute.
     pub attempts_max: usize,
-    /// How long shares are kept while others are missing.
+    /// How long shares are kept after they were brought.
     pub shares_age_max: Duration,
 }
 
@@ -44,14 +45,19 @@ pub(super) struct Unsealer {
 
 #[derive(Debug, Default)]
 struct UnsealState {
-    shares: ShareCollection,
-    /// When the last share was added.
-    added: Option<Instant>,
+    shares: ShareCollection<Bringer>,
     /// The keys of clients that the settings name, each for the next attempt.
     keys: HashMap<[u8; 32], UnsealKey>,
     /// When such clients made their attempts.
     attempts: HashMap<[u8; 32], Vec<Instant>>,
     is_busy: bool,
+}
+
+/// Who brought shares: the certificate decides, the name is for the log.
+#[derive(Debug, Clone, PartialEq)]
+struct Bringer {
+    certificate_sha256: [u8; 32],
+    name: ClientName,
 }
 
 impl Unsealer {
@@ -66,19 +72,17 @@ impl Unsealer {
 
     /// Forgets shares that are too old.
     pub(super) fn expire(&self, now: Instant) {
-        let mut state = self.lock();
-        if state.added.is_some_and(|added| now.saturating_duration_since(added) >= self.rules.shares_age_max) {
-            state.forget_shares();
+        if self.lock().shares.expire(now, self.rules.shares_age_max) {
             tracing::info!("forgot the shares for the keystore: the others were not brought in time");
         }
     }
 
     /// A new key for the next attempt of `caller`, in the place of the one before.
     pub(super) fn next_key(&self, engine: &Engine, caller: &Caller) -> Result<UnsealKeyResult, ErrorObject> {
-        let client = self.permitted(engine, caller)?;
+        let Bringer { certificate_sha256, .. } = self.permitted(engine, caller)?;
         let key = UnsealKey::generate(&mut system_random());
         let public_key = key.public_key();
-        self.lock().keys.insert(client, key);
+        self.lock().keys.insert(certificate_sha256, key);
         Ok(UnsealKeyResult { public_key })
     }
 
@@ -90,13 +94,13 @@ impl Unsealer {
         sealed: &[u8],
         now: Instant,
     ) -> Result<Arc<UnsealAttempt>, ErrorObject> {
-        let key = self.admit(engine, caller, now)?;
+        let (bringer, key) = self.admit(engine, caller, now)?;
         let attempt = Arc::new(UnsealAttempt::default());
         let turn = UnsealTurn { unsealer: Arc::clone(self), attempt: Arc::clone(&attempt) };
         let (engine, caller, sealed) = (engine.clone(), caller.clone(), sealed.to_vec());
         let thread = std::thread::Builder::new().name("leafseal-unseal".to_owned());
         let started = thread.spawn(move || {
-            let outcome = turn.unsealer.open(&engine, key, &sealed);
+            let outcome = turn.unsealer.open(&engine, bringer, key, &sealed);
             turn.end(outcome.map_err(|error| refused(&engine, &caller, error)), &caller);
         });
         match started {
@@ -106,22 +110,24 @@ impl Unsealer {
     }
 
     /// The certificate of a client that the settings name.
-    fn permitted(&self, engine: &Engine, caller: &Caller) -> Result<[u8; 32], ErrorObject> {
+    fn permitted(&self, engine: &Engine, caller: &Caller) -> Result<Bringer, ErrorObject> {
         match caller {
-            Caller::Client { certificate_sha256, .. } if self.permits(certificate_sha256) => Ok(*certificate_sha256),
+            Caller::Client { certificate_sha256, name } if self.permits(certificate_sha256) => {
+                Ok(Bringer { certificate_sha256: *certificate_sha256, name: name.clone() })
+            }
             _ => Err(forbidden(engine, caller, "server.unsealers does not name this client's certificate")),
         }
     }
 
     /// Refuses whoever may not make an attempt now; the key for the attempt.
-    fn admit(&self, engine: &Engine, caller: &Caller, now: Instant) -> Result<UnsealKey, ErrorObject> {
-        let certificate_sha256 = self.permitted(engine, caller)?;
+    fn admit(&self, engine: &Engine, caller: &Caller, now: Instant) -> Result<(Bringer, UnsealKey), ErrorObject> {
+        let bringer = self.permitted(engine, caller)?;
         let mut state = self.lock();
         if state.is_busy {
             let message = "somebody else is unsealing the keystore at this moment: try again";
             return Err(ErrorObject::new(ErrorCode::Overloaded, message).retry_after(BUSY_PAUSE));
         }
-        let attempts = state.attempts.entry(certificate_sha256).or_default();
+        let attempts = state.attempts.entry(bringer.certificate_sha256).or_default();
         attempts.retain(|made| now.saturating_duration_since(*made) < ATTEMPT_PERIOD);
         if attempts.len() >= self.rules.attempts_max {
             drop(state);
@@ -129,42 +135,52 @@ impl Unsealer {
         }
         attempts.push(now);
         let unknown = || ErrorObject::new(ErrorCode::InvalidParams, UnsealError::Sealed.to_string());
-        let key = state.keys.remove(&certificate_sha256).ok_or_else(unknown)?;
+        let key = state.keys.remove(&bringer.certificate_sha256).ok_or_else(unknown)?;
         state.is_busy = true;
-        Ok(key)
+        Ok((bringer, key))
     }
 
     /// Opens the store, or keeps the shares.
-    fn open(&self, engine: &Engine, key: UnsealKey, sealed: &[u8]) -> Result<UnsealResult, UnsealFailure> {
+    fn open(
+        &self,
+        engine: &Engine,
+        bringer: Bringer,
+        key: UnsealKey,
+        sealed: &[u8],
+    ) -> Result<UnsealResult, UnsealFailure> {
         let text = UnsealText::read(&key.open(sealed)?)?;
         drop(key);
         let Some(slots) = engine.sealed_slots()? else {
             return Ok(UnsealResult { status: UnsealResult::OPEN.to_owned(), missing: 0 });
         };
-        let provider: Box<dyn SlotProvider> = match text {
-            UnsealText::Passphrase(passphrase) => Box::new(passphrase),
-            UnsealText::Shares(shares) => {
-                if let Some(other) = shares.iter().find(|share| slots.iter().all(|slot| slot.id != *share.slot())) {
-                    return Err(UnsealFailure::OtherSlot(other.slot().to_string()));
+        match text {
+            UnsealText::Passphrase(passphrase) => engine.unseal(Box::new(passphrase))?,
+            UnsealText::Shares(shares) => match self.collect(&slots, &bringer, &shares)? {
+                CollectedShares::Enough(keys) => open_by_shares(engine, &keys)?,
+                CollectedShares::Missing(missing) => {
+                    return Ok(UnsealResult { status: UnsealResult::SEALED.to_owned(), missing: missing.into() });
                 }
-                match self.collect(&shares)? {
-                    CollectedShares::Complete(key) => Box::new(key),
-                    CollectedShares::Missing(missing) => {
-                        return Ok(UnsealResult { status: UnsealResult::SEALED.to_owned(), missing: missing.into() });
-                    }
-                }
-            }
-        };
-        engine.unseal(provider)?;
-        self.lock().forget_shares();
+            },
+        }
+        // Only now: whatever fails, what people have brought stays until it is too old.
+        self.lock().shares.clear();
         Ok(UnsealResult { status: UnsealResult::UNSEALED.to_owned(), missing: 0 })
     }
 
-    fn collect(&self, shares: &[KeyShare]) -> Result<CollectedShares, UnsealError> {
-        let mut state = self.lock();
-        let collected = state.shares.add(shares);
-        state.added = state.shares.slot().map(|_| Instant::now());
-        Ok(collected?)
+    fn collect(
+        &self,
+        slots: &[SlotSummary],
+        bringer: &Bringer,
+        shares: &[KeyShare],
+    ) -> Result<CollectedShares<Bringer>, UnsealFailure> {
+        let is_missing = |share: &&KeyShare| slots.iter().all(|slot| slot.id != *share.slot());
+        if let Some(other) = shares.iter().find(is_missing) {
+            return Err(UnsealFailure::OtherSlot(other.slot().to_string()));
+        }
+        let of_first = |slot: &&SlotSummary| shares.first().is_some_and(|share| slot.id == *share.slot());
+        let slot = slots.iter().find(of_first).ok_or(UnsealError::Empty)?;
+        let collected = self.lock().shares.add(bringer, slot, shares, Instant::now());
+        Ok(collected.map_err(UnsealError::from)?)
     }
 
     /// A panic in an attempt leaves a state as good as any.
@@ -173,11 +189,12 @@ impl Unsealer {
     }
 }
 
-impl UnsealState {
-    fn forget_shares(&mut self) {
-        self.shares.clear();
-        self.added = None;
+fn open_by_shares(engine: &Engine, keys: &CandidateKeys<Bringer>) -> Result<(), StoreError> {
+    engine.unseal(keys.provider())?;
+    for Bringer { name, .. } in keys.misfits() {
+        tracing::warn!(client = name.as_str(), "the shares that this client brought do not fit those that opened the keystore");
     }
+    Ok(())
 }
 
 /// Why an attempt opens nothing.
