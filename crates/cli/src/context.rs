@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use leafseal_custody::{Custodian, ProviderHome};
 use leafseal_engine::admin::{
-    Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider,
-    SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
+    Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, ReopenPauses,
+    SlotProvider, SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
 };
 use leafseal_engine::{Engine, EntryPoint, RequestOrigin, admin, system_random};
 use zeroize::Zeroizing;
@@ -202,11 +202,8 @@ impl RunContext {
     pub(crate) fn engine_or_sealed(&self) -> CommandOutcome<Engine> {
         let place = self.place();
         let (is_shared, limits) = (matches!(place, StoreLocation::Database(_)), self.config().keystore);
-        let has_root_key = root_key_text()?.is_some() || self.root_key_path().exists();
-        let providers = match has_root_key || self.unseal_file().is_some() || !self.custodians().is_empty() {
-            true => self.providers()?,
-            false => Vec::new(),
-        };
+        // Problems of what is there are reported now; what is missing, or down, may come later.
+        let (automatic, providers) = (self.provider_source()?, self.automatic_providers()?);
         let (expected, memory_folder) = (self.config().store.expected_store(), self.memory_folder());
         let opener = move |providers| {
             let store = place.address().open(OpenMode::Existing, environment(providers), limits)?;
@@ -216,7 +213,9 @@ impl RunContext {
         let store: Box<dyn Keystore> = match opener(providers) {
             Ok(store) => store,
             Err(admin::StoreError::Sealed { .. } | admin::StoreError::WrongRootKey { .. }) => {
-                Box::new(LateKeystore::new(Box::new(opener), is_shared))
+                let late =
+                    LateKeystore::start(Box::new(opener), Box::new(automatic), ReopenPauses::default(), is_shared);
+                Box::new(late.map_err(|error| CommandFailure::internal(format!("cannot start a thread: {error}")))?)
             }
             Err(error) => return Err(error.into()),
         };
@@ -280,17 +279,30 @@ impl RunContext {
     pub(crate) fn environments(&self) -> CommandOutcome<impl Fn() -> Result<Environment, admin::StoreError>> {
         // Here, for the advice that the failure has.
         self.providers()?;
-        let root_key = self.root_key().ok();
+        let source = self.provider_source()?;
+        Ok(move || Ok(environment(source()?)))
+    }
+
+    /// Returns what may open the store without a person, as it is whenever it is called: nearest first, since the last ones call other
+    /// machines.
+    fn provider_source(
+        &self,
+    ) -> CommandOutcome<impl Fn() -> Result<Providers, admin::StoreError> + Send + Sync + 'static> {
+        let (root_key, root_key_path) = (self.root_key_from_environment()?, self.root_key_path());
         let unseal_file = self.unseal_file();
         let (custody, home) = (self.config().custody.clone(), self.provider_home());
         Ok(move || {
             let mut providers: Providers = Vec::new();
-            providers.extend(root_key.clone().map(|key| Box::new(key) as Box<dyn SlotProvider>));
+            match &root_key {
+                Some(key) => providers.push(Box::new(key.clone())),
+                None if root_key_path.exists() => providers.push(Box::new(LocalRootKey::read_file(&root_key_path)?)),
+                None => {}
+            }
             if let Some(path) = &unseal_file {
                 providers.push(read_unseal_file(path)?);
             }
             providers.extend(custody.providers(&home));
-            Ok(environment(providers))
+            Ok(providers)
         })
     }
 
@@ -303,10 +315,6 @@ impl RunContext {
         self.config().custody.provider(custodian, &self.provider_home())
     }
 
-    fn custodians(&self) -> Providers {
-        self.config().custody.providers(&self.provider_home())
-    }
-
     fn provider_home(&self) -> ProviderHome {
         let variables = std::env::vars_os().map(|(name, _)| name);
         ProviderHome {
@@ -316,19 +324,18 @@ impl RunContext {
         }
     }
 
-    /// What may open the store: the root key, unless something else is to do without it. What is furthest away comes last.
+    /// What may open the store: the root key, unless something else is to do without it.
     pub(crate) fn providers(&self) -> CommandOutcome<Providers> {
-        let (unseal_file, custodians) = (self.unseal_file(), self.custodians());
-        let mut providers: Providers = Vec::new();
-        let is_needed = unseal_file.is_none() && custodians.is_empty();
-        if is_needed || root_key_text()?.is_some() || self.root_key_path().exists() {
-            providers.push(Box::new(self.root_key()?));
+        let automatic = self.automatic_providers()?;
+        if automatic.is_empty() { Ok(vec![Box::new(self.root_key()?)]) } else { Ok(automatic) }
+    }
+
+    /// What is there to open the store; its failures name the file.
+    fn automatic_providers(&self) -> CommandOutcome<Providers> {
+        if self.root_key_path().exists() {
+            self.root_key()?;
         }
-        if let Some(path) = unseal_file {
-            providers.push(read_unseal_file(&path)?);
-        }
-        providers.extend(custodians);
-        Ok(providers)
+        Ok(self.provider_source()?()?)
     }
 
     fn root_key_from_environment(&self) -> CommandOutcome<Option<LocalRootKey>> {

@@ -56,7 +56,7 @@ pub use error::{BackupFault, KeyFault, LimitedEntries, Location, StoreError, Uns
 pub use escrow::{EscrowRecipient, InvalidRecipient};
 pub use extracting::{Extracted, extract_apps};
 pub use files::read_private_file;
-pub use late::{LateKeystore, StoreOpener};
+pub use late::{AutomaticProviders, LateKeystore, ReopenPauses, StoreOpener};
 pub use life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep, UseRecord};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
 pub use memory::{MemoryStatus, SIGHTING_SIZE_MAX};

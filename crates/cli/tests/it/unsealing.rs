@@ -264,3 +264,13 @@ fn after_a_sealed_start_keys_are_deleted_rotated_and_scanned() {
     log.wait_for("rotated the keys of an app", 1);
     until("the store is scanned", || !engine.probe("/metrics").contains("\nleafseal_keystore_scans_total 0\n"));
 }
+
+/// What opens the keystore without a person comes later: as a service that was down when the engine started.
+#[test]
+fn an_engine_opens_by_itself_once_it_can() {
+    let sealed = Sealed::new();
+    let (engine, _log) = sealed.engine(&[]);
+    assert!(is_sealed(&engine));
+    sealed.give_root_key();
+    until("the engine is ready", || is_ready(&engine) && !is_sealed(&engine));
+}
