@@ -117,6 +117,10 @@ impl SlotProvider for LocalRootKey {
         self.0.open(&place.associated_data(), wrapped).map_err(|_| ProviderError::Refused)
     }
 
+    fn tries_max(&self) -> usize {
+        usize::MAX
+    }
+
     fn root_without_slots(&self) -> Option<&StoreRoot> {
         Some(&self.0)
     }

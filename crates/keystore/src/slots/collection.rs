@@ -159,6 +159,10 @@ impl<B: Send + Sync> SlotProvider for CandidateKeys<B> {
         Err(ProviderError::Bounds("shares make no slot"))
     }
 
+    fn tries_max(&self) -> usize {
+        usize::MAX
+    }
+
     fn is_automatic(&self) -> bool {
         false
     }

@@ -4,7 +4,7 @@ use leafseal_crypto::CryptoRng;
 use leafseal_crypto::argon2::{Argon2Cost, argon2id};
 use zeroize::Zeroizing;
 
-use super::provider::{ProviderError, SlotKind, SlotPlace, SlotProvider};
+use super::provider::{OPENING_WORK_MAX, ProviderError, SlotKind, SlotPlace, SlotProvider};
 use crate::root_key::StoreRoot;
 
 /// Shortest passphrase in bytes.
@@ -17,15 +17,27 @@ const VERSION: u8 = 1;
 /// `01 ‖ memory ‖ passes ‖ lanes`, before the salt.
 const COST_SIZE: usize = 13;
 
-/// The most that an engine pays for what a database says, so that an edited row takes neither all memory nor all time.
+/// The most that an engine pays for what a row of a database says, so that an edited one takes neither all memory nor all time; the product of
+/// memory and passes is also at most [`OPENING_WORK_MAX`].
 pub const ARGON2_COST_MAX: Argon2Cost = Argon2Cost { memory_kib: 2 * 1024 * 1024, passes: 16, lanes: 16 };
 
 fn check(cost: Argon2Cost) -> Result<Argon2Cost, ProviderError> {
     let Argon2Cost { memory_kib, passes, lanes } = ARGON2_COST_MAX;
     let fits = (1..=lanes).contains(&cost.lanes)
         && (1..=passes).contains(&cost.passes)
-        && (8 * cost.lanes..=memory_kib).contains(&cost.memory_kib);
+        && (8 * cost.lanes..=memory_kib).contains(&cost.memory_kib)
+        && work(cost) <= OPENING_WORK_MAX;
     if fits { Ok(cost) } else { Err(ProviderError::Bounds("the costs of Argon2id are out of bounds")) }
+}
+
+fn work(cost: Argon2Cost) -> u64 {
+    u64::from(cost.memory_kib) * u64::from(cost.passes)
+}
+
+/// The costs that a slot names, if it is long enough.
+fn stored_cost(wrapped: &[u8]) -> Option<Argon2Cost> {
+    let number = |index: usize| Some(u32::from_be_bytes(*wrapped.get(index..)?.first_chunk()?));
+    Some(Argon2Cost { memory_kib: number(1)?, passes: number(5)?, lanes: number(9)? })
 }
 
 /// A passphrase, wiped on drop.
@@ -84,18 +96,26 @@ impl SlotProvider for Passphrase {
         Ok(wrapped)
     }
 
+    fn tries_max(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Costs that are out of bounds are refused before anything is computed.
+    fn work(&self, wrapped: &[u8]) -> u64 {
+        stored_cost(wrapped).and_then(|cost| check(cost).ok()).map_or(0, work)
+    }
+
     fn is_automatic(&self) -> bool {
         false
     }
 
     fn unwrap(&self, place: &SlotPlace, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>, ProviderError> {
         let (header, sealed) = wrapped.split_at_checked(COST_SIZE + SALT_SIZE).ok_or(ProviderError::Refused)?;
-        let (cost, salt) = header.split_at(COST_SIZE);
-        if cost[0] != VERSION {
+        let (_, salt) = header.split_at(COST_SIZE);
+        if header[0] != VERSION {
             return Err(ProviderError::Bounds("the slot is of a newer Leafseal: use that"));
         }
-        let number = |index: usize| u32::from_be_bytes(*cost[index..].first_chunk().expect("four bytes"));
-        let cost = Argon2Cost { memory_kib: number(1), passes: number(5), lanes: number(9) };
+        let cost = stored_cost(header).ok_or(ProviderError::Refused)?;
         let aad = [&place.associated_data(), header].concat();
         self.key(cost, salt.first_chunk().expect("16 bytes"))?.open(&aad, sealed).map_err(|_| ProviderError::Refused)
     }

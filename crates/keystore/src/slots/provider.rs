@@ -120,6 +120,12 @@ pub enum ProviderError {
     Bounds(&'static str),
 }
 
+/// Calls of a device or a service for one of its keys in one opening of a store.
+pub const SAME_KEY_TRIES_MAX: usize = 4;
+/// Work of all slots that are tried in one opening of a store, in KiB of memory times passes: 8 GiB once, or 42 passphrases of the usual
+/// costs.
+pub const OPENING_WORK_MAX: u64 = 8 << 20;
+
 /// Keeps the secrets of slots. Called when a store is opened and when a slot is made, never for a value: a call may take as long as a
 /// device or a service does.
 pub trait SlotProvider: Send + Sync {
@@ -147,6 +153,17 @@ pub trait SlotProvider: Send + Sync {
     /// # Errors
     /// [`ProviderError`].
     fn unwrap(&self, place: &SlotPlace, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>, ProviderError>;
+
+    /// How many slots of one key are tried in one opening of a store, however many a database names. The default is for providers that
+    /// call a device or a service; those that only compute are bounded by their work.
+    fn tries_max(&self) -> usize {
+        SAME_KEY_TRIES_MAX
+    }
+
+    /// What opening this costs this machine: KiB of memory times passes over it. 0 for what costs next to nothing.
+    fn work(&self, _wrapped: &[u8]) -> u64 {
+        0
+    }
 
     /// Whether it can be asked again without a person.
     fn is_automatic(&self) -> bool {

@@ -278,6 +278,10 @@ impl SlotProvider for ShamirKey {
         Ok(self.key.seal(&place.associated_data(), secret, rng))
     }
 
+    fn tries_max(&self) -> usize {
+        usize::MAX
+    }
+
     fn is_automatic(&self) -> bool {
         false
     }

@@ -8,7 +8,7 @@ use super::tree::TreeKeys;
 use super::value::{Sql, SqlRow, params};
 use crate::StoreError;
 use crate::root_key::{ID_SIZE, RootKeyId, StoreRoot};
-use crate::slots::{NumberedRoot, ProviderError, Slot, SlotId, SlotKind, SlotProvider, SlotSummary};
+use crate::slots::{NumberedRoot, OPENING_WORK_MAX, ProviderError, Slot, SlotId, SlotKind, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 
 /// The root of a store, with what is derived from it.
@@ -86,10 +86,19 @@ pub(crate) fn open_one<'s>(
     slots: &'s [Slot],
     providers: &[Box<dyn SlotProvider>],
 ) -> Result<(&'s SlotSummary, OpenRoot), StoreError> {
-    let mut tried = Vec::new();
+    let (mut tried, mut work_left) = (Vec::new(), OPENING_WORK_MAX);
     for provider in providers {
         let fits = |slot: &&Slot| slot.summary.kind == provider.kind() && provider.may_open(&slot.summary.key_name);
-        for slot in slots.iter().filter(fits) {
+        let mut fitting: Vec<(u64, &Slot)> =
+            slots.iter().filter(fits).map(|slot| (provider.work(&slot.wrapped_secrets), slot)).collect();
+        // A database names any costs: what is cheap comes before what takes all that may be spent.
+        fitting.sort_by_key(|(work, _)| *work);
+        for (count, (work, slot)) in fitting.into_iter().enumerate() {
+            if count >= provider.tries_max() || work > work_left {
+                tried.push((slot.summary.clone(), NOT_TRIED));
+                continue;
+            }
+            work_left -= work;
             match slot.unlock(store, provider.as_ref()) {
                 Ok((root, epoch)) => return Ok((&slot.summary, OpenRoot::new(root, epoch, store))),
                 Err(error) => {
@@ -105,6 +114,9 @@ pub(crate) fn open_one<'s>(
     }
     Err(refusal(named, slots, providers, tried))
 }
+
+const NOT_TRIED: ProviderError =
+    ProviderError::Bounds("it was not tried: the keystore has more slots of this kind than one opening may pay for");
 
 fn refusal(
     store: RootKeyId,
@@ -186,4 +198,99 @@ impl RootLink {
 /// Label ‖ store (16) ‖ former root's id (8) ‖ epoch (4) ‖ time (8).
 fn associated_data(store: StoreId, (from, epoch, expires_at): (RootKeyId, u32, u64)) -> Vec<u8> {
     [LABEL_LINK, &store.0, &from.0, &epoch.to_be_bytes(), &expires_at.to_be_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use leafseal_crypto::random::system_random;
+    use zeroize::Zeroizing;
+
+    use super::*;
+    use crate::slots::{SAME_KEY_TRIES_MAX, SlotPlace};
+
+    const STORE: StoreId = StoreId([7; 16]);
+
+    /// A provider that counts what it is asked to open, and says that it costs what the first bytes say.
+    #[derive(Clone)]
+    struct Counting {
+        asked: Arc<AtomicUsize>,
+        tries_max: usize,
+        work: u64,
+    }
+
+    impl Counting {
+        fn new(tries_max: usize, work: u64) -> Self {
+            Self { asked: Arc::default(), tries_max, work }
+        }
+
+        /// A slot of it, which opens unless `is_planted`.
+        fn slot(&self, root: &OpenRoot, is_planted: bool) -> Slot {
+            let mut slot = Slot::make(self, root.numbered(), 0, &mut system_random()).expect("made");
+            if is_planted {
+                slot.root_mac = [0; 32];
+            }
+            self.asked.store(0, Ordering::SeqCst);
+            slot
+        }
+
+        /// How many slots are opened until one opens the store, or none does.
+        fn asked(&self, root: &OpenRoot, slots: &[Slot]) -> (usize, Result<OpenRoot, StoreError>) {
+            let unlocked = unlock((STORE, root.root.id()), slots, &[Box::new(self.clone())]);
+            (self.asked.swap(0, Ordering::SeqCst), unlocked)
+        }
+    }
+
+    impl SlotProvider for Counting {
+        fn kind(&self) -> SlotKind {
+            SlotKind::Transit
+        }
+
+        fn wrap(&self, _: &SlotPlace, secret: &[u8], _: &mut dyn CryptoRng) -> Result<Vec<u8>, ProviderError> {
+            Ok([&self.work.to_be_bytes(), secret].concat())
+        }
+
+        fn unwrap(&self, _: &SlotPlace, wrapped: &[u8]) -> Result<Zeroizing<Vec<u8>>, ProviderError> {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            Ok(wrapped[8..].to_vec().into())
+        }
+
+        fn tries_max(&self) -> usize {
+            self.tries_max
+        }
+
+        fn work(&self, wrapped: &[u8]) -> u64 {
+            u64::from_be_bytes(*wrapped.first_chunk().expect("eight bytes"))
+        }
+    }
+
+    fn root() -> OpenRoot {
+        OpenRoot::new(StoreRoot::generate(&mut system_random()), 1, STORE)
+    }
+
+    #[test]
+    fn a_key_of_a_service_is_asked_a_few_times_however_many_slots_there_are() {
+        let (root, provider) = (root(), Counting::new(SAME_KEY_TRIES_MAX, 0));
+        let slots: Vec<Slot> = (0..300).map(|_| provider.slot(&root, true)).collect();
+        let (asked, refused) = provider.asked(&root, &slots);
+        assert_eq!(asked, SAME_KEY_TRIES_MAX);
+        let Err(StoreError::Sealed { tried, .. }) = refused else { panic!("sealed") };
+        assert_eq!(tried.iter().filter(|(_, error)| *error == NOT_TRIED).count(), 300 - SAME_KEY_TRIES_MAX);
+    }
+
+    #[test]
+    fn slots_cost_no_more_than_one_opening_may_and_cheap_ones_come_first() {
+        let (root, cheap) = (root(), Counting::new(usize::MAX, 1));
+        let dear = Counting { work: OPENING_WORK_MAX / 2, ..cheap.clone() };
+        let mut slots: Vec<Slot> = (0..6).map(|_| dear.slot(&root, true)).collect();
+        let (asked, refused) = cheap.asked(&root, &slots);
+        assert!(refused.is_err());
+        assert_eq!(asked, 2, "what is planted costs no more than all of it");
+        slots.push(cheap.slot(&root, false));
+        let (asked, unlocked) = cheap.asked(&root, &slots);
+        unlocked.expect("opened");
+        assert_eq!(asked, 1);
+    }
 }
