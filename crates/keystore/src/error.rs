@@ -503,10 +503,19 @@ impl fmt::Display for LimitedEntries {
 }
 
 fn sealed(slots: &[SlotSummary], tried: &[(SlotSummary, ProviderError)]) -> String {
-    let list = |all: Vec<String>| if all.is_empty() { "none".to_owned() } else { all.join(", ") };
-    let all = list(slots.iter().map(ToString::to_string).collect());
-    let tried: Vec<String> = tried.iter().map(|(slot, error)| format!("; slot {slot}: {error}")).collect();
-    format!("nothing that was given opens one of its slots, {all}{}", tried.concat())
+    let named: Vec<String> = slots.iter().take(SLOTS_NAMED_MAX).map(ToString::to_string).collect();
+    let all = if named.is_empty() { "none".to_owned() } else { named.join(", ") };
+    let why = tried.iter().take(SLOTS_NAMED_MAX).map(|(slot, error)| format!("; slot {slot}: {error}"));
+    let (more, more_tried) = (and_more(slots.len()), and_more(tried.len()));
+    format!("nothing that was given opens one of its slots, {all}{more}{}{more_tried}", why.collect::<String>())
+}
+
+/// Slots that a message names: a database has any number of them.
+const SLOTS_NAMED_MAX: usize = 8;
+
+fn and_more(count: usize) -> String {
+    let more = count.saturating_sub(SLOTS_NAMED_MAX);
+    if more == 0 { String::new() } else { format!(" and {more} more") }
 }
 
 impl StoreError {
@@ -514,5 +523,27 @@ impl StoreError {
     pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::{SlotId, SlotKind};
+
+    #[test]
+    fn a_sealed_store_names_a_few_of_its_slots() {
+        let slot = |id: u8| SlotSummary {
+            id: SlotId::parse(&format!("{id:016x}")).expect("an id"),
+            kind: SlotKind::Transit,
+            key_name: "k".repeat(512),
+            created_at: 0,
+        };
+        let slots: Vec<SlotSummary> = (0..200).map(slot).collect();
+        let tried: Vec<_> = slots.iter().map(|slot| (slot.clone(), ProviderError::Refused)).collect();
+        let text = StoreError::Sealed { slots, tried }.to_string();
+        assert!(text.len() < 10_000 && text.ends_with(" and 192 more"), "{text}");
+        let none = StoreError::Sealed { slots: Vec::new(), tried: Vec::new() }.to_string();
+        assert!(none.ends_with("one of its slots, none"), "{none}");
     }
 }

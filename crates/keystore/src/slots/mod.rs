@@ -27,5 +27,5 @@ pub use leafseal_crypto::argon2::Argon2Cost;
 pub use passphrase::{ARGON2_COST_MAX, PASSPHRASE_SIZE_MAX, PASSPHRASE_SIZE_MIN, Passphrase};
 pub use provider::{OPENING_WORK_MAX, ProviderError, SAME_KEY_TRIES_MAX, SlotKind, SlotPlace, SlotProvider};
 pub use shamir::{InvalidShare, KeyShare, SHARE_COUNT_MAX, ShamirKey, ShareError};
-pub use slot::{MadeSlot, RemainingSlots, SlotSummary};
-pub(crate) use slot::{NumberedRoot, Slot};
+pub use slot::{KEY_NAME_SIZE_MAX, MadeSlot, RemainingSlots, SlotSummary};
+pub(crate) use slot::{NumberedRoot, Slot, is_key_name};

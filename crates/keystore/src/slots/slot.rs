@@ -22,6 +22,17 @@ const WRAPPED_SIZE: usize = SECRETS_START + SEED_SIZE + MAC_KEY_SIZE;
 const LABEL_ROOT: &[u8] = b"leafseal-slot-root-1";
 const LABEL_MAC_KEY: &[u8] = b"leafseal-slot-mac-key-1";
 
+/// Longest name of a slot's key, in bytes.
+pub const KEY_NAME_SIZE_MAX: usize = 512;
+
+/// Whether this can be the name of a slot's key. Names are shown before anything of them is verified, on the terminal of a person who types
+/// a passphrase: nothing in them may move a cursor, hide text or turn its direction.
+pub(crate) fn is_key_name(name: &str) -> bool {
+    // What needs an escape for `Debug` does not print.
+    let prints = |letter: char| matches!(letter, '"' | '\'' | '\\') || letter.escape_debug().len() == 1;
+    name.len() <= KEY_NAME_SIZE_MAX && name.chars().all(prints)
+}
+
 /// What is public of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotSummary {
@@ -140,6 +151,11 @@ impl Slot {
     ) -> Result<Self, ProviderError> {
         let (id, kind) = (SlotId::random(rng), provider.kind());
         let summary = SlotSummary { id, kind, key_name: provider.key_name(), created_at: now };
+        if !is_key_name(&summary.key_name) {
+            return Err(ProviderError::Bounds(
+                "the name of the key must have at most 512 bytes, and printable characters only",
+            ));
+        }
         let secrets = SlotSecrets { private_key: HpkePrivateKey::generate(rng), mac_key: Secret::random(rng) };
         let place = SlotPlace { store: root.store, slot: summary.id.clone(), kind };
         let wrapped_secrets = secrets.wrap(provider, &place, rng)?;
@@ -217,5 +233,24 @@ impl Slot {
 
     fn mac_key_data(&self, store: StoreId) -> Vec<u8> {
         [LABEL_MAC_KEY, &store.0, self.summary.id.bytes()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_keys_print_and_are_bounded() {
+        let long = "k".repeat(KEY_NAME_SIZE_MAX);
+        let arn = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
+        for name in
+            ["", "sha256:7", "2 of 3", "1f2e3d4c5b6a7988", "transit/leafseal", arn, "Schlüssel \"1\" \\ 'a'", &long]
+        {
+            assert!(is_key_name(name), "{name}");
+        }
+        for name in ["\u{1b}[2J", "a\nb", "a\rb", "\u{9b}2J", "\u{202e}", "\u{200b}", "\0", &format!("{long}k")] {
+            assert!(!is_key_name(name), "{name:?}");
+        }
     }
 }

@@ -8,7 +8,9 @@ use super::tree::TreeKeys;
 use super::value::{Sql, SqlRow, params};
 use crate::StoreError;
 use crate::root_key::{ID_SIZE, RootKeyId, StoreRoot};
-use crate::slots::{NumberedRoot, OPENING_WORK_MAX, ProviderError, Slot, SlotId, SlotKind, SlotProvider, SlotSummary};
+use crate::slots::{
+    NumberedRoot, OPENING_WORK_MAX, ProviderError, Slot, SlotId, SlotKind, SlotProvider, SlotSummary, is_key_name,
+};
 use crate::store_id::StoreId;
 
 /// The root of a store, with what is derived from it.
@@ -57,7 +59,7 @@ pub(crate) fn slot(row: &SqlRow) -> Result<Slot, StoreError> {
     let summary = SlotSummary {
         id: SlotId::parse(row.text(0)?).map_err(|_| DAMAGED)?,
         kind: SlotKind::of_name(row.text(1)?).ok_or(DAMAGED)?,
-        key_name: row.text(2)?.to_owned(),
+        key_name: Some(row.text(2)?).filter(|name| is_key_name(name)).ok_or(DAMAGED)?.to_owned(),
         created_at: row.unix_s(3)?,
     };
     Ok(Slot {
