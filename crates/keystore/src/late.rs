@@ -202,6 +202,7 @@ impl Keystore for LateKeystore {
         fn put_slot(&self, slot: &MadeSlot, instead_of: Option<&SlotId>) -> ();
         fn remove_slot(&self, slot: &SlotId, remaining: RemainingSlots<'_>) -> ();
         fn rotate_root(&self, link: Option<Duration>, progress: &mut dyn FnMut(usize, usize)) -> RootRotation;
+        fn remove_ended_root_links(&self) -> ();
         fn remove_root_links(&self) -> ();
         fn check(&self) -> CheckReport;
         fn remember(&self, folder: &Path) -> ();
@@ -215,11 +216,9 @@ impl Keystore for LateKeystore {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc;
-
     use super::*;
     use crate::{Environment, LocalRootKey, OpenMode, Passphrase, SqliteKeystore, StoreLimits, system_clock};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     const PAUSES: ReopenPauses = ReopenPauses { first: Duration::from_millis(1), longest: Duration::from_millis(4) };
     const TEXT: &str = "correct horse battery staple";
@@ -274,8 +273,10 @@ mod tests {
             };
             Ok(vec![Box::new(key) as Box<dyn SlotProvider>])
         }));
-        let (opened, is_open) = mpsc::channel();
-        late.on_change(Box::new(move || drop(opened.send(()))));
+        let (opened, is_open) = channel();
+        late.on_change(Box::new(move || {
+            let _ = opened.send(());
+        }));
         is_open.recv_timeout(Duration::from_secs(60)).expect("it opens");
         assert!(!late.is_sealed());
         late.generation().expect("open");

@@ -346,6 +346,14 @@ pub trait Keystore: Send + Sync {
         Err(StoreError::NoSlots)
     }
 
+    /// Removes such ways that have ended, as a killed command leaves them; no change if there are none.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Full`].
+    fn remove_ended_root_links(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Removes the ways from former roots to the present one, which [`Keystore::rotate_root`] made. Who later gets hold of a former root
     /// has no use for it then.
     ///

@@ -37,7 +37,10 @@ pub(super) fn run(context: &RunContext, command: &SlotCommand) -> CommandOutcome
 }
 
 fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
-    let slots = context.store()?.slots()?;
+    let store = context.store()?;
+    let slots = store.slots()?;
+    // As a killed rotate-root leaves them. Who may only read lists all the same.
+    let _ = store.remove_ended_root_links();
     if form.json {
         return print_json(&slots.iter().map(fact).collect::<Vec<_>>().into());
     }

@@ -6,6 +6,8 @@ use std::process::Stdio;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use leafseal_client::{Client, ClientSettings, ClientTls};
+use leafseal_engine::admin::{KeyShare, ShamirKey};
+use leafseal_engine::system_random;
 use leafseal_net::tls::inspect;
 use serde_json::Value;
 
@@ -273,4 +275,24 @@ fn an_engine_opens_by_itself_once_it_can() {
     assert!(is_sealed(&engine));
     sealed.give_root_key();
     until("the engine is ready", || is_ready(&engine) && !is_sealed(&engine));
+}
+
+/// A client that may unseal and brings shares that it has made up is in nobody's way, and the log names it.
+#[test]
+fn made_up_shares_keep_nobody_from_opening_the_keystore() {
+    let sealed = Sealed::new();
+    let (engine, log) = sealed.engine(&[]);
+    let [first, second, _] = &sealed.shares[..] else { panic!("three shares") };
+    let slot = KeyShare::from_text(first).expect("a share").slot().clone();
+    let made_up = |sizes| {
+        let key = ShamirKey::generate(sizes, &mut system_random()).expect("in bounds");
+        key.shares(&slot, sizes, &mut system_random()).remove(0).to_text()
+    };
+    let refused = sealed.unseal(&engine, "carol", &made_up((64, 64))).fails(2);
+    assert!(refused.contains("as the keystore has it"), "{refused}");
+    assert_eq!(status(sealed.unseal(&engine, "carol", &made_up((2, 3)))), ("sealed".to_owned(), 1));
+    assert_eq!(status(sealed.unseal(&engine, "alice", first)), ("sealed".to_owned(), 1), "both have the number 1");
+    assert_eq!(status(sealed.unseal(&engine, "alice", second)), ("unsealed".to_owned(), 0));
+    log.wait_for("do not fit those that opened the keystore", 1);
+    until("the engine is ready", || is_ready(&engine));
 }

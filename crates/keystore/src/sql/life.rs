@@ -207,6 +207,7 @@ impl<B: SqlBackend> KeyLife for SqlKeystore<B> {
     }
 
     fn upkeep(&self, rotate_after: Option<Duration>) -> Result<Upkeep, StoreError> {
+        self.remove_ended_links()?;
         self.keep_up(rotate_after.map_or(0, |time| time.as_secs()))
     }
 }

@@ -268,17 +268,22 @@ impl<B: SqlBackend> SqlKeystore<B> {
             Ok((open, found))
         };
         match read() {
-            Err(StoreError::RootReplaced) if self.is_without_slots() => {
-                self.unlock_again()?;
+            Err(StoreError::RootReplaced) => {
+                self.reopen()?;
                 read()
             }
             other => other,
         }
     }
 
-    /// Whether the store was seen before its migration only, when the root key of a provider was its root.
-    fn is_without_slots(&self) -> bool {
-        self.open_root().epoch == 0
+    /// Asks the providers for a root that replaced the known one, once: a store that they do not open is sealed until somebody else looks.
+    fn reopen(&self) -> Result<(), StoreError> {
+        if self.is_sealed.load(Ordering::Acquire) {
+            return Err(StoreError::RootReplaced);
+        }
+        let opened = self.unlock_again();
+        self.is_sealed.store(matches!(opened, Err(StoreError::RootReplaced)), Ordering::Release);
+        opened
     }
 
     /// Runs `apply` as one change, which has a generation of its own if it writes anything.
@@ -286,10 +291,22 @@ impl<B: SqlBackend> SqlKeystore<B> {
         &self,
         apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        if self.is_without_slots() {
-            // Another process may have migrated the store.
-            self.read(|_| Ok(()))?;
+        // Applied once, in the change whose root is known.
+        let mut apply = Some(apply);
+        match self.change_once(&mut apply) {
+            // The root was replaced, or another process has migrated the store.
+            Err(StoreError::RootReplaced) if apply.is_some() => {
+                self.reopen()?;
+                self.change_once(&mut apply)
+            }
+            other => other,
         }
+    }
+
+    fn change_once<T, F>(&self, apply: &mut Option<F>) -> Result<T, StoreError>
+    where
+        F: FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
+    {
         let newest = self.seen.newest();
         let (outcome, made) = self.backend.change(|sql| {
             let (open, state) = self.settle(sql, 1)?;
@@ -298,6 +315,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
                 RootLink::remove(sql, self.now())?;
             }
             let mut session = StoreSession::new(sql, &open, state);
+            let apply = apply.take().ok_or(StoreError::RootReplaced)?;
             let outcome = apply(&mut session)?;
             Ok((outcome, session.finish()?))
         })?;
@@ -546,6 +564,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<RootRotation, StoreError> {
         self.rotate_root_now(link, progress)
+    }
+
+    fn remove_ended_root_links(&self) -> Result<(), StoreError> {
+        self.remove_ended_links()
     }
 
     fn remove_root_links(&self) -> Result<(), StoreError> {

@@ -93,6 +93,15 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
     }
 
+    /// Removes the links that nobody follows any more, if there are any.
+    pub(super) fn remove_ended_links(&self) -> Result<(), StoreError> {
+        let is_due = self.read(|session| {
+            Ok(session.schema >= TREE_SCHEMA_VERSION && RootLink::count_ended(session.sql, self.now())? > 0)
+        })?;
+        // Every change removes them.
+        if is_due { self.change(|_| Ok(())) } else { Ok(()) }
+    }
+
     /// Puts the store under a new root. `link`: for how long running engines may follow from the former one.
     pub(super) fn rotate_root_now(
         &self,

@@ -178,6 +178,11 @@ impl RootLink {
         sql.execute("DELETE FROM root_link WHERE expires_at < ?1", params![time]).map(drop)
     }
 
+    /// How many links end before `time`.
+    pub(crate) fn count_ended(sql: &mut dyn Sql, time: u64) -> Result<u32, StoreError> {
+        sql.count("SELECT count(*) FROM root_link WHERE expires_at < ?1", params![time])
+    }
+
     /// The root after `before`, if there is a way to it. Whoever can write to the database can at most take the way away.
     pub(crate) fn follow(sql: &mut dyn Sql, before: &OpenRoot, now: u64) -> Result<Option<OpenRoot>, StoreError> {
         let select = "SELECT from_root, epoch, expires_at, sealed FROM root_link WHERE from_root = ?1 LIMIT 16";

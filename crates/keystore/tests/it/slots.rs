@@ -18,6 +18,8 @@ on_both_databases! {
     a_made_slot_is_stored_later_and_only_under_its_root,
     a_new_root_opens_by_every_slot_and_running_engines_follow,
     without_a_link_only_engines_with_a_provider_follow,
+    links_that_have_ended_are_removed_by_upkeep_and_commands,
+    planted_names_and_rows_are_neither_shown_nor_tried_without_bound,
     a_root_of_somebody_else_opens_nothing,
     edited_slots_are_named_and_rows_of_other_slots_do_not_open,
     a_store_of_schema_2_gets_slots_by_migration,
@@ -185,9 +187,12 @@ fn without_a_link_only_engines_with_a_provider_follow(place: &Place) {
     assert!(matches!(refused, StoreError::RootReplaced), "{refused}");
     assert!(matches!(by_hand.generation(), Err(StoreError::RootReplaced)));
     assert!(matches!(by_hand.create_app(&app("new"), NewKeys::generated()), Err(StoreError::RootReplaced)));
-    // The poll for changes asks the provider.
-    by_file.generation().expect("followed");
+    // A call asks the provider, once, before it fails.
     scalar(&*by_file);
+    store.rotate_root(None, &mut |_, _| ()).expect("rotated");
+    by_file.create_app(&app("new"), NewKeys::generated()).expect("made");
+    store.rotate_root(None, &mut |_, _| ()).expect("rotated");
+    by_file.generation().expect("followed");
     assert_sound(&by_file);
 
     // An expired link leads nowhere.
@@ -198,6 +203,49 @@ fn without_a_link_only_engines_with_a_provider_follow(place: &Place) {
     assert!(matches!(by_hand.generation(), Err(StoreError::RootReplaced)));
     place.tamper(&format!("UPDATE root_link SET expires_at = {}", NOW + 3600));
     assert!(matches!(by_hand.generation(), Err(StoreError::RootReplaced)), "a link that somebody prolonged");
+}
+
+/// As a `rotate-root` that is killed while it waits leaves them.
+fn links_that_have_ended_are_removed_by_upkeep_and_commands(place: &Place) {
+    type Removal = fn(&dyn Keystore);
+    let removals: [Removal; 2] = [
+        |store| drop(store.life().expect("has one").upkeep(None).expect("done")),
+        |store| store.remove_ended_root_links().expect("removed"),
+    ];
+    let store = place.open();
+    for remove in removals {
+        store.rotate_root(Some(Duration::from_secs(60)), &mut |_, _| ()).expect("rotated");
+        remove(&*store);
+        assert_eq!(place.tamper("SELECT CAST(count(*) AS TEXT) FROM root_link").trim(), "1", "engines still follow");
+        let later = Environment { clock: Box::new(|| NOW + 61), ..environment() };
+        let later = place.try_open(OpenMode::Existing, later, StoreLimits::default()).expect("opened");
+        remove(&*later);
+        assert_eq!(place.tamper("SELECT CAST(count(*) AS TEXT) FROM root_link").trim(), "0");
+        let generation = later.generation().expect("read");
+        remove(&*later);
+        assert_eq!(later.generation().expect("read"), generation, "nothing to do");
+        assert_sound(&later);
+    }
+}
+
+/// Rows that somebody has added to the database.
+fn planted_names_and_rows_are_neither_shown_nor_tried_without_bound(place: &Place) {
+    let store = place.open();
+    let slot = store.add_slot(&passphrase(TEXT)).expect("added");
+    drop(store);
+    let columns = "created_at, public_key, wrapped_secrets, wrapped_mac_key, epoch, sealed_root, root_mac";
+    let long = "k".repeat(50_000);
+    for (number, name) in [long.as_str(), "\u{1b}[2Jgive the passphrase here", "a\u{202e}b"].into_iter().enumerate() {
+        place.tamper(&format!(
+            "INSERT INTO slot (id, kind, key_name, {columns}) SELECT '{number:016}', 'transit', '{name}', {columns} \
+             FROM slot WHERE id = '{}'",
+            slot.id
+        ));
+    }
+    let refused = refusal(place, passphrase("incorrect horse battery"));
+    assert!(refused.len() < 1_000 && refused.chars().all(|letter| !letter.is_control()), "{refused}");
+    assert!(refused.contains(&slot.id.to_string()) && !refused.contains("0000000000000001"), "{refused}");
+    open(place, passphrase(TEXT)).expect("opened");
 }
 
 /// Who can write to the database, but has no root, makes a store of their own with the same id and seals its root to the slot's public

@@ -192,7 +192,10 @@ impl Unsealer {
 fn open_by_shares(engine: &Engine, keys: &CandidateKeys<Bringer>) -> Result<(), StoreError> {
     engine.unseal(keys.provider())?;
     for Bringer { name, .. } in keys.misfits() {
-        tracing::warn!(client = name.as_str(), "the shares that this client brought do not fit those that opened the keystore");
+        tracing::warn!(
+            client = name.as_str(),
+            "the shares that this client brought do not fit those that opened the keystore"
+        );
     }
     Ok(())
 }
