@@ -171,7 +171,8 @@ impl From<admin::StoreError> for CommandFailure {
             E::WrongRootKey { .. } => ": give the root key that belongs to this store",
             E::Sealed { .. } => ": give what opens one of them",
             E::UntestedSlots(_) => {
-                ": give what does (keystore.unseal_file, keystore.root_key_file), or state with --others-untested that you know one that opens"
+                ": give what does (keystore.unseal_file, keystore.root_key_file), or state with --others-untested that you \
+                 know one"
             }
             E::UnknownSlot(_) => ": run leafseal slot list to see the slots",
             E::UnknownApp(_) => ": run leafseal keys list to see the apps, leafseal keys create APP to create one",

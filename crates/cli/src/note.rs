@@ -9,7 +9,7 @@ pub(crate) fn note(text: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&text.to_string()));
 }
 
-/// The text with control characters, but for line breaks and tabs, as escapes.
+/// The text with control characters, except line breaks and tabs, as escapes.
 fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for letter in text.chars() {

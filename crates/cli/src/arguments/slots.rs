@@ -22,7 +22,8 @@ pub(crate) enum SlotCommand {
     },
     /// Add a way to open the keystore; running engines go on
     #[command(after_help = "\
-Each slot opens the keystore alone. Shares are printed before the slot is stored, and are of no use if the command fails. Try a new one before you remove another: with --set keystore.unseal_file=FILE for a passphrase or \
+Each slot opens the keystore alone. Shares are printed before the slot is stored, and are of no use if the command fails. \
+Try a new one before you remove another: with --set keystore.unseal_file=FILE for a passphrase or \
 shares, and with --set keystore.root_key_file=FILE for a root key. The keys of services and devices \
 (--transit, --aws-kms, --pkcs11, --tpm2) are tried when the slot is added, and whenever their settings are there.
 

@@ -17,8 +17,8 @@ const VERSION: u8 = 1;
 /// `01 ‖ memory ‖ passes ‖ lanes`, before the salt.
 const COST_SIZE: usize = 13;
 
-/// The most that an engine pays for what a row of a database says, so that an edited one takes neither all memory nor all time; the product of
-/// memory and passes is also at most [`OPENING_WORK_MAX`].
+/// The most that an engine pays for what a row of a database says, so that an edited one takes neither all memory nor all time; the
+/// product of memory and passes is also at most [`OPENING_WORK_MAX`].
 pub const ARGON2_COST_MAX: Argon2Cost = Argon2Cost { memory_kib: 2 * 1024 * 1024, passes: 16, lanes: 16 };
 
 fn check(cost: Argon2Cost) -> Result<Argon2Cost, ProviderError> {

@@ -13,6 +13,7 @@ pub(crate) mod dump;
 mod life;
 pub(crate) mod migration;
 mod pages;
+mod reopening;
 mod resealing;
 mod roles;
 mod rotation;
@@ -219,28 +220,6 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
     }
 
-    /// Asks the providers for a root that replaced the known one, where no link leads to it.
-    fn unlock_again(&self) -> Result<(), StoreError> {
-        self.unlock_with(&self.providers).map_err(|error| match error {
-            StoreError::Sealed { .. } | StoreError::WrongRootKey { .. } => StoreError::RootReplaced,
-            other => other,
-        })
-    }
-
-    /// Goes to the root that these open, which replaced the known one.
-    fn unlock_with(&self, providers: &[Box<dyn SlotProvider>]) -> Result<(), StoreError> {
-        let found = self.backend.read(schema::identify)?;
-        let next = found.unlock(providers)?;
-        if next.epoch <= self.open_root().epoch {
-            return Err(StoreError::RootReplaced);
-        }
-        let known = self.schema.load(Ordering::Acquire);
-        let state = self.backend.read(|sql| StoreState::verified(sql, &next.tree, known, 0))?;
-        self.schema.fetch_max(state.schema, Ordering::AcqRel);
-        self.adopt(next.into());
-        Ok(())
-    }
-
     /// Runs `read` on one state of the store.
     pub(crate) fn read<T>(
         &self,
@@ -274,16 +253,6 @@ impl<B: SqlBackend> SqlKeystore<B> {
             }
             other => other,
         }
-    }
-
-    /// Asks the providers for a root that replaced the known one, once: a store that they do not open is sealed until somebody else looks.
-    fn reopen(&self) -> Result<(), StoreError> {
-        if self.is_sealed.load(Ordering::Acquire) {
-            return Err(StoreError::RootReplaced);
-        }
-        let opened = self.unlock_again();
-        self.is_sealed.store(matches!(opened, Err(StoreError::RootReplaced)), Ordering::Release);
-        opened
     }
 
     /// Runs `apply` as one change, which has a generation of its own if it writes anything.
