@@ -48,6 +48,11 @@ impl WatchedFiles {
         self.seen = look(&self.files);
     }
 
+    /// They could not be loaded: the next check takes them for changed, since what was in the way may be gone by then.
+    pub(crate) fn retry(&mut self) {
+        self.seen.clear();
+    }
+
     /// Replaces the files.
     pub(crate) fn set(&mut self, files: Vec<PathBuf>) {
         if files != self.files {
@@ -85,6 +90,8 @@ mod tests {
         std::os::unix::fs::symlink(&other, &link).unwrap();
         watched.changed().await;
         std::fs::remove_file(&file).unwrap();
+        watched.changed().await;
+        watched.retry();
         watched.changed().await;
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn run(context: &RunContext, arguments: &RelayArguments) -> CommandOu
                 }
                 () = watched.changed() => match reloads_configuration {
                     true => reload(&relay, context, &file, &mut watched),
-                    false => reload_files(&relay),
+                    false => reload_files(&relay, &mut watched),
                 },
                 _ = expiry.tick() => relay.log_expiring(),
                 ending = signals.next() => break ending,
@@ -190,18 +190,24 @@ fn reload(relay: &Relay, context: &RunContext, file: &Path, watched: &mut Watche
     });
     match outcome {
         Ok(()) => tracing::info!(file = %file.display(), "relay reloaded: configuration and certificates"),
-        Err(failure) => tracing::error!(%failure, "relay not reloaded: the previous configuration stays in use"),
+        Err(failure) => {
+            watched.retry();
+            tracing::error!(%failure, "relay not reloaded: the previous configuration stays in use");
+        }
     }
 }
 
 /// Loads certificates and keys again, with the configuration in use.
-fn reload_files(relay: &Relay) {
+fn reload_files(relay: &Relay, watched: &mut WatchedFiles) {
     match relay.reload_files() {
         Ok(()) => {
             relay.log_expiring();
             tracing::info!("relay reloaded: certificates");
         }
-        Err(error) => tracing::error!(%error, "relay not reloaded: the previous certificates stay in use"),
+        Err(error) => {
+            watched.retry();
+            tracing::error!(%error, "relay not reloaded: the previous certificates stay in use");
+        }
     }
 }
 

@@ -65,10 +65,11 @@ pub(super) struct Reloader<'c, F> {
 
 impl<F: Fn(&RunContext) -> IdentityFiles> Reloader<'_, F> {
     /// Loads certificates and keys again, with the settings that were loaded last; logs the result.
-    fn reload_files(&self, server: &Server, loaded: &RunContext) {
+    fn reload_files(&self, server: &Server, watched: &mut WatchedFiles, loaded: &RunContext) {
         match self.try_reload_files(server, loaded) {
             Ok(()) => tracing::info!("engine reloaded: certificates"),
             Err(failure) => {
+                watched.retry();
                 tracing::error!(%failure, "engine not reloaded: the previous certificates stay in use");
             }
         }
@@ -90,6 +91,7 @@ impl<F: Fn(&RunContext) -> IdentityFiles> Reloader<'_, F> {
                 tracing::info!("engine reloaded: certificates and settings");
             }
             Err(failure) => {
+                watched.retry();
                 tracing::error!(%failure, "engine not reloaded: the previous certificates and settings stay in use");
             }
         }
@@ -207,7 +209,7 @@ pub(super) fn until_stopped<R>(
                 }
                 () = watched.changed() => match reloader.reloads_configuration() {
                     true => reloader.reload(&server, &mut watched, &mut loaded),
-                    false => reloader.reload_files(&server, loaded.as_ref().unwrap_or(reloader.context)),
+                    false => reloader.reload_files(&server, &mut watched, loaded.as_ref().unwrap_or(reloader.context)),
                 },
                 _ = expiry.tick() => server.log_expiring(),
             }
