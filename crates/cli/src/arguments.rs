@@ -744,7 +744,7 @@ pub(crate) enum CertsCommand {
     Renew {
         /// Renew these at once: clients by name, or server [default: what DIR/certs has and expires soon]
         name: Vec<String>,
-        /// Days before its end from which a certificate is renewed
+        /// Days before its end from which a certificate is renewed, at most a third of --days
         #[arg(long, default_value_t = 30, value_name = "N")]
         within: u32,
         /// Days that the new certificates are valid

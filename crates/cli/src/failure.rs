@@ -174,6 +174,9 @@ impl From<admin::StoreError> for CommandFailure {
                 ": give what does (keystore.unseal_file, keystore.root_key_file), or state with --others-untested that you \
                  know one"
             }
+            E::ReplacedCertificates(_) => {
+                ": wait until one ends (leafseal certs list --json), or give it a new grant with leafseal certs issue"
+            }
             E::UnknownSlot(_) => ": run leafseal slot list to see the slots",
             E::UnknownApp(_) => ": run leafseal keys list to see the apps, leafseal keys create APP to create one",
             E::AppExists(_) => ": run leafseal keys rotate APP to add a key version",

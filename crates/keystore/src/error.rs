@@ -101,6 +101,9 @@ pub enum StoreError {
     /// Without this slot nothing would open the store.
     #[error("slot {0} is the only one: add another first")]
     LastSlot(SlotId),
+    /// The client has as many replaced certificates that are still accepted as it may have.
+    #[error("client {0} has 4 replaced certificates that are still accepted: not one more")]
+    ReplacedCertificates(ClientName),
     /// Nothing that was given opens one of the slots that would remain.
     #[error("slot {0} stays: nothing that was given opens another slot")]
     UntestedSlots(SlotId),

@@ -137,8 +137,11 @@ pub(super) fn renew(
         if old_until >= now && pinned != certificate_sha256 {
             kept.push(newest);
         }
+        // Whichever is in use: none is dropped for a newer one, which perhaps nobody has.
+        if kept.len() > REPLACED_COUNT_MAX {
+            return Err(StoreError::ReplacedCertificates(client.clone()));
+        }
         kept.sort_by_key(|it| std::cmp::Reverse(it.accepted_until));
-        kept.truncate(REPLACED_COUNT_MAX);
         let row = |it: &ReplacedCertificate| {
             SqlRow(params![client.as_str(), SqlValue::from(it.sha256.to_vec()), it.accepted_until].to_vec())
         };

@@ -32,7 +32,7 @@ impl Table {
 
 /// Apps, or roles, of a grant: as many as `StoreLimits::grant_entry_count_max` can permit.
 const GRANT_ENTRIES_MAX: u32 = 100_000;
-/// Replaced certificates of a client that are accepted at most; the first to end go first.
+/// Replaced certificates of a client that are accepted at most.
 pub(super) const REPLACED_COUNT_MAX: usize = 4;
 
 const STORE: Table = table(

@@ -208,9 +208,12 @@ fn a_renewed_certificate_keeps_its_grant_and_the_old_one_ends(place: &Place) {
     assert_eq!(accepted(NOW), [1, 2]);
     renew(3, NOW - 1);
     assert_eq!(accepted(NOW), [1, 3]);
-    // Those that end first go first.
-    (4..=9).for_each(|sha256| drop(renew(sha256, NOW + 10 + u64::from(sha256))));
-    assert_eq!(accepted(NOW), [5, 6, 7, 8, 9]);
+    // None that is accepted is dropped for a newer one.
+    (4..=6).for_each(|sha256| drop(renew(sha256, NOW + 10 + u64::from(sha256))));
+    assert_eq!(accepted(NOW), [1, 3, 4, 5, 6]);
+    let full = store.renew_client(&name, [7; 32], NOW + 20).expect_err("refused");
+    assert!(matches!(full, StoreError::ReplacedCertificates(_)), "{full}");
+    assert_eq!(accepted(NOW), [1, 3, 4, 5, 6]);
 
     // Another grant accepts its own certificate alone.
     store.put_client(&NewClient { certificate_sha256: Some([2; 32]), ..grant("c", &["a"]) }).expect("put");
