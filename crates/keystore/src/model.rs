@@ -399,6 +399,8 @@ pub enum StoreFault {
     },
     /// The versions of the app do not count up from 1, or none is active.
     Versions(AppName),
+    /// A table, column, rule, trigger or view that differs from what this program makes.
+    Schema(String),
     /// Something does not read as what it must be.
     Unreadable(String),
     /// Something else has written to the store's database.
@@ -421,6 +423,7 @@ impl std::fmt::Display for StoreFault {
                 StoreError::DamagedSymmetricKey { app, version, fault }.fmt(f)
             }
             Self::Versions(app) => write!(f, "the versions of app {app} do not count up from 1, or none is active"),
+            Self::Schema(what) => write!(f, "the schema of the database is not as this program makes it: {what}"),
             Self::Unreadable(message) => f.write_str(message),
             Self::Edited(edit) => edit.fmt(f),
         }

@@ -27,6 +27,7 @@ use turns::FairLock;
 
 use crate::StoreError;
 use crate::model::StoreFault;
+use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::sql::schema::{NewStore, TableDefinitions};
 use crate::sql::session::only_row;
 use crate::sql::table::tables;
@@ -249,7 +250,10 @@ impl SqlBackend for Postgres {
         let _turn = self.turns.take();
         let mut transaction = self.begin(&format!("BEGIN; {}", self.limits_of_change()))?;
         // First: the transaction that updates this row locks it until the change is committed or rolled back.
-        let update = "UPDATE store SET generation = generation + 1, mark = ?1 RETURNING store_id";
+        // An authenticated store has its marks from its tree (`Generation::mark`).
+        let update =
+            "UPDATE store SET generation = generation + 1, mark = CASE WHEN schema_version < 3 THEN ?1 ELSE 0 END
+            RETURNING store_id";
         let row = transaction.first(update, &[SqlValue::Integer(random_mark())])?;
         self.check_id(row.as_ref())?;
         let outcome = apply(&mut transaction)?;
@@ -308,6 +312,20 @@ impl SqlBackend for Postgres {
                     faults.push(StoreFault::Unreadable(what));
                 }
             }
+        }
+        if present >= TREE_SCHEMA_VERSION
+            && attempt(sql, |sql| sql.count("SELECT count(*) FROM store WHERE mark IS DISTINCT FROM 0", &[]))?.ok()
+                != Some(0)
+        {
+            faults.push(StoreFault::Unreadable("the column mark of the table store is not 0".to_owned()));
+        }
+        match attempt(sql, |sql| sql.rows(schema::DESCRIBE, &[]))? {
+            Ok(rows) => {
+                let line = |row: &SqlRow| row.text(0).map(|line| (line.to_owned(), SqlValue::Null(Type::Text)));
+                let found = rows.iter().map(line).collect::<Result<_, _>>()?;
+                faults.extend(common::differences(&schema::lines(present), &found));
+            }
+            Err(error) => faults.push(StoreFault::Unreadable(format!("the schema cannot be checked: {error}"))),
         }
         Ok(faults)
     }

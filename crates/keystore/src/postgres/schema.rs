@@ -1,9 +1,12 @@
 //! The tables in PostgreSQL's words. They are in a schema of their own, `leafseal`, apart from those of other applications.
 //!
-//! Names sort by their bytes, as in SQLite, whatever the language of the database. `mark` is random and new with each change: after a
-//! failover to a standby that had lost changes, the same `generation` may stand for others.
+//! Names sort by their bytes, as in SQLite, whatever the language of the database. Before version 3 `mark` is random and new with each
+//! change: after a failover to a standby that had lost changes, the same `generation` may stand for others.
+
+use std::collections::BTreeMap;
 
 use crate::sql::schema::TableDefinitions;
+use crate::sql::value::{SqlValue, Type};
 
 /// The schema, and the name of its notifications.
 pub(super) const SCHEMA: &str = "leafseal";
@@ -93,6 +96,7 @@ const SECOND: &str = r#"
 /// The additions of version 3 to version 2: key slots, what is planned for apps, and the authenticated tree. Whoever may use the other
 /// tables may use these.
 const THIRD: &str = r#"
+    UPDATE store SET mark = 0;
     CREATE TABLE client_certificate (
         client TEXT COLLATE "C" NOT NULL REFERENCES client (name),
         sha256 BYTEA NOT NULL CHECK (length(sha256) = 32),
@@ -164,6 +168,21 @@ const THIRD: &str = r#"
 
 /// All of them.
 pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
+
+/// Describes the tables of a store, with what hangs on them, line by line.
+pub(super) const DESCRIBE: &str = include_str!("describe.sql");
+
+/// The lines for a store as this program makes it, each after the schema that has it first. A test keeps them true.
+const LINES: &str = include_str!("schema.txt");
+
+/// Those of one schema.
+pub(super) fn lines(schema: u32) -> BTreeMap<String, SqlValue> {
+    let of_schema = |line: &str| {
+        let (since, line) = line.split_once(' ')?;
+        (since.parse::<u32>().ok()? <= schema).then(|| (line.to_owned(), SqlValue::Null(Type::Text)))
+    };
+    LINES.lines().filter_map(of_schema).collect()
+}
 
 /// Table, its columns that refer to another, that other, and its columns.
 pub(super) const REFERENCES: [[&str; 4]; 10] = [

@@ -4,14 +4,18 @@
 //! Every later schema keeps the column `schema_version` of the table `store`, so that an older program can report the version that
 //! it found.
 
+use std::collections::BTreeMap;
+
+use leafseal_crypto::CryptoRng;
+
 use super::session::StoreSession;
 use super::slots::{self, OpenRoot};
 use super::table::EntryKind;
 use super::tree::StoreTree;
-use super::value::{Sql, SqlRow, params};
-use leafseal_crypto::CryptoRng;
+use super::value::{Sql, SqlRow, SqlValue, params};
 
 use crate::StoreError;
+use crate::model::StoreFault;
 use crate::root_key::{RootKeyId, StoreRoot};
 use crate::schema_version::{OLDEST_USED, SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::slots::{Slot, SlotProvider, SlotSummary};
@@ -34,6 +38,19 @@ impl TableDefinitions {
         let additions = [self.first, self.second, self.third];
         additions.iter().take(schema as usize).try_for_each(|tables| sql.batch(tables))
     }
+}
+
+/// How what describes a schema, by names, differs from what it must be.
+pub(crate) fn differences(
+    expected: &BTreeMap<String, SqlValue>,
+    found: &BTreeMap<String, SqlValue>,
+) -> Vec<StoreFault> {
+    let missing = expected.keys().filter(|name| !found.contains_key(*name)).map(|name| format!("{name} is missing"));
+    let others = found.iter().filter_map(|(name, text)| match expected.get(name) {
+        None => Some(format!("{name} was added")),
+        Some(known) => (known != text).then(|| format!("{name} was changed")),
+    });
+    missing.chain(others).map(StoreFault::Schema).collect()
 }
 
 /// The generation of a store that was never changed.

@@ -7,6 +7,7 @@
 
 mod schema;
 
+use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ use crate::model::StoreFault;
 use crate::secret_path::SecretPath;
 use crate::sql::schema::{NewStore, StoredFormat, TableDefinitions};
 use crate::sql::session::{StoreSession, only_row};
-use crate::sql::value::{Sql, SqlRow, SqlValue, Type, VALUE_SIZE_MAX};
+use crate::sql::value::{RANGE, Sql, SqlRow, SqlValue, Type, VALUE_SIZE_MAX};
 use crate::sql::{OpenMode, SqlBackend, SqlKeystore, schema as common};
 use crate::store::{Environment, StoreLimits};
 use crate::store_id::StoreId;
@@ -34,6 +35,9 @@ const PAGE_SIZE: u64 = 4096;
 
 /// Maximum number of faults that SQLite lists.
 const DATABASE_FAULT_COUNT_MAX: u32 = 100;
+
+/// Maximum number of parts of a schema that are looked at.
+const OBJECT_COUNT_MAX: u32 = 1_000;
 
 /// Maximum number of rows without a parent that are listed.
 const REFERENCE_FAULT_COUNT_MAX: u32 = 1_000;
@@ -221,8 +225,32 @@ impl SqlBackend for Sqlite {
                 faults.push(StoreFault::Unreadable(format!("references between tables cannot be checked: {error}")))
             }
         }
+        match schema_faults(sql) {
+            Ok(found) => faults.extend(found),
+            Err(error) => faults.push(StoreFault::Unreadable(format!("the schema cannot be checked: {error}"))),
+        }
         Ok(faults)
     }
+}
+
+/// How the tables, indexes, triggers and views of a file differ from those that this program makes.
+fn schema_faults(sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
+    let schema = common::version(sql)?;
+    let mut made = Connection::open_in_memory()?;
+    let transaction = made.transaction()?;
+    let mut expected = Statements::of(&transaction);
+    schema::TABLES.create(&mut expected, schema)?;
+    Ok(common::differences(&objects(&mut expected)?, &objects(sql)?))
+}
+
+/// What a schema consists of, without the statistics that `ANALYZE` keeps.
+fn objects(sql: &mut dyn Sql) -> Result<BTreeMap<String, SqlValue>, StoreError> {
+    let (name, text) = (sql.bounded("name"), sql.bounded("sql"));
+    let select = format!(
+        "SELECT type || ' ' || {name}, {text} FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_stat%' ESCAPE '!' LIMIT {OBJECT_COUNT_MAX}"
+    );
+    let object = |row: SqlRow| Ok((row.text(0)?.to_owned(), row.0.get(1).cloned().ok_or(RANGE)?));
+    sql.rows(&select, &[])?.into_iter().map(object).collect()
 }
 
 /// Runs `apply` as one change: all of it and a new generation, or nothing; nothing if it writes nothing.

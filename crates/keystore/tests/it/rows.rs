@@ -13,6 +13,7 @@ on_both_databases! {
     a_scan_goes_on_behind_a_table_that_does_not_read,
     a_check_names_what_no_program_writes,
     what_is_too_long_is_an_edit_of_its_entry,
+    a_check_names_what_differs_in_the_schema,
 }
 
 /// What a whole scan finds.
@@ -184,7 +185,72 @@ fn an_edit_of_the_row_of_the_store_is_named() {
             assert_eq!(checked(&store), BTreeSet::from([EditedPart::Root]), "{edit}");
             assert_eq!(parts(&scan(&store)), BTreeSet::from([EditedPart::Root]), "{edit}");
         }
+        if kind == Kind::Postgres {
+            place.tamper("UPDATE store SET mark = 7");
+            let faults = store.check().expect("checked").faults;
+            assert!(faults.iter().any(|fault| fault.to_string().contains("mark")), "{faults:?}");
+        }
         place.tamper("UPDATE store SET only_row = 1");
         assert_eq!(parts(&scan(&store)), BTreeSet::new());
     }
+}
+
+fn a_check_names_what_differs_in_the_schema(place: &Place) {
+    let old = Place::new(place.kind);
+    assert_eq!(old.open_old().check().expect("checked").faults, [], "of an older store");
+    old.open_old().migrate(&mut |_, _| ()).expect("migrated");
+    for store in [old.open(), place.open()] {
+        assert_eq!(store.check().expect("checked").faults, []);
+    }
+    place.tamper(match place.kind {
+        Kind::Sqlite => {
+            "CREATE TRIGGER planted AFTER INSERT ON app BEGIN SELECT 1; END; CREATE VIEW shown AS SELECT * FROM app;
+             CREATE INDEX found ON client (disabled); ALTER TABLE slot ADD COLUMN more TEXT; CREATE TABLE other (a)"
+        }
+        Kind::Postgres => {
+            "CREATE FUNCTION planted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+             CREATE TRIGGER planted BEFORE INSERT ON app FOR EACH ROW EXECUTE FUNCTION planted();
+             CREATE VIEW shown AS SELECT * FROM app; CREATE RULE ruled AS ON DELETE TO app DO INSTEAD NOTHING;
+             ALTER TABLE slot ADD COLUMN more TEXT; CREATE TABLE other (a TEXT); ALTER TABLE app ALTER created_at DROP NOT NULL"
+        }
+    });
+    let faults: Vec<String> = place.open().check().expect("checked").faults.iter().map(ToString::to_string).collect();
+    let named: &[&str] = match place.kind {
+        Kind::Sqlite => &[
+            "trigger planted was added",
+            "view shown was",
+            "index found was",
+            "table slot was changed",
+            "table other was",
+        ],
+        Kind::Postgres => &[
+            "trigger planted of app was",
+            "table shown v",
+            "rewrite rule ruled of app",
+            "slot.more",
+            "table other r",
+            "app.created_at",
+        ],
+    };
+    for name in named {
+        assert!(faults.iter().any(|fault| fault.contains(name)), "{name}: {faults:?}");
+    }
+}
+
+/// What PostgreSQL says of a new store, and of an older one, is what a check expects; `UPDATE=1` writes it.
+#[test]
+fn the_described_schema_is_the_one_that_is_made() {
+    let describe = include_str!("../../src/postgres/describe.sql");
+    let lines = |place: &Place| -> BTreeSet<String> { place.tamper(describe).lines().map(str::to_owned).collect() };
+    let [older, newer] = [Place::new(Kind::Postgres), Place::new(Kind::Postgres)];
+    drop((older.open_old(), newer.open()));
+    let (older, newer) = (lines(&older), lines(&newer));
+    assert!(older.is_subset(&newer), "{:?}", older.difference(&newer));
+    let text: String =
+        newer.iter().map(|line| format!("{} {line}\n", if older.contains(line) { 2 } else { 3 })).collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/postgres/schema.txt");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, &text).expect("written");
+    }
+    assert_eq!(std::fs::read_to_string(path).expect("read"), text, "run it with UPDATE=1");
 }
