@@ -268,7 +268,7 @@ fn a_kill_while_the_newest_state_is_saved_leaves_a_state() {
         assert!(store.memory().is_from_before && store.memory().is_saved);
     }
     let files = fs::read_dir(folder.path().join("seen")).expect("a folder").count();
-    assert_eq!(files, 2, "the file and its lock");
+    assert_eq!(files, 3, "the file, that of the place, and a lock");
 }
 
 /// The parameters of [`child_database`], in a folder of its own.
