@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
@@ -44,6 +44,8 @@ struct KnownApp {
     recent: HashMap<AppName, Arc<RecentVersions>>,
     clients: HashMap<ClientName, Arc<ClientGrant>>,
     api_keys: HashMap<ApiKeyId, Arc<ApiKey>>,
+    /// With the epoch in which it was read.
+    token_secret: Option<(u64, Arc<TokenSecret>)>,
     app_lookups: Lookups,
     client_lookups: Lookups,
     api_key_lookups: Lookups,
@@ -138,7 +140,7 @@ impl Cached for Arc<TokenSecret> {
     }
 
     fn find(directory: &Directory, _: &Wanted) -> Option<Self> {
-        directory.token_secret.get().cloned()
+        directory.known_token_secret()
     }
 }
 
@@ -146,8 +148,6 @@ impl Cached for Arc<TokenSecret> {
 pub(crate) struct Directory {
     store: Box<dyn Keystore>,
     lookups: StoreLookups<Fetched>,
-    /// Does not change.
-    token_secret: OnceLock<Arc<TokenSecret>>,
     /// Apps beside the store, which do not change.
     public: PublicApps,
     /// [`crate::Settings::key_version_delay`]; zero where no other engine can use the store.
@@ -167,7 +167,7 @@ impl Directory {
         let key_version_delay = if store.is_shared() { key_version_delay } else { Duration::ZERO };
         let known = KnownApp { changed_at: now, answered_at: now, ..KnownApp::default() };
         let lookups = StoreLookups::new(bounds);
-        Self { store, lookups, token_secret: OnceLock::new(), public, key_version_delay, known: Mutex::new(known) }
+        Self { store, lookups, public, key_version_delay, known: Mutex::new(known) }
     }
 
     pub(crate) fn store(&self) -> &dyn Keystore {
@@ -313,13 +313,18 @@ impl Directory {
     }
 
     /// The secret that tokens are signed with, if it has been read.
-    pub(crate) fn known_token_secret(&self) -> Option<&Arc<TokenSecret>> {
-        self.token_secret.get()
+    pub(crate) fn known_token_secret(&self) -> Option<Arc<TokenSecret>> {
+        let known = self.known();
+        known.token_secret.as_ref().filter(|(epoch, _)| *epoch == known.epoch).map(|(_, secret)| Arc::clone(secret))
     }
 
     /// The secret that tokens are signed with.
     pub(crate) fn token_secret(&self, clock: &dyn EngineClock) -> Result<Arc<TokenSecret>, Error> {
-        if let Some(secret) = self.token_secret.get() {
+        if let Some(secret) = self.known_token_secret() {
+            return Ok(secret);
+        }
+        // Where a request must not wait: it was read for this request, and the store has changed meanwhile.
+        if let (true, Some((_, secret))) = (self.lookups.is_served(), &self.known().token_secret) {
             return Ok(Arc::clone(secret));
         }
         let asker = Asker { standing: Standing::Known, source: self.source(None) };
@@ -478,14 +483,7 @@ impl Directory {
                 Some(key) => Fetched::ApiKey(Arc::new(key)),
                 None => return Ok(Err(Absence::Missing)),
             },
-            Wanted::TokenSecret => {
-                // The same for good.
-                let secret = Arc::new(TokenSecret::from(self.store.token_secret()?));
-                return Ok(Ok((
-                    Fetched::TokenSecret(Arc::clone(self.token_secret.get_or_init(|| secret))),
-                    Caching::Yes,
-                )));
-            }
+            Wanted::TokenSecret => Fetched::TokenSecret(Arc::new(TokenSecret::from(self.store.token_secret()?))),
         };
         let mut known = self.known();
         if known.epoch != epoch {
@@ -498,7 +496,7 @@ impl Directory {
             }
             Fetched::Client(grant) => _ = known.clients.insert(grant.name.clone(), Arc::clone(grant)),
             Fetched::ApiKey(key) => _ = known.api_keys.insert(key.id.clone(), Arc::clone(key)),
-            Fetched::TokenSecret(_) => {}
+            Fetched::TokenSecret(secret) => known.token_secret = Some((epoch, Arc::clone(secret))),
         }
         Ok(Ok((fetched, Caching::Yes)))
     }

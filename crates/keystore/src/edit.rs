@@ -96,7 +96,9 @@ impl fmt::Display for StoreEdit {
 pub enum MemoryFault {
     /// It is no state, was edited, or was written for another store.
     Foreign,
-    /// It was written under another root of the store, of the same number.
+    /// It was written about another store.
+    Store,
+    /// It was written under a root from which this one does not descend.
     Root,
 }
 
@@ -104,7 +106,8 @@ impl fmt::Display for MemoryFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Foreign => "is not what Leafseal has written about this keystore",
-            Self::Root => "was written under another root of the keystore",
+            Self::Store => "was written about another keystore",
+            Self::Root => "was written under a root from which that of this keystore does not descend",
         })
     }
 }

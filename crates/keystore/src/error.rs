@@ -84,6 +84,12 @@ pub enum StoreError {
     /// The root of the store was replaced, and there is no way from the root that this process has to the new one.
     #[error("the root of the keystore was replaced: unseal this engine again (leafseal unseal), or restart it")]
     RootReplaced,
+    /// The store is under a root that does not come from the one that this process knew.
+    #[error(
+        "the root of the keystore does not come from the one that this program knew: an older copy was put back, and its root replaced. If \
+         you have restored a backup, confirm its generation (leafseal store restore --accept-generation), and restart this engine"
+    )]
+    OtherDescent,
     /// What keeps a slot's secrets does not wrap them.
     #[error("the {kind} slot cannot be made: {error}")]
     Provider {

@@ -8,13 +8,14 @@
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leafseal_crypto::hash::{SHA256_SIZE, hmac_sha256, hmac_sha256_verify, sha256};
 use leafseal_crypto::{CryptoRng, Secret};
 use rustix::fs::OFlags;
+use zeroize::Zeroizing;
 
 use crate::StoreError;
 use crate::drafts::{folder_of, remove_abandoned};
@@ -47,7 +48,10 @@ pub(crate) fn generation_at(unix_s: u64) -> i64 {
     i64::try_from(unix_s << GENERATION_BITS).unwrap_or(i64::MAX)
 }
 
-/// A state of a store that was seen, and verified.
+/// Largest generation that a command continues a store with: changes must be able to count on.
+pub(crate) const GENERATION_MAX: i64 = 1 << 62;
+
+/// A state of a store that was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoreSighting {
     pub(crate) schema: u32,
@@ -58,7 +62,14 @@ pub(crate) struct StoreSighting {
     pub(crate) digest: [u8; SHA256_SIZE],
 }
 
-/// The key of a store's sightings.
+impl StoreSighting {
+    /// By which states follow one another.
+    pub(crate) fn order(&self) -> (u32, i64) {
+        (self.epoch, self.generation)
+    }
+}
+
+/// The key of a store's sightings under one of its roots.
 pub(crate) struct SightingKey {
     store: StoreId,
     root: RootKeyId,
@@ -79,9 +90,30 @@ impl SightingKey {
         Self { store, root: root.id(), epoch, secret }
     }
 
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// What a later root keeps of it: root's id (8) ‖ key (32).
+    pub(crate) fn to_bytes(&self) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new([&self.root.0[..], self.secret.expose()].concat())
+    }
+
+    /// Reads that.
+    pub(crate) fn from_bytes(store: StoreId, epoch: u32, bytes: &[u8]) -> Option<Self> {
+        let (root, secret) = bytes.split_first_chunk()?;
+        Some(Self { store, root: RootKeyId(*root), epoch, secret: Secret::from_slice(secret)? })
+    }
+
+    /// Whether both are the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let compared = hmac_sha256(other.secret.expose(), b"compared");
+        self.root == other.root && hmac_sha256_verify(self.secret.expose(), b"compared", &compared)
+    }
+
     fn message(&self, sighting: &StoreSighting) -> String {
         let StoreSighting { schema, epoch, generation, digest } = sighting;
-        let (store, root, state) = (hex::encode(self.store.0), self.root, hex::encode(digest));
+        let (store, root, state) = (self.store, self.root, hex::encode(digest));
         format!("{TITLE} store={store} root={root} schema={schema} epoch={epoch} generation={generation} state={state}")
     }
 
@@ -93,32 +125,33 @@ impl SightingKey {
         line
     }
 
-    /// Reads a line.
-    pub(crate) fn read(&self, line: &str) -> Result<StoreSighting, MemoryFault> {
-        let (sighting, mac) = self.parse(line).ok_or(MemoryFault::Foreign)?;
-        let is_ours = hmac_sha256_verify(self.secret.expose(), self.message(&sighting).as_bytes(), &mac);
-        match is_ours {
-            true => Ok(sighting),
-            false if word(line, "root") == Some(&self.root.to_string()) => Err(MemoryFault::Foreign),
-            false => Err(MemoryFault::Root),
+    /// The state of a line, if this key has authenticated it.
+    pub(crate) fn verify(&self, line: &SightingLine) -> Result<StoreSighting, MemoryFault> {
+        if line.root != self.root.to_string() || line.sighting.epoch != self.epoch {
+            return Err(MemoryFault::Root);
         }
+        let is_ours = hmac_sha256_verify(self.secret.expose(), self.message(&line.sighting).as_bytes(), &line.mac);
+        if is_ours { Ok(line.sighting) } else { Err(MemoryFault::Foreign) }
     }
+}
 
-    /// The same of a line on this machine's own disk, which may be from before the root was replaced, or the store from before that: its
-    /// MAC shows nothing then. Who could change it there could as well remove it; it only has the store refused where it is wrong.
-    fn read_own(&self, line: &str) -> Result<StoreSighting, MemoryFault> {
-        match (self.read(line), self.parse(line)) {
-            (Err(MemoryFault::Root), Some((sighting, _))) if sighting.epoch != self.epoch => Ok(sighting),
-            (read, _) => read,
-        }
-    }
+/// A line that was read and not verified: it may have the store refused, and nothing more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SightingLine {
+    pub(crate) store: StoreId,
+    root: String,
+    pub(crate) sighting: StoreSighting,
+    mac: Vec<u8>,
+}
 
-    fn parse(&self, line: &str) -> Option<(StoreSighting, Vec<u8>)> {
+impl SightingLine {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        line.starts_with(TITLE).then_some(())?;
         let digest = hex::decode(word(line, "state")?).ok()?.try_into().ok()?;
         let (schema, epoch) = (word(line, "schema")?.parse().ok()?, word(line, "epoch")?.parse().ok()?);
         let sighting = StoreSighting { schema, epoch, generation: word(line, "generation")?.parse().ok()?, digest };
-        let is_of_store = word(line, "store")? == hex::encode(self.store.0);
-        is_of_store.then_some((sighting, hex::decode(word(line, "mac")?).ok()?))
+        let (store, root) = (StoreId::parse(word(line, "store")?)?, word(line, "root")?.to_owned());
+        Some(Self { store, root, sighting, mac: hex::decode(word(line, "mac")?).ok()? })
     }
 }
 
@@ -163,6 +196,10 @@ impl MemoryFile {
         Self { path: folder.join(format!("{store}.seen")), place: folder.join(format!("{place}.place")) }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn folder(&self) -> &Path {
         folder_of(&self.path)
     }
@@ -198,18 +235,28 @@ impl MemoryFile {
         replace_file(&self.place, record.line().as_bytes(), Readers::Owner, rng).map_err(StoreError::io(&self.place))
     }
 
-    /// What it holds; `None` if there is none.
-    pub(crate) fn read(&self, key: &SightingKey) -> Result<Option<StoreSighting>, StoreError> {
-        let Some(line) = read_line(&self.path)? else { return Ok(None) };
-        let sighting = line.ok_or(MemoryFault::Foreign).and_then(|line| key.read_own(&line));
-        sighting.map(Some).map_err(|fault| StoreError::Memory { path: self.path.clone(), fault })
+    /// The line that it holds, as it is; `None` if there is no file.
+    pub(crate) fn read(&self) -> Result<Option<SightingLine>, StoreError> {
+        let Some(text) = read_line(&self.path)? else { return Ok(None) };
+        let line = text.as_deref().and_then(SightingLine::parse);
+        line.ok_or_else(|| self.fault(MemoryFault::Foreign)).map(Some)
+    }
+
+    pub(crate) fn fault(&self, fault: MemoryFault) -> StoreError {
+        StoreError::Memory { path: self.path.clone(), fault }
+    }
+
+    /// Differs when the file was replaced; `None` if there is none.
+    pub(crate) fn stamp(&self) -> Option<FileStamp> {
+        let metadata = self.path.symlink_metadata().ok()?;
+        Some((metadata.dev(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec()))
     }
 
     /// Writes a state, unless the file has a newer one; returns the one that it has then. The file is whole at every moment.
     pub(crate) fn save(
         &self,
         (key, sighting): (&SightingKey, &StoreSighting),
-        overwriting: Overwriting,
+        overwriting: Overwriting<'_>,
         rng: &mut dyn CryptoRng,
     ) -> Result<StoreSighting, StoreError> {
         files::create_folder(self.folder())?;
@@ -220,17 +267,23 @@ impl MemoryFile {
         if held.is_none_or(|held| held.store == record.store && held.schema < record.schema) {
             self.write_place(record, rng)?;
         }
-        if overwriting == Overwriting::Older
-            && let Some(known) = self.read(key)?
-            && known.generation >= sighting.generation
+        if let Overwriting::Older(verified) = overwriting
+            && let Some(line) = self.read()?
+            && verified != Some(&line)
         {
-            return Ok(known);
+            let known = key.verify(&line).map_err(|fault| self.fault(fault))?;
+            if known.order() >= sighting.order() {
+                return Ok(known);
+            }
         }
         replace_file(&self.path, key.line(sighting).as_bytes(), Readers::Owner, rng)
             .map_err(StoreError::io(&self.path))?;
         Ok(*sighting)
     }
 }
+
+/// Device, number, size and time of a file.
+pub(crate) type FileStamp = (u64, u64, u64, i64, i64);
 
 /// The text of a file of this folder; `None` if there is no file, `Some(None)` if it is longer than any of ours, or no text.
 fn read_line(path: &Path) -> Result<Option<Option<String>>, StoreError> {
@@ -245,9 +298,9 @@ fn read_line(path: &Path) -> Result<Option<Option<String>>, StoreError> {
 
 /// Which content of a file a new one takes the place of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Overwriting {
-    /// That of an older state.
-    Older,
+pub(crate) enum Overwriting<'l> {
+    /// That of an older state, and this line of a former root, from which the store descends.
+    Older(Option<&'l SightingLine>),
     /// Any: an operator has confirmed the new one.
     Any,
 }
@@ -305,20 +358,24 @@ mod tests {
     fn a_line_reads_back_and_no_other_does() {
         let line = key(1, 1).line(&sighting(12));
         assert!(line.len() <= SIGHTING_SIZE_MAX);
-        assert_eq!(key(1, 1).read(&line), Ok(sighting(12)));
-        assert_eq!(key(2, 1).read(&line), Err(MemoryFault::Foreign));
+        let read = |key: &SightingKey, line: &str| SightingLine::parse(line).map(|line| key.verify(&line));
+        assert_eq!(read(&key(1, 1), &line), Some(Ok(sighting(12))));
+        assert_eq!(read(&key(2, 1), &line), Some(Err(MemoryFault::Foreign)));
         for (from, to) in
             [("generation=12", "generation=13"), ("schema=3", "schema=2"), ("mac=", "mac=0"), ("h=1", "h=2")]
         {
             let edited = line.replace(from, to);
-            assert!(edited != line && key(1, 1).read_own(&edited).is_err(), "{edited}");
+            assert!(edited != line && !matches!(read(&key(1, 1), &edited), Some(Ok(_))), "{edited}");
         }
-        assert_eq!(key(1, 1).read_own(""), Err(MemoryFault::Foreign));
+        assert_eq!(read(&key(1, 1), ""), None);
         // From before the root was replaced, or from after it.
-        assert_eq!((key(1, 2).read(&line), key(1, 2).read_own(&line)), (Err(MemoryFault::Root), Ok(sighting(12))));
-        assert_eq!((key(1, 0).read(&line), key(1, 0).read_own(&line)), (Err(MemoryFault::Root), Ok(sighting(12))));
+        assert_eq!(read(&key(1, 2), &line), Some(Err(MemoryFault::Root)));
+        assert_eq!(read(&key(1, 0), &line), Some(Err(MemoryFault::Root)));
         let other = SightingKey::new(StoreId([1; 16]), &StoreRoot::generate(&mut system_random()), 1);
-        assert_eq!(other.read_own(&line), Err(MemoryFault::Root));
+        assert_eq!(read(&other, &line), Some(Err(MemoryFault::Root)));
+        let kept = SightingKey::from_bytes(StoreId([1; 16]), 1, &key(1, 1).to_bytes()).expect("whole");
+        assert_eq!(read(&kept, &line), Some(Ok(sighting(12))));
+        assert!(kept.is_same(&key(1, 1)) && !kept.is_same(&key(1, 2)) && !kept.is_same(&other));
     }
 
     #[test]
@@ -328,7 +385,7 @@ mod tests {
         let (mut rng, key) = (system_random(), key(1, 1));
         let file = MemoryFile::new(folder.path(), "store.db", StoreId([1; 16]));
         let lock = file.path.with_extension("lock");
-        let mut save = || file.save((&key, &sighting(1)), Overwriting::Older, &mut rng);
+        let mut save = || file.save((&key, &sighting(1)), Overwriting::Older(None), &mut rng);
         let set = |mode| std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).expect("set");
         set(0o777);
         assert!(matches!(file.check_folder(), Err(StoreError::Permissions { what: SecretPath::MemoryFolder, .. })));
@@ -350,14 +407,23 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let (mut rng, key) = (system_random(), key(1, 1));
         let file = MemoryFile::new(&folder.path().join("seen"), "store.db", StoreId([1; 16]));
-        assert_eq!(file.read(&key).expect("none"), None);
-        let mut save =
-            |generation, how| file.save((&key, &sighting(generation)), how, &mut rng).expect("saved").generation;
-        assert_eq!(save(5, Overwriting::Older), 5);
-        assert_eq!(save(4, Overwriting::Older), 5);
-        assert_eq!(save(4, Overwriting::Any), 4);
-        assert_eq!(file.read(&key).expect("read"), Some(sighting(4)));
+        assert_eq!(file.read().expect("none"), None);
+        let mut save = |key: &SightingKey, generation, how| {
+            let sighting = StoreSighting { epoch: key.epoch, ..sighting(generation) };
+            file.save((key, &sighting), how, &mut rng).map(|saved| saved.generation)
+        };
+        let older = Overwriting::Older(None);
+        assert_eq!(save(&key, 5, older).expect("saved"), 5);
+        assert_eq!(save(&key, 4, older).expect("kept"), 5);
+        assert_eq!(save(&key, 4, Overwriting::Any).expect("saved"), 4);
+        let line = file.read().expect("read").expect("there");
+        assert_eq!(key.verify(&line), Ok(sighting(4)));
+        // Not without proof that the store descends from it, whatever its number.
+        let next = self::key(1, 2);
+        assert!(matches!(save(&next, 9, older), Err(StoreError::Memory { fault: MemoryFault::Root, .. })));
+        assert_eq!(save(&next, 3, Overwriting::Older(Some(&line))).expect("saved"), 3);
+        assert!(matches!(save(&key, 9, older), Err(StoreError::Memory { fault: MemoryFault::Root, .. })));
         std::fs::write(&file.path, "damaged").expect("written");
-        assert!(matches!(file.read(&key), Err(StoreError::Memory { fault: MemoryFault::Foreign, .. })));
+        assert!(matches!(file.read(), Err(StoreError::Memory { fault: MemoryFault::Foreign, .. })));
     }
 }

@@ -61,7 +61,11 @@ Example:
 Every private key is encrypted again, in one transaction. Running engines follow by a link in the database, which the command removes \
 after --link-seconds; engines that were stopped open their slot when they start. With --compromised there is no link, because whoever has \
 the former root could follow it, too: engines ask their key file again, and those that were opened by a passphrase or shares must be \
-unsealed again (leafseal unseal) or restarted.
+unsealed again (leafseal unseal) or restarted. It also replaces the secret that signs client-side tokens: those made before no longer work.
+
+What --compromised does not replace, because whoever had the former root and a copy of the keystore has it: the keys of slots (add each \
+again with leafseal slot add --replace, under a new key of the key service or a new passphrase), and the keys of apps (leafseal keys \
+rotate, and then disable the versions before).
 
 Examples:
   leafseal slot rotate-root

@@ -184,6 +184,12 @@ fn remove(context: &RunContext, id: &str, others_untested: bool) -> CommandOutco
     print(&format!("removed slot {id}\n"))
 }
 
+/// What a new root does not end.
+const AFTER_COMPROMISE: &str = "\
+whoever had the former root has the keys of all slots and apps, too: replace each slot (leafseal slot add ... --replace ID) under a new \
+key or passphrase, rotate the keys of the apps (leafseal keys rotate APP) and disable the versions before; unseal engines that no key file \
+opens (leafseal unseal)";
+
 fn rotate_root(context: &RunContext, link: Option<Duration>, form: AnswerFormat) -> CommandOutcome {
     let store = context.store()?;
     let mut bar = None;
@@ -199,6 +205,9 @@ fn rotate_root(context: &RunContext, link: Option<Duration>, form: AnswerFormat)
             let advice = "the next change of the keystore removes it";
             note(format_args!("leafseal: warning: the link to the new root is still there: {error}; {advice}"));
         }
+    }
+    if link.is_none() {
+        note(format_args!("{AFTER_COMPROMISE}"));
     }
     let faults: Vec<String> = store.check()?.faults.iter().map(ToString::to_string).collect();
     if !faults.is_empty() {

@@ -9,10 +9,12 @@ use super::apps::{self, app_name};
 use super::bounds;
 use super::roles;
 use super::session::StoreSession;
+use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{SqlRow, SqlValue, Type, params};
 use crate::error::LimitedEntries;
 use crate::model::{ApiKey, NewApiKey, Roles, TOKEN_SECRET_SIZE};
+use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::store::StoreLimits;
 use crate::store_id::StoreId;
 use crate::wrapping::secret_associated_data;
@@ -117,8 +119,9 @@ pub(super) fn remove_all(
     keys.iter().filter(|(_, rows)| is_of_app(rows)).try_for_each(|(key, _)| session.remove(key))
 }
 
-fn secret_key() -> EntryKey {
-    EntryKey::new(EntryKind::Secret, TOKENS, 0)
+/// The entry of a secret.
+pub(super) fn secret_key(purpose: &str) -> EntryKey {
+    EntryKey::new(EntryKind::Secret, purpose, 0)
 }
 
 /// The secret that tokens are signed with, where the store has one.
@@ -127,7 +130,7 @@ pub(super) fn token_secret(
     store: StoreId,
 ) -> Result<Option<Secret<TOKEN_SECRET_SIZE>>, StoreError> {
     let schema = session.schema;
-    let Some(rows) = session.entry(&secret_key())? else { return Ok(None) };
+    let Some(rows) = session.entry(&secret_key(TOKENS))? else { return Ok(None) };
     const DAMAGED: StoreError = StoreError::Inconsistent("the secret of tokens does not open under the root key");
     let aad = secret_associated_data(store, schema, TOKENS);
     let opened = session.open.root.open(&aad, rows.head()?.blob(1)?).map_err(|_| DAMAGED)?;
@@ -144,10 +147,29 @@ pub(super) fn token_secret_or_new(
     if let Some(secret) = token_secret(session, store)? {
         return Ok(secret);
     }
+    let (secret, rows) = new_token_secret((session.open, session.schema), rng);
+    session.put(&secret_key(TOKENS), false, &rows)?;
+    Ok(secret)
+}
+
+fn new_token_secret(
+    (open, schema): (&OpenRoot, u32),
+    rng: &mut dyn CryptoRng,
+) -> (Secret<TOKEN_SECRET_SIZE>, EntryRows) {
     let mut secret = Secret::zeroed();
     rng.fill_bytes(secret.expose_mut());
-    let wrapped = session.open.root.seal(&secret_associated_data(store, session.schema, TOKENS), secret.expose(), rng);
-    let row = SqlRow(params![TOKENS, wrapped].to_vec());
-    session.put(&secret_key(), false, &EntryRows(vec![vec![row]]))?;
-    Ok(secret)
+    let aad = secret_associated_data(open.tree.store, schema, TOKENS);
+    let row = SqlRow(params![TOKENS, open.root.seal(&aad, secret.expose(), rng)].to_vec());
+    (secret, EntryRows(vec![vec![row]]))
+}
+
+/// Puts another in the place of the one that entries have.
+pub(super) fn renew_token_secret(
+    entries: &mut BTreeMap<EntryKey, EntryRows>,
+    open: &OpenRoot,
+    rng: &mut dyn CryptoRng,
+) {
+    if let Some(rows) = entries.get_mut(&secret_key(TOKENS)) {
+        *rows = new_token_secret((open, TREE_SCHEMA_VERSION), rng).1;
+    }
 }

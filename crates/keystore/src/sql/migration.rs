@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use super::descent;
 use super::resealing::{self, Resealing, SealingProgress};
 use super::schema::NewStore;
+use super::seen::confirm;
 use super::session::StoreSession;
 use super::slots::{self, OpenRoot};
 use super::table::{EntryKey, EntryKind, EntryRows};
@@ -57,11 +59,16 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 
     pub(super) fn migrate_now(&self, progress: SealingProgress<'_>) -> Result<Migration, StoreError> {
-        self.migrate_under(1, progress)
+        self.migrate_under(1, None, progress)
     }
 
-    /// The same; `epoch` counts the roots.
-    pub(super) fn migrate_under(&self, epoch: u32, progress: SealingProgress<'_>) -> Result<Migration, StoreError> {
+    /// The same; `epoch` counts the roots. `confirmed`: the generation that the store must have.
+    pub(super) fn migrate_under(
+        &self,
+        epoch: u32,
+        confirmed: Option<u64>,
+        progress: SealingProgress<'_>,
+    ) -> Result<Migration, StoreError> {
         let plan = self.plan_migration()?;
         if plan.from == plan.to {
             return Ok(plan);
@@ -71,6 +78,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         // Before the transaction: a provider may take its time.
         let new = NewStore::with_root(open, &self.providers, self.now(), self.rng().as_mut())?;
         let entry_count = self.change(|session| {
+            confirmed.map_or(Ok(()), |named| confirm(session.generation.wrapping_sub(1), named))?;
             // Another process may have been quicker.
             if session.schema >= TREE_SCHEMA_VERSION {
                 return Ok(None);
@@ -93,6 +101,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let mut entries = self.sealed_again(session, &new.open.root, progress)?;
         let count = entries.len();
         entries.extend(new.slots.iter().map(|slot| (slots::entry_key(&slot.summary.id), slots::rows(slot))));
+        descent::record(&mut entries, (session.open, &new.open), self.rng().as_mut());
         session.sql.batch(B::TABLES.third)?;
         resealing::write(session, &new.open, &entries)?;
         Ok(count)

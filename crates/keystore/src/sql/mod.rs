@@ -9,6 +9,7 @@ mod bounds;
 pub(crate) mod check;
 mod clients;
 pub(crate) mod copy;
+mod descent;
 pub(crate) mod dump;
 mod life;
 pub(crate) mod migration;
@@ -39,7 +40,7 @@ use leafseal_crypto::{CryptoRng, EcContext, Secret};
 use schema::TableDefinitions;
 use seen::SeenStates;
 use session::{StoreSession, StoreState, VersionSelection};
-use slots::{OpenRoot, RootLink};
+use slots::{OpenRoot, RootLink, RootWay};
 use tree::StoreTree;
 use upkeep::UpkeepPass;
 use value::{Sql, SqlRow};
@@ -185,6 +186,12 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
     }
 
+    /// Trusts nothing under the root that is held any more, which its own holders have ended.
+    fn forget_root(&self) {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        *open = Arc::new(open.without_root(self.rng().as_mut()));
+    }
+
     /// The state that a transaction sees, verified, and its root, to which links may lead. `ahead` as in [`StoreState::verified`].
     fn settle(&self, sql: &mut dyn Sql, ahead: i64) -> Result<(Arc<OpenRoot>, StoreState), StoreError> {
         let mut open = self.open_root();
@@ -192,8 +199,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             let known = self.schema.load(Ordering::Acquire);
             let edit = match StoreState::verified(sql, &open.tree, known, ahead) {
                 Ok(state) => {
-                    self.schema.fetch_max(state.schema, Ordering::AcqRel);
-                    self.adopt(Arc::clone(&open));
+                    self.follow(sql, &open, state)?;
                     return Ok((open, state));
                 }
                 Err(StoreError::Edited(edit)) if edit.part == EditedPart::Root => edit,
@@ -204,9 +210,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
                 _ => return Err(StoreError::Edited(edit)),
             };
             match RootLink::follow(sql, &open, self.now())? {
-                Some(next) => open = Arc::new(next),
-                None if named == open.root.id() => return Err(StoreError::Edited(edit)),
-                None => return Err(StoreError::RootReplaced),
+                RootWay::Next(next) => open = Arc::new(next),
+                RootWay::Ended => {
+                    self.forget_root();
+                    return Err(StoreError::RootReplaced);
+                }
+                RootWay::Unknown if named == open.root.id() => return Err(StoreError::Edited(edit)),
+                // Anyone who can write to the database can name another root: the one that is held stays, until the store is right again.
+                RootWay::Unknown => return Err(StoreError::RootReplaced),
             }
         }
     }
@@ -295,6 +306,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
     /// The generation, verified under a root; whatever is stored, little is read.
     fn generation_under(&self, open: &OpenRoot) -> Result<Generation, StoreError> {
+        self.look_at_memory();
         let has_tree = self.schema.load(Ordering::Acquire) >= TREE_SCHEMA_VERSION;
         const OF_STORE: &str = "CASE WHEN length(store_id) = 16 THEN store_id END";
         const OF_TREE: &str = "CASE WHEN length(digest) = 32 THEN digest END, CASE WHEN length(mac) = 32 THEN mac END";

@@ -1,10 +1,12 @@
 //! Another way to a store whose root was replaced: what opens its slots is asked again.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::schema;
-use super::session::StoreState;
-use super::{SqlBackend, SqlKeystore};
+use super::session::{StoreSession, StoreState};
+use super::slots::OpenRoot;
+use super::value::Sql;
+use super::{SqlBackend, SqlKeystore, descent, schema};
 use crate::StoreError;
 use crate::slots::SlotProvider;
 
@@ -24,10 +26,24 @@ impl<B: SqlBackend> SqlKeystore<B> {
         if next.epoch <= self.open_root().epoch {
             return Err(StoreError::RootReplaced);
         }
-        let known = self.schema.load(Ordering::Acquire);
-        let state = self.backend.read(|sql| StoreState::verified(sql, &next.tree, known, 0))?;
+        let (known, next) = (self.schema.load(Ordering::Acquire), Arc::new(next));
+        self.backend.read(|sql| {
+            let state = StoreState::verified(sql, &next.tree, known, 0)?;
+            self.follow(sql, &next, state)
+        })
+    }
+
+    /// Uses the root of a verified state from now on, if that comes from the one before.
+    pub(super) fn follow(&self, sql: &mut dyn Sql, next: &Arc<OpenRoot>, state: StoreState) -> Result<(), StoreError> {
+        let known = self.open_root();
+        if next.epoch > known.epoch {
+            let mut session = StoreSession::new(sql, next, state);
+            if !descent::is_from(&mut session, &known.sighting)? {
+                return Err(StoreError::OtherDescent);
+            }
+            self.adopt(Arc::clone(next));
+        }
         self.schema.fetch_max(state.schema, Ordering::AcqRel);
-        self.adopt(next.into());
         Ok(())
     }
 

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use super::bounds;
+use super::descent;
 use super::resealing::{self, Resealing, SealingProgress};
 use super::session::StoreSession;
 use super::slots::{self, OpenRoot, RootLink};
 use super::table::EntryKind;
-use super::{SqlBackend, SqlKeystore};
+use super::value::FOREVER;
+use super::{SqlBackend, SqlKeystore, api_keys};
 use crate::StoreError;
 use crate::error::LimitedEntries;
 use crate::model::RootRotation;
@@ -112,15 +114,15 @@ impl<B: SqlBackend> SqlKeystore<B> {
             require_slots(session)?;
             let root = StoreRoot::generate(self.rng().as_mut());
             let next = OpenRoot::new(root, session.open.epoch + 1, self.id);
-            let sealed_count = self.write_under(session, &next, progress)?;
-            let now = self.now();
+            let secrets = if link.is_none() { TokenSecrets::Renewed } else { TokenSecrets::Kept };
+            let sealed_count = self.write_under(session, &next, secrets, progress)?;
+            let links_until = link.map_or(0, |link| self.now().saturating_add(link.as_secs()));
             if link.is_none() {
-                RootLink::remove(session.sql, ALWAYS)?;
+                RootLink::remove(session.sql, FOREVER)?;
+            } else {
+                RootLink::make((session.open, &next), links_until, self.rng().as_mut()).write(session.sql)?;
             }
-            if let Some(link) = link {
-                let expires_at = now.saturating_add(link.as_secs());
-                RootLink::make((session.open, &next), expires_at, self.rng().as_mut()).write(session.sql)?;
-            }
+            RootLink::write_end(session.sql, (session.open, next.epoch), links_until, self.rng().as_mut())?;
             Ok((next, sealed_count))
         })?;
         let rotation = RootRotation { root: next.root.id(), epoch: next.epoch, sealed_count };
@@ -132,6 +134,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         &self,
         session: &mut StoreSession<'_>,
         next: &OpenRoot,
+        secrets: TokenSecrets,
         progress: SealingProgress<'_>,
     ) -> Result<usize, StoreError> {
         let mut entries = session.all_entries()?;
@@ -145,17 +148,26 @@ impl<B: SqlBackend> SqlKeystore<B> {
             replaced.map_err(|error: ProviderError| StoreError::Provider { kind, error })?;
             *rows = slots::rows(&slot);
         }
+        if secrets == TokenSecrets::Renewed {
+            api_keys::renew_token_secret(&mut entries, next, self.rng().as_mut());
+        }
+        descent::record(&mut entries, (session.open, next), self.rng().as_mut());
         resealing::write(session, next, &entries)?;
         Ok(count)
     }
 }
 
-/// Later than every link ends.
-const ALWAYS: u64 = i64::MAX.cast_unsigned();
+/// What becomes of the secret that signs tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TokenSecrets {
+    Kept,
+    /// Whoever had the former root could sign with the former one.
+    Renewed,
+}
 
 pub(super) fn remove_links(session: &mut StoreSession<'_>) -> Result<(), StoreError> {
     require_slots(session)?;
-    RootLink::remove(session.sql, ALWAYS)
+    RootLink::remove(session.sql, FOREVER)
 }
 
 fn require_slots(session: &mut StoreSession<'_>) -> Result<(), StoreError> {

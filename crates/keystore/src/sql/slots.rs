@@ -1,12 +1,15 @@
 //! Key slots as rows, and the ways to the root of a store: by a slot, or by a link from the root before it.
 
+use std::sync::Arc;
+
 use leafseal_crypto::hpke::HpkePublicKey;
 use leafseal_crypto::{CryptoRng, Secret};
 
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::tree::TreeKeys;
-use super::value::{Sql, SqlRow, params};
+use super::value::{FOREVER, Sql, SqlRow, params};
 use crate::StoreError;
+use crate::memory::SightingKey;
 use crate::root_key::{ID_SIZE, RootKeyId, StoreRoot};
 use crate::slots::{
     NumberedRoot, OPENING_WORK_MAX, ProviderError, Slot, SlotId, SlotKind, SlotProvider, SlotSummary, is_key_name,
@@ -20,12 +23,21 @@ pub(crate) struct OpenRoot {
     /// Counts the roots of a store with slots, from 1.
     pub(crate) epoch: u32,
     pub(crate) tree: TreeKeys,
+    /// For what is seen of the store under it.
+    pub(crate) sighting: Arc<SightingKey>,
 }
 
 impl OpenRoot {
     pub(crate) fn new(root: StoreRoot, epoch: u32, store: StoreId) -> Self {
+        let (tree, sighting) = (TreeKeys::new(&root, store), SightingKey::new(store, &root, epoch).into());
+        Self { root, epoch, tree, sighting }
+    }
+
+    /// What is left of a root that has ended: nothing opens under it, and a store that comes from it is still known.
+    pub(crate) fn without_root(&self, rng: &mut dyn CryptoRng) -> Self {
+        let (root, store) = (StoreRoot::generate(rng), self.tree.store);
         let tree = TreeKeys::new(&root, store);
-        Self { root, epoch, tree }
+        Self { root, epoch: self.epoch, tree, sighting: Arc::clone(&self.sighting) }
     }
 
     pub(crate) fn numbered(&self) -> NumberedRoot<'_> {
@@ -145,6 +157,26 @@ fn parse_id(text: &str) -> Option<RootKeyId> {
     hex::decode_to_slice(text, &mut id).ok().map(|()| RootKeyId(id))
 }
 
+/// Where a root leads.
+#[derive(Debug)]
+pub(crate) enum RootWay {
+    /// To this one.
+    Next(OpenRoot),
+    /// It was replaced, and nothing under it is to be trusted any more.
+    Ended,
+    /// Nothing says so.
+    Unknown,
+}
+
+/// The first bytes of the associated data of an end.
+const LABEL_END: &[u8] = b"leafseal-root-end-1";
+
+/// What the row of a root's end is found by: no root's id.
+fn end_id(root: &OpenRoot) -> RootKeyId {
+    let hash = root.root.derive(&[LABEL_END, &root.tree.store.0].concat());
+    RootKeyId(*hash.expose().first_chunk().expect("32 bytes"))
+}
+
 /// The way for running engines from one root to the next, sealed under the former.
 #[derive(Debug)]
 pub(crate) struct RootLink {
@@ -170,6 +202,31 @@ impl RootLink {
         sql.execute(insert, params![from.0, *epoch, *expires_at, sealed.as_slice()]).map(drop)
     }
 
+    /// Writes that the root `before` has ended, in the same table: authenticated under it, so that nobody else can end it. It stays.
+    /// `links_until`: the time (Unix seconds) until which engines may follow links from it.
+    pub(crate) fn write_end(
+        sql: &mut dyn Sql,
+        (before, epoch): (&OpenRoot, u32),
+        links_until: u64,
+        rng: &mut dyn CryptoRng,
+    ) -> Result<(), StoreError> {
+        let from = end_id(before);
+        let aad = [LABEL_END, &before.tree.store.0[..], &epoch.to_be_bytes()].concat();
+        let sealed = before.root.seal(&aad, &links_until.to_be_bytes(), rng);
+        Self { from, epoch, expires_at: FOREVER, sealed }.write(sql)
+    }
+
+    /// Until when links may be followed from a root that has ended.
+    fn end(sql: &mut dyn Sql, root: &OpenRoot) -> Result<Option<u64>, StoreError> {
+        let select = "SELECT epoch, sealed FROM root_link WHERE from_root = ?1 LIMIT 16";
+        let rows = sql.rows(select, params![end_id(root).0])?;
+        Ok(rows.iter().find_map(|row| {
+            let aad = [LABEL_END, &root.tree.store.0[..], &row.number(0).ok()?.to_be_bytes()].concat();
+            let opened = root.root.open(&aad, row.blob(1).ok()?).ok()?;
+            Some(u64::from_be_bytes(opened.as_slice().try_into().ok()?))
+        }))
+    }
+
     /// Removes the links that end before `time`, if there are any.
     pub(crate) fn remove(sql: &mut dyn Sql, time: u64) -> Result<(), StoreError> {
         if sql.count("SELECT count(*) FROM root_link WHERE expires_at < ?1", params![time])? == 0 {
@@ -183,11 +240,20 @@ impl RootLink {
         sql.count("SELECT count(*) FROM root_link WHERE expires_at < ?1", params![time])
     }
 
-    /// The root after `before`, if there is a way to it. Whoever can write to the database can at most take the way away.
-    pub(crate) fn follow(sql: &mut dyn Sql, before: &OpenRoot, now: u64) -> Result<Option<OpenRoot>, StoreError> {
+    /// The way from `before`. Whoever can write to the database can at most take the way away.
+    pub(crate) fn follow(sql: &mut dyn Sql, before: &OpenRoot, now: u64) -> Result<RootWay, StoreError> {
+        let end = Self::end(sql, before)?;
+        if end.is_some_and(|links_until| now > links_until) {
+            return Ok(RootWay::Ended);
+        }
         let select = "SELECT from_root, epoch, expires_at, sealed FROM root_link WHERE from_root = ?1 LIMIT 16";
         let rows = sql.rows(select, params![before.root.id().0])?;
-        Ok(rows.iter().find_map(|row| Self::next(row, before, now)))
+        let next = rows.iter().find_map(|row| Self::next(row, before, now));
+        Ok(match (next, end) {
+            (Some(next), _) => RootWay::Next(next),
+            (None, Some(_)) => RootWay::Ended,
+            (None, None) => RootWay::Unknown,
+        })
     }
 
     fn next(row: &SqlRow, before: &OpenRoot, now: u64) -> Option<OpenRoot> {

@@ -5,6 +5,9 @@
 
 use crate::StoreError;
 
+/// A time that never comes, as a column holds it.
+pub(crate) const FOREVER: u64 = i64::MAX.cast_unsigned();
+
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Type {

@@ -5,6 +5,7 @@ mod backup;
 mod common;
 mod copy;
 mod crash;
+mod descent;
 mod edits;
 mod extract;
 mod file;

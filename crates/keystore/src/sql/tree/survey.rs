@@ -10,7 +10,7 @@ use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::scan::TreeWalk;
 use crate::sql::table::EntryKey;
-use crate::sql::value::{Sql, SqlRow, params};
+use crate::sql::value::{FOREVER, Sql, SqlRow, params};
 
 /// Buckets of a tree with the nodes above them, as they are stored.
 pub(crate) struct TreeSurvey {
@@ -130,7 +130,9 @@ impl StoreTree<'_> {
         let is_link = |row: &SqlRow| {
             let to = row.number(1).unwrap_or_default();
             let from = row.array(0).ok().filter(|from| *from != self.keys.root_key.0);
-            from.is_some() && row.unix_s(2).is_ok() && (2..=epoch).contains(&to) && epochs.insert(to)
+            // A link, and the statement that the root before it has ended.
+            let ends = row.unix_s(2).map(|time| time == FOREVER);
+            from.is_some() && (2..=epoch).contains(&to) && ends.is_ok_and(|is_end| epochs.insert((to, is_end)))
         };
         if !links.iter().all(is_link) {
             let part = EditedPart::Row { table: "root_link" };
