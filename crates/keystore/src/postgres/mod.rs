@@ -208,6 +208,25 @@ impl Postgres {
         read(transaction)
     }
 
+    fn change_in<T>(
+        &self,
+        mut transaction: Transaction<'_>,
+        apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        // First: the transaction that locks this row holds it until the change is committed or rolled back.
+        let row = transaction.first("SELECT store_id, schema_version FROM store FOR UPDATE", &[])?;
+        self.check_id(row.as_ref())?;
+        let table = common::counted_in(row.map_or(Ok(0), |row| row.number(1))?);
+        let mark = if table == "store" { format!(", mark = {}", random_mark()) } else { String::new() };
+        transaction.rows(&format!("UPDATE {table} SET generation = generation + 1{mark}"), &[])?;
+        let outcome = apply(&mut transaction)?;
+        // Programs read the store again at each new generation.
+        if transaction.has_written {
+            transaction.commit()?;
+        }
+        Ok(outcome)
+    }
+
     /// Checks that the row of the table `store` is that of the store that was opened.
     fn check_id(&self, row: Option<&SqlRow>) -> Result<(), StoreError> {
         match (self.id, row) {
@@ -248,20 +267,16 @@ impl SqlBackend for Postgres {
 
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _turn = self.turns.take();
-        let mut transaction = self.begin(&format!("BEGIN; {}", self.limits_of_change()))?;
-        // First: the transaction that updates this row locks it until the change is committed or rolled back.
-        // An authenticated store has its marks from its tree (`Generation::mark`).
-        let update =
-            "UPDATE store SET generation = generation + 1, mark = CASE WHEN schema_version < 3 THEN ?1 ELSE 0 END
-            RETURNING store_id";
-        let row = transaction.first(update, &[SqlValue::Integer(random_mark())])?;
-        self.check_id(row.as_ref())?;
-        let outcome = apply(&mut transaction)?;
-        // Programs read the store again at each new generation.
-        if transaction.has_written {
-            transaction.commit()?;
-        }
-        Ok(outcome)
+        let begin = format!("BEGIN; {}", self.limits_of_change());
+        self.change_in(self.begin(&begin)?, apply)
+    }
+
+    /// Takes the table first, from all but readers: a program that holds a lock on it while it waits for the row, as every change does,
+    /// would wait for this one, and this one for it.
+    fn change_tables<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let _turn = self.turns.take();
+        let begin = format!("BEGIN; {}; LOCK TABLE store IN EXCLUSIVE MODE", self.limits_of_change());
+        self.change_in(self.begin(&begin)?, apply)
     }
 
     fn generation(&self, select: &str) -> Result<(u64, SqlRow), StoreError> {

@@ -1,7 +1,8 @@
 //! The tables in PostgreSQL's words. They are in a schema of their own, `leafseal`, apart from those of other applications.
 //!
-//! Names sort by their bytes, as in SQLite, whatever the language of the database. Before version 3 `mark` is random and new with each
-//! change: after a failover to a standby that had lost changes, the same `generation` may stand for others.
+//! Names sort by their bytes, as in SQLite, whatever the language of the database. `mark` is random and new with each change: after a
+//! failover to a standby that had lost changes, the same `generation` may stand for others. Since version 3 the MAC of the tree does that, and
+//! the generation is beside it, so that every change and poll of an older program fails in the database.
 
 use std::collections::BTreeMap;
 
@@ -139,7 +140,8 @@ const THIRD: &str = r#"
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BYTEA NOT NULL CHECK (length(digest) = 32),
-        mac BYTEA NOT NULL CHECK (length(mac) = 32)
+        mac BYTEA NOT NULL CHECK (length(mac) = 32),
+        generation BIGINT NOT NULL
     );
     CREATE TABLE tree_node (
         level BIGINT NOT NULL,
@@ -167,7 +169,12 @@ const THIRD: &str = r#"
 "#;
 
 /// All of them.
-pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
+pub(super) const TABLES: TableDefinitions = TableDefinitions {
+    first: FIRST,
+    second: SECOND,
+    third: THIRD,
+    moved: "ALTER TABLE store DROP COLUMN generation, DROP COLUMN mark",
+};
 
 /// Describes the tables of a store, with what hangs on them, line by line.
 pub(super) const DESCRIBE: &str = include_str!("describe.sql");

@@ -77,7 +77,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let open = OpenRoot::new(root, epoch, self.id);
         // Before the transaction: a provider may take its time.
         let new = NewStore::with_root(open, &self.providers, self.now(), self.rng().as_mut())?;
-        let entry_count = self.change(|session| {
+        let entry_count = self.change_tables(|session| {
             confirmed.map_or(Ok(()), |named| confirm(session.generation.wrapping_sub(1), named))?;
             // Another process may have been quicker.
             if session.schema >= TREE_SCHEMA_VERSION {
@@ -104,6 +104,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         descent::record(&mut entries, (session.open, &new.open), self.rng().as_mut());
         session.sql.batch(B::TABLES.third)?;
         resealing::write(session, &new.open, &entries)?;
+        // Last: PostgreSQL lets nobody read the table from here on.
+        session.sql.batch(B::TABLES.moved)?;
         Ok(count)
     }
 

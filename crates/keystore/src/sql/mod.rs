@@ -45,9 +45,9 @@ use tree::StoreTree;
 use upkeep::UpkeepPass;
 use value::{Sql, SqlRow};
 
-use crate::edit::EditedPart;
+use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::life::KeyLife;
-use crate::memory::MemoryStatus;
+use crate::memory::{MemoryStatus, StoreSighting};
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
     RootRotation, StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
@@ -104,6 +104,11 @@ pub trait SqlBackend: Send + Sync {
 
     /// Runs `apply` as one change that no other overlaps: all of it and a new generation, or nothing; nothing, too, if it writes nothing.
     fn change<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError>;
+
+    /// The same for a change that alters tables.
+    fn change_tables<T>(&self, apply: impl FnOnce(&mut dyn Sql) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.change(apply)
+    }
 
     /// The one row that `select` finds, whose first column is the store's id, and [`Generation::replacements`]; without a transaction.
     fn generation(&self, select: &str) -> Result<(u64, SqlRow), StoreError>;
@@ -257,7 +262,12 @@ impl<B: SqlBackend> SqlKeystore<B> {
             self.seen.note(seen);
             Ok((open, found))
         };
-        match read() {
+        let mut outcome = read();
+        if matches!(outcome, Err(StoreError::Storage(_))) && self.is_without_slots() {
+            // Another process has migrated the store since the read began, and its generation is elsewhere.
+            outcome = read();
+        }
+        match outcome {
             Err(StoreError::RootReplaced) => {
                 self.reopen()?;
                 read()
@@ -288,20 +298,43 @@ impl<B: SqlBackend> SqlKeystore<B> {
         F: FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
     {
         let newest = self.seen.newest();
-        let (outcome, made) = self.backend.change(|sql| {
-            let (open, state) = self.settle(sql, 1)?;
-            self.seen.admit(newest, state.sighting(open.epoch, 1))?;
-            if state.tree_root.is_some() {
-                RootLink::remove(sql, self.now())?;
-            }
-            let mut session = StoreSession::new(sql, &open, state);
-            let apply = apply.take().ok_or(StoreError::RootReplaced)?;
-            let outcome = apply(&mut session)?;
-            Ok((outcome, session.finish()?))
-        })?;
+        let (outcome, made) = self.backend.change(|sql| self.change_in(sql, newest, apply))?;
         self.seen.note(made);
         self.save_seen();
         Ok(outcome)
+    }
+
+    /// The same for one that alters the tables of a store without slots.
+    pub(crate) fn change_tables<T>(
+        &self,
+        apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.read(|_| Ok(()))?;
+        let (newest, mut apply) = (self.seen.newest(), Some(apply));
+        let (outcome, made) = self.backend.change_tables(|sql| self.change_in(sql, newest, &mut apply))?;
+        self.seen.note(made);
+        self.save_seen();
+        Ok(outcome)
+    }
+
+    fn change_in<T, F>(
+        &self,
+        sql: &mut dyn Sql,
+        newest: Option<StoreSighting>,
+        apply: &mut Option<F>,
+    ) -> Result<(T, Option<StoreSighting>), StoreError>
+    where
+        F: FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
+    {
+        let (open, state) = self.settle(sql, 1)?;
+        self.seen.admit(newest, state.sighting(open.epoch, 1))?;
+        if state.tree_root.is_some() {
+            RootLink::remove(sql, self.now())?;
+        }
+        let mut session = StoreSession::new(sql, &open, state);
+        let apply = apply.take().ok_or(StoreError::RootReplaced)?;
+        let outcome = apply(&mut session)?;
+        Ok((outcome, session.finish()?))
     }
 
     /// The generation, verified under a root; whatever is stored, little is read.
@@ -318,7 +351,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let (replacements, row) = self
             .backend
             .generation(&format!("SELECT {OF_STORE}, generation, {mark} FROM {schema}store {join} LIMIT 2"))?;
-        let changes = row.integer(1)?;
+        let edit = StoreEdit { part: EditedPart::Root, kind: EditKind::Changed };
+        let changes = row.integer(1).map_err(|error| if has_tree { StoreError::Edited(edit) } else { error })?;
         // A store's state has one MAC: what it authenticates shows in it, whatever else is written in the database.
         let mark = match has_tree {
             true => {
@@ -338,6 +372,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
     fn generation_of_any_root(&self) -> Result<Generation, StoreError> {
         match self.generation_under(&self.open_root()) {
             Err(StoreError::Edited(_)) => {}
+            // Another process may have migrated the store, which has its generation elsewhere then.
+            Err(StoreError::Storage(_)) if self.is_without_slots() => {}
             other => return other,
         }
         match self.read(|_| Ok(())) {

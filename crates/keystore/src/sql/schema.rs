@@ -30,13 +30,17 @@ pub struct TableDefinitions {
     pub(crate) second: &'static str,
     /// The additions of version 3 to version 2.
     pub(crate) third: &'static str,
+    /// What is no longer in the tables of version 2 then: the generation, which is beside the root of the tree. Every change and poll of an
+    /// older program that still runs fails in the database, whatever it was waiting for.
+    pub(crate) moved: &'static str,
 }
 
 impl TableDefinitions {
     /// Makes the tables of a schema.
     pub(crate) fn create(&self, sql: &mut dyn Sql, schema: u32) -> Result<(), StoreError> {
         let additions = [self.first, self.second, self.third];
-        additions.iter().take(schema as usize).try_for_each(|tables| sql.batch(tables))
+        additions.iter().take(schema as usize).try_for_each(|tables| sql.batch(tables))?;
+        if schema >= TREE_SCHEMA_VERSION { sql.batch(self.moved) } else { Ok(()) }
     }
 }
 
@@ -109,10 +113,14 @@ pub(crate) fn create(
 ) -> Result<(), StoreError> {
     let NewStore { schema, open, slots, generation } = new;
     tables.create(sql, *schema)?;
-    sql.execute(
-        "INSERT INTO store (only_row, schema_version, store_id, root_key_id, generation) VALUES (1, ?1, ?2, ?3, ?4)",
-        params![*schema, open.tree.store.0, open.root.id().0, *generation],
-    )?;
+    let row = params![*schema, open.tree.store.0, open.root.id().0, *generation];
+    if *schema < TREE_SCHEMA_VERSION {
+        let columns = "only_row, schema_version, store_id, root_key_id, generation";
+        sql.execute(&format!("INSERT INTO store ({columns}) VALUES (1, ?1, ?2, ?3, ?4)"), row)?;
+    } else {
+        let columns = "only_row, schema_version, store_id, root_key_id";
+        sql.execute(&format!("INSERT INTO store ({columns}) VALUES (1, ?1, ?2, ?3)"), &row[..3])?;
+    }
     let tree = (*schema >= TREE_SCHEMA_VERSION).then(|| StoreTree::empty(&open.tree));
     let mut session = StoreSession { sql, open, schema: *schema, generation: *generation, tree };
     for slot in slots {
@@ -212,7 +220,14 @@ pub(crate) fn version(sql: &mut dyn Sql) -> Result<u32, StoreError> {
 
 /// The number of a store's last change, as the database has it.
 pub(crate) fn generation(sql: &mut dyn Sql) -> Result<i64, StoreError> {
-    sql.first("SELECT generation FROM store LIMIT 1", &[])?.ok_or(NO_ROW)?.integer(0)
+    let table = counted_in(version(sql)?);
+    sql.first(&format!("SELECT generation FROM {table} LIMIT 1"), &[])?.ok_or(NO_ROW)?.integer(0)
+}
+
+/// The table with the generation. Programs of before schema 3 update and poll that of `store`: it is no longer there, so that theirs fail
+/// in the database, also those that waited for its lock while the store was migrated.
+pub(crate) fn counted_in(schema: u32) -> &'static str {
+    if schema < TREE_SCHEMA_VERSION { "store" } else { "tree_root" }
 }
 
 /// Brings a store of version 1 to version 2, within a change. Programs that support only version 1 refuse the store from then on.

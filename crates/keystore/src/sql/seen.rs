@@ -304,7 +304,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             let mut session = StoreSession::new(sql, &open, state);
             let next = session.generation.max(ahead).max(above.saturating_add(1));
             session.generation = next.min(GENERATION_MAX);
-            session.sql.execute("UPDATE store SET generation = ?1", params![session.generation])?;
+            session.sql.execute("UPDATE tree_root SET generation = ?1", params![session.generation])?;
             session.finish()
         })?;
         self.seen.note(accepted);

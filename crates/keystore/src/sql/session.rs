@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::schema;
 use super::slots::OpenRoot;
 use super::stored::{self, Compared, EntrySelection, ROWS_MAX, StoredEntries};
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
@@ -220,15 +221,13 @@ impl StoreState {
     /// Reads and verifies it. `known`: the schema that the store had before; it never goes back. `ahead`: how often the generation was
     /// counted up since the root was written.
     pub(super) fn verified(sql: &mut dyn Sql, keys: &TreeKeys, known: u32, ahead: i64) -> Result<Self, StoreError> {
-        const OF_STORE: &str = "SELECT s.schema_version, s.generation";
-        const WITH_TREE: &str =
-            ", CASE WHEN length(r.digest) = 32 THEN r.digest END, CASE WHEN length(r.mac) = 32 THEN r.mac END
+        const WITH_TREE: &str = "SELECT s.schema_version, r.generation,
+            CASE WHEN length(r.digest) = 32 THEN r.digest END, CASE WHEN length(r.mac) = 32 THEN r.mac END
             FROM store AS s LEFT JOIN tree_root AS r ON r.only_row = 1 LIMIT 2";
-        let with_tree = format!("{OF_STORE}{WITH_TREE}");
-        let mut row = match known >= TREE_SCHEMA_VERSION {
-            true => only_row(sql.rows(&with_tree, &[])?)?,
-            false => only_row(sql.rows(&format!("{OF_STORE} FROM store AS s LIMIT 2"), &[])?)?,
-        };
+        const CHANGED: StoreError = StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed });
+        let is_old = known < TREE_SCHEMA_VERSION && schema::version(sql)? < TREE_SCHEMA_VERSION;
+        let select = if is_old { "SELECT schema_version, generation FROM store LIMIT 2" } else { WITH_TREE };
+        let row = only_row(sql.rows(select, &[])?)?;
         let schema = row.number(0)?;
         if schema > SCHEMA_VERSION {
             let (found, supported) = (schema, SCHEMA_VERSION);
@@ -236,13 +235,10 @@ impl StoreState {
         }
         // Otherwise an attacker who can write to the database could turn the tree off.
         if schema < known {
-            return Err(StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed }));
+            return Err(CHANGED);
         }
         let has_tree = schema >= TREE_SCHEMA_VERSION;
-        if has_tree && known < TREE_SCHEMA_VERSION {
-            row = only_row(sql.rows(&with_tree, &[])?)?;
-        }
-        let generation = row.integer(1)?;
+        let generation = row.integer(1).map_err(|error| if has_tree { CHANGED } else { error })?;
         let root = || StoreTree::verified_root(&row, 2, keys, generation.wrapping_sub(ahead));
         Ok(Self { schema, generation, tree_root: has_tree.then(root).transpose()? })
     }

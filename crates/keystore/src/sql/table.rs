@@ -35,7 +35,8 @@ const GRANT_ENTRIES_MAX: u32 = 100_000;
 /// Replaced certificates of a client that are accepted at most.
 pub(super) const REPLACED_COUNT_MAX: usize = 4;
 
-const STORE: Table = table(
+/// Before schema 3.
+const OLD_STORE: Table = table(
     "store",
     1,
     1,
@@ -46,6 +47,12 @@ const STORE: Table = table(
         ("root_key_id", Blob),
         ("generation", Integer),
     ],
+);
+const STORE: Table = table(
+    "store",
+    3,
+    1,
+    &[("only_row", Integer), ("schema_version", Integer), ("store_id", Blob), ("root_key_id", Blob)],
 );
 const APP: Table = table("app", 1, 1, &[("name", Text), ("created_at", Integer), ("disabled", Flag)]);
 const APP_LIFE: Table = table(
@@ -127,7 +134,8 @@ const SLOT: Table = table(
 );
 const ROOT_LINK: Table =
     table("root_link", 3, 1, &[("from_root", Blob), ("epoch", Integer), ("expires_at", Integer), ("sealed", Blob)]);
-const TREE_ROOT: Table = table("tree_root", 3, 1, &[("only_row", Integer), ("digest", Blob), ("mac", Blob)]);
+const TREE_ROOT: Table =
+    table("tree_root", 3, 1, &[("only_row", Integer), ("digest", Blob), ("mac", Blob), ("generation", Integer)]);
 const TREE_NODE: Table = table("tree_node", 3, 2, &[("level", Integer), ("position", Integer), ("children", Blob)]);
 const TREE_LEAF: Table = table(
     "tree_leaf",
@@ -139,7 +147,7 @@ const TREE_LEAF: Table = table(
 /// The tables of a schema; those that others refer to come first.
 pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
     let all = [
-        &STORE,
+        if schema < STORE.since { &OLD_STORE } else { &STORE },
         &APP,
         &KEY_VERSION,
         &KEY_PAIR,

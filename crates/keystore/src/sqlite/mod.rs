@@ -260,7 +260,8 @@ fn change<T>(
 ) -> Result<T, StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // First: what is written is authenticated together with the new generation.
-    transaction.execute("UPDATE store SET generation = generation + 1", [])?;
+    let table = common::counted_in(common::version(&mut Statements::of(&transaction))?);
+    transaction.execute(&format!("UPDATE {table} SET generation = generation + 1"), [])?;
     let mut statements = Statements::of(&transaction);
     let outcome = apply(&mut statements)?;
     // Programs read the store again at each new generation.

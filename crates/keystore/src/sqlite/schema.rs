@@ -129,7 +129,8 @@ const THIRD: &str = "
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BLOB NOT NULL CHECK (length(digest) = 32),
-        mac BLOB NOT NULL CHECK (length(mac) = 32)
+        mac BLOB NOT NULL CHECK (length(mac) = 32),
+        generation INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE tree_node (
         level INTEGER NOT NULL,
@@ -149,7 +150,8 @@ const THIRD: &str = "
 ";
 
 /// All of them.
-pub(super) const TABLES: TableDefinitions = TableDefinitions { first: FIRST, second: SECOND, third: THIRD };
+pub(super) const TABLES: TableDefinitions =
+    TableDefinitions { first: FIRST, second: SECOND, third: THIRD, moved: "ALTER TABLE store DROP COLUMN generation" };
 
 /// The content of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -176,7 +176,8 @@ fn an_edited_root_id_stops_nothing_for_good(place: &Place) {
     let by_hand = opened_by_hand(place);
     by_hand.generation().expect("read");
     let backup = Backup::of(place);
-    place.tamper("UPDATE store SET root_key_id = x'0102030405060708', generation = generation + 1");
+    place
+        .tamper("UPDATE store SET root_key_id = x'0102030405060708'; UPDATE tree_root SET generation = generation + 1");
     assert!(by_hand.generation().is_err());
     backup.put_back(place);
     by_hand.generation().expect("the store is right again");

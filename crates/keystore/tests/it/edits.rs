@@ -302,6 +302,7 @@ fn a_store_cannot_be_passed_off_as_an_older_one(place: &Place) {
     let store = place.open();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     store.token_secret().expect("made");
+    place.add_old_columns();
     place.tamper(
         "UPDATE store SET schema_version = 2; DELETE FROM tree_root; DELETE FROM tree_node; DELETE FROM tree_leaf",
     );
@@ -341,15 +342,15 @@ fn a_change_shows_whatever_the_database_does_to_its_number() {
     let before = store.generation().expect("read");
     place.tamper(
         "CREATE FUNCTION leafseal.hold() RETURNS trigger LANGUAGE plpgsql AS
-         $$ BEGIN UPDATE leafseal.store SET generation = generation - 1; RETURN NULL; END $$;
-         CREATE TRIGGER hold AFTER INSERT OR UPDATE ON client FOR EACH STATEMENT EXECUTE FUNCTION leafseal.hold()",
+         $$ BEGIN UPDATE leafseal.tree_root SET generation = generation - 1; RETURN NULL; END $$;
+         CREATE TRIGGER hold AFTER INSERT ON tree_root FOR EACH STATEMENT EXECUTE FUNCTION leafseal.hold()",
     );
     store.disable_client(&client("one")).expect("no newer state is known");
     assert!(
         matches!(store.generation(), Err(StoreError::Edited(_))),
         "the number is not the one that was authenticated"
     );
-    place.tamper("UPDATE store SET generation = generation + 1");
+    place.tamper("UPDATE tree_root SET generation = generation + 1");
     assert_ne!(store.generation().expect("read"), before);
 }
 
@@ -359,7 +360,7 @@ fn a_second_row_of_the_store_is_refused() {
     let place = Place::new(Kind::Sqlite);
     let store = place.open();
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    place.tamper("INSERT INTO store SELECT 2, schema_version, store_id, root_key_id, generation + 7 FROM store");
+    place.tamper("INSERT INTO store SELECT 2, schema_version, store_id, root_key_id FROM store");
     let refused = |error: Option<StoreError>| assert!(matches!(error, Some(StoreError::Edited(_))), "{error:?}");
     refused(store.generation().err());
     refused(store.load_app(&app("a")).err());

@@ -19,3 +19,4 @@ mod scale;
 mod slots;
 mod store;
 mod tampering;
+mod upgrade;

@@ -285,7 +285,7 @@ fn a_lock_is_waited_for_and_then_reported_busy() {
     let limits = StoreLimits { busy_timeout: Duration::from_millis(100), ..StoreLimits::default() };
     let store = place.open_with(limits);
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    let hold = "BEGIN; SELECT generation FROM leafseal.store FOR UPDATE; SELECT pg_sleep(60)";
+    let hold = "BEGIN; SELECT store_id FROM leafseal.store FOR UPDATE; SELECT pg_sleep(60)";
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // Ended below.

@@ -197,6 +197,7 @@ fn pass_off_as_older(place: &Place) {
     let key = key.split("id=").last().expect("a name").split_whitespace().next().expect("a name").to_owned();
     let reopen = "DELETE FROM key_pair; DELETE FROM key_version; DELETE FROM app; DELETE FROM secret";
     place.tamper(&format!("{reopen}; DELETE FROM symmetric_key"));
+    place.add_old_columns();
     place.tamper(&format!("UPDATE store SET schema_version = 2, root_key_id = x'{key}'"));
 }
 

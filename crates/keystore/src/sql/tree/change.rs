@@ -59,8 +59,8 @@ impl StoreTree<'_> {
         }
         sql.execute("DELETE FROM tree_root", &[])?;
         let mac = self.keys.root_mac(generation, &self.root);
-        let insert = "INSERT INTO tree_root (only_row, digest, mac) VALUES (1, ?1, ?2)";
-        sql.execute(insert, params![self.root, mac])?;
+        let insert = "INSERT INTO tree_root (only_row, digest, mac, generation) VALUES (1, ?1, ?2, ?3)";
+        sql.execute(insert, params![self.root, mac, generation])?;
         Ok(TreeRoot { digest: self.root, mac }.sighting(generation, epoch))
     }
 

@@ -175,6 +175,15 @@ impl Place {
         }
     }
 
+    /// Gives the table `store` the columns that it has before schema 3.
+    pub(crate) fn add_old_columns(&self) {
+        let add = "ALTER TABLE store ADD COLUMN generation BIGINT NOT NULL DEFAULT 5";
+        match self.kind {
+            Kind::Sqlite => self.tamper(&add.replace("BIGINT", "INTEGER")),
+            Kind::Postgres => self.tamper(&format!("{add}, ADD COLUMN mark BIGINT NOT NULL DEFAULT 0")),
+        };
+    }
+
     /// A statement for [`Place::tamper`] that prints a column of bytes.
     pub(crate) fn as_hex(&self, column: &str, table: &str) -> String {
         match self.kind {
