@@ -12,7 +12,9 @@ use leafseal_crypto::{EcContext, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
 use leafseal_errors::{DecisionObserver, EntryPoint, Observers, RequestOrigin};
-use leafseal_keystore::{AppName, AppPublicKeys, Keystore, SlotProvider, SlotSummary, StoreError};
+use leafseal_keystore::{
+    AppName, AppPublicKeys, Keystore, MemoryFault, PeerSighting, SlotProvider, SlotSummary, StoreError,
+};
 
 use crate::app::{App, PublicApps, public_apps};
 use crate::apps::{Directory, TokenSecret};
@@ -24,6 +26,7 @@ use crate::lookups::{Bounds, LookupRun, Standing};
 use crate::no_store::NoStore;
 use crate::opening::OpeningWork;
 use crate::opening_cache::OpeningCache;
+use crate::peer_fault::PeerFault;
 use crate::permissions::Caller;
 use crate::recipients::Recipients;
 use crate::scan::{ScanNews, ScanRate, StoreScanner};
@@ -290,17 +293,22 @@ impl Engine {
         shared.upkeep.run(self.store(), rules, shared.directory.take_used(), self.now())
     }
 
-    /// The newest state of the store that was seen, for other engines: a line without a secret. Does not block.
-    pub fn sighting(&self) -> Option<String> {
-        self.store().sighting()
+    /// The newest state of the store that was seen, for another engine that asks with a challenge: a line without a secret. Does not block.
+    pub fn sighting(&self, challenge: &str) -> Option<String> {
+        self.store().sighting(challenge)
     }
 
     /// Takes over what another engine has seen, on a thread that may wait.
     ///
     /// # Errors
-    /// Why not, if no engine of this store has written it, or the store cannot be read.
-    pub fn learn(&self, sighting: &str) -> Result<(), String> {
-        self.store().learn(sighting).map_err(|error| error.to_string())
+    /// [`PeerFault::Useless`] if it shows nothing, [`PeerFault::Dispute`] if one of the two has not the store that it should have.
+    pub fn learn(&self, answer: &PeerSighting) -> Result<(), PeerFault> {
+        self.store().learn(answer).map_err(|error| match error {
+            StoreError::Sighting { fault: MemoryFault::Root | MemoryFault::Store, .. } => {
+                PeerFault::Dispute(error.to_string())
+            }
+            other => PeerFault::Useless(other.to_string()),
+        })
     }
 
     fn scan_rate(&self) -> ScanRate {

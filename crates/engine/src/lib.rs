@@ -33,6 +33,7 @@ mod lookups;
 mod no_store;
 mod opening;
 mod opening_cache;
+mod peer_fault;
 mod permissions;
 mod recent;
 mod recipients;
@@ -76,6 +77,7 @@ pub use leafseal_errors::{
 };
 pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
 pub use lookups::LookupRun;
+pub use peer_fault::PeerFault;
 pub use permissions::{Caller, PayloadDigest, TokenCaller};
 pub use report::{Failure, OnFailure, RequestReport};
 pub use rewrap::{RewrapOptions, RewrappedText, Rewrapper};

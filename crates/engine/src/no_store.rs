@@ -5,8 +5,8 @@ use std::path::Path;
 
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreId, StoreScan,
-    TOKEN_SECRET_SIZE, VersionSummary,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, ScanStep, Secret, StoreError, StoreId,
+    StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// See the module.
@@ -125,11 +125,11 @@ impl Keystore for NoStore {
         MemoryStatus::default()
     }
 
-    fn sighting(&self) -> Option<String> {
+    fn sighting(&self, _: &str) -> Option<String> {
         None
     }
 
-    fn learn(&self, _: &str) -> Result<(), StoreError> {
+    fn learn(&self, _: &PeerSighting) -> Result<(), StoreError> {
         no_store()
     }
 

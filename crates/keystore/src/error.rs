@@ -336,8 +336,13 @@ pub enum StoreError {
         fault: MemoryFault,
     },
     /// What another engine has seen does not fit the store.
-    #[error("what another engine has seen {0}")]
-    Sighting(MemoryFault),
+    #[error("what the engine at {peer} has seen {fault}")]
+    Sighting {
+        /// Where the engine is.
+        peer: String,
+        /// What is wrong with it.
+        fault: MemoryFault,
+    },
     /// A row of the store breaks a rule that every writer keeps.
     #[error("the keystore is inconsistent: {0}")]
     Inconsistent(&'static str),

@@ -1,7 +1,7 @@
 //! A store that is opened while its program runs already: by what a person brings, or by what is there without one, which is tried again
 //! in the background, since services come back.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -13,8 +13,8 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
-    KeyLife, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError,
-    StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    KeyLife, Keystore, MemoryFault, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RootRotation,
+    ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Opens a store with what is given.
@@ -22,6 +22,9 @@ pub type StoreOpener = Box<dyn Fn(Vec<Box<dyn SlotProvider>>) -> Result<Box<dyn 
 
 /// What may open a store without a person, read again for each attempt: files and settings of this machine.
 pub type AutomaticProviders = Box<dyn Fn() -> Result<Vec<Box<dyn SlotProvider>>, StoreError> + Send + Sync>;
+
+/// Engines whose answers are kept until the store opens.
+const ANSWERS_MAX: usize = 1024;
 
 type ChangeHint = Box<dyn Fn() + Send + Sync>;
 
@@ -52,6 +55,8 @@ struct LateStore {
     opener: StoreOpener,
     automatic: AutomaticProviders,
     is_shared: bool,
+    /// What other engines have seen, by who they are: compared before the store is open.
+    answers: Mutex<BTreeMap<String, PeerSighting>>,
     /// Callbacks for changes, registered when the store opens.
     hints: Mutex<Vec<ChangeHint>>,
 }
@@ -68,7 +73,8 @@ impl LateKeystore {
         pauses: ReopenPauses,
         is_shared: bool,
     ) -> std::io::Result<Self> {
-        let store = LateStore { opened: OnceLock::new(), opener, automatic, is_shared, hints: Mutex::default() };
+        let (answers, hints) = (Mutex::default(), Mutex::default());
+        let store = LateStore { opened: OnceLock::new(), opener, automatic, is_shared, answers, hints };
         let (store, (stop, stopped)) = (Arc::new(store), channel());
         let late = Arc::clone(&store);
         let thread = std::thread::Builder::new().name("leafseal-reopen".to_owned());
@@ -88,7 +94,7 @@ impl LateStore {
             match (self.automatic)() {
                 // What is there without a person is nothing: an attempt would only read the store.
                 Ok(providers) if providers.is_empty() => {}
-                Ok(providers) => drop((self.opener)(providers).map(|store| self.install(store))),
+                Ok(providers) => drop((self.opener)(providers).and_then(|store| self.install(store))),
                 // It is reported when the program starts; the file may be replaced.
                 Err(_) => {}
             }
@@ -96,14 +102,32 @@ impl LateStore {
         }
     }
 
-    /// Uses a store that was opened, unless another was before it.
-    fn install(&self, store: Box<dyn Keystore>) {
-        let mut hints = self.lock_hints();
+    /// Uses a store that was opened, unless another was before it, or it is not what other engines have seen.
+    fn install(&self, store: Box<dyn Keystore>) -> Result<(), StoreError> {
+        let (mut hints, mut answers) = (self.lock_hints(), self.lock_answers());
+        for answer in answers.values() {
+            match store.learn(answer) {
+                // Nothing that an engine of this store has said.
+                Err(StoreError::Sighting { fault: MemoryFault::Foreign, .. }) => {}
+                other => other?,
+            }
+        }
+        if !answers.is_empty() {
+            store.generation()?;
+            answers.clear();
+        }
         let store = self.opened.get_or_init(|| store);
+        drop(answers);
         for hint in hints.drain(..) {
             hint();
             store.on_change(hint);
         }
+        Ok(())
+    }
+
+    fn lock_answers(&self) -> MutexGuard<'_, BTreeMap<String, PeerSighting>> {
+        // Each is replaced as a whole.
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A callback that panicked leaves a list as good as any.
@@ -142,8 +166,22 @@ impl Keystore for LateKeystore {
         self.store.opened.get().map_or_else(MemoryStatus::default, |store| store.memory())
     }
 
-    fn sighting(&self) -> Option<String> {
-        self.store.opened.get().and_then(|store| store.sighting())
+    fn sighting(&self, challenge: &str) -> Option<String> {
+        self.store.opened.get().and_then(|store| store.sighting(challenge))
+    }
+
+    fn learn(&self, answer: &PeerSighting) -> Result<(), StoreError> {
+        // Before it is looked whether the store is open: one that opens meanwhile takes what is here.
+        let mut answers = self.store.lock_answers();
+        match self.store.opened.get() {
+            Some(store) => store.learn(answer),
+            None => {
+                if answers.len() < ANSWERS_MAX || answers.contains_key(&answer.peer) {
+                    answers.insert(answer.peer.clone(), answer.clone());
+                }
+                Ok(())
+            }
+        }
     }
 
     fn is_sealed(&self) -> bool {
@@ -167,7 +205,7 @@ impl Keystore for LateKeystore {
         // The person's first, so that no service is waited for. The others stay with the store: it asks them if its root is replaced.
         let mut providers = vec![provider];
         providers.extend((self.store.automatic)().unwrap_or_default());
-        self.store.install((self.store.opener)(providers)?);
+        self.store.install((self.store.opener)(providers)?)?;
         Ok(())
     }
 
@@ -208,7 +246,6 @@ impl Keystore for LateKeystore {
         fn remember(&self, folder: &Path) -> ();
         fn expect_store(&self, id: &StoreId) -> ();
         fn accept_store(&self, id: &StoreId, folder: &Path) -> ();
-        fn learn(&self, sighting: &str) -> ();
         fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> u64;
         fn scan(&self, scan: &mut StoreScan) -> ScanStep;
     }

@@ -59,7 +59,7 @@ pub use files::read_private_file;
 pub use late::{AutomaticProviders, LateKeystore, ReopenPauses, StoreOpener};
 pub use life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep, UseRecord};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
-pub use memory::{MemoryStatus, SIGHTING_SIZE_MAX};
+pub use memory::{MemoryStatus, PeerSighting, SIGHTING_SIZE_MAX, new_challenge};
 pub use model::{
     ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,
     Migration, NewApiKey, NewClient, NewKeys, ReplacedCertificate, Roles, RootRotation, StoreFault, TOKEN_SECRET_SIZE,

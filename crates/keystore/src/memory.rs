@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leafseal_crypto::hash::{SHA256_SIZE, hmac_sha256, hmac_sha256_verify, sha256};
+use leafseal_crypto::random::system_random;
 use leafseal_crypto::{CryptoRng, Secret};
 use rustix::fs::OFlags;
 use zeroize::Zeroizing;
@@ -111,15 +112,17 @@ impl SightingKey {
         self.root == other.root && hmac_sha256_verify(self.secret.expose(), b"compared", &compared)
     }
 
-    fn message(&self, sighting: &StoreSighting) -> String {
+    fn message(&self, sighting: &StoreSighting, challenge: Option<&str>) -> String {
         let StoreSighting { schema, epoch, generation, digest } = sighting;
         let (store, root, state) = (self.store, self.root, hex::encode(digest));
-        format!("{TITLE} store={store} root={root} schema={schema} epoch={epoch} generation={generation} state={state}")
+        let challenge = challenge.map(|challenge| format!(" challenge={challenge}")).unwrap_or_default();
+        let of = format!("{TITLE} store={store} root={root} schema={schema} epoch={epoch} generation={generation}");
+        format!("{of} state={state}{challenge}")
     }
 
-    /// The line, with its end.
-    pub(crate) fn line(&self, sighting: &StoreSighting) -> String {
-        let mut line = self.message(sighting);
+    /// The line, with its end. `challenge`: of the engine that asked for it, so that it is no answer to another question.
+    pub(crate) fn line(&self, sighting: &StoreSighting, challenge: Option<&str>) -> String {
+        let mut line = self.message(sighting, challenge);
         let mac = hmac_sha256(self.secret.expose(), line.as_bytes());
         let _ = writeln!(line, " mac={}", hex::encode(mac));
         line
@@ -130,7 +133,8 @@ impl SightingKey {
         if line.root != self.root.to_string() || line.sighting.epoch != self.epoch {
             return Err(MemoryFault::Root);
         }
-        let is_ours = hmac_sha256_verify(self.secret.expose(), self.message(&line.sighting).as_bytes(), &line.mac);
+        let message = self.message(&line.sighting, line.challenge.as_deref());
+        let is_ours = hmac_sha256_verify(self.secret.expose(), message.as_bytes(), &line.mac);
         if is_ours { Ok(line.sighting) } else { Err(MemoryFault::Foreign) }
     }
 }
@@ -141,6 +145,7 @@ pub(crate) struct SightingLine {
     pub(crate) store: StoreId,
     root: String,
     pub(crate) sighting: StoreSighting,
+    pub(crate) challenge: Option<String>,
     mac: Vec<u8>,
 }
 
@@ -151,8 +156,36 @@ impl SightingLine {
         let (schema, epoch) = (word(line, "schema")?.parse().ok()?, word(line, "epoch")?.parse().ok()?);
         let sighting = StoreSighting { schema, epoch, generation: word(line, "generation")?.parse().ok()?, digest };
         let (store, root) = (StoreId::parse(word(line, "store")?)?, word(line, "root")?.to_owned());
-        Some(Self { store, root, sighting, mac: hex::decode(word(line, "mac")?).ok()? })
+        let challenge = word(line, "challenge").map(str::to_owned);
+        Some(Self { store, root, sighting, challenge, mac: hex::decode(word(line, "mac")?).ok()? })
     }
+}
+
+/// What another engine of the store has answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerSighting {
+    /// Who.
+    pub peer: String,
+    /// What it was asked with ([`new_challenge`]).
+    pub challenge: String,
+    /// Its line.
+    pub line: String,
+}
+
+/// Digits of the challenge that an engine is asked with.
+const CHALLENGE_SIZE: usize = 32;
+
+/// What to ask another engine with: hexadecimal digits, new for each question, so that an answer that someone has kept is none.
+pub fn new_challenge() -> String {
+    let mut bytes = [0; CHALLENGE_SIZE / 2];
+    let rng: &mut dyn CryptoRng = &mut system_random();
+    rng.fill_bytes(&mut bytes);
+    hex::encode(bytes)
+}
+
+/// Whether a challenge is one: nothing else gets into what is authenticated.
+pub(crate) fn is_challenge(text: &str) -> bool {
+    text.len() == CHALLENGE_SIZE && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The value of a word `name=value` of a line.
@@ -238,7 +271,7 @@ impl MemoryFile {
     /// The line that it holds, as it is; `None` if there is no file.
     pub(crate) fn read(&self) -> Result<Option<SightingLine>, StoreError> {
         let Some(text) = read_line(&self.path)? else { return Ok(None) };
-        let line = text.as_deref().and_then(SightingLine::parse);
+        let line = text.as_deref().and_then(SightingLine::parse).filter(|line| line.challenge.is_none());
         line.ok_or_else(|| self.fault(MemoryFault::Foreign)).map(Some)
     }
 
@@ -276,7 +309,7 @@ impl MemoryFile {
                 return Ok(known);
             }
         }
-        replace_file(&self.path, key.line(sighting).as_bytes(), Readers::Owner, rng)
+        replace_file(&self.path, key.line(sighting, None).as_bytes(), Readers::Owner, rng)
             .map_err(StoreError::io(&self.path))?;
         Ok(*sighting)
     }
@@ -340,8 +373,6 @@ pub struct MemoryStatus {
 
 #[cfg(test)]
 mod tests {
-    use leafseal_crypto::random::system_random;
-
     use super::*;
 
     fn sighting(generation: i64) -> StoreSighting {
@@ -356,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_line_reads_back_and_no_other_does() {
-        let line = key(1, 1).line(&sighting(12));
+        let line = key(1, 1).line(&sighting(12), None);
         assert!(line.len() <= SIGHTING_SIZE_MAX);
         let read = |key: &SightingKey, line: &str| SightingLine::parse(line).map(|line| key.verify(&line));
         assert_eq!(read(&key(1, 1), &line), Some(Ok(sighting(12))));

@@ -12,8 +12,8 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, MemoryStatus,
-    Migration, NewApiKey, NewClient, NewKeys, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE,
-    VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RootRotation, ScanStep, StoreError, StoreScan,
+    TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 settings! {
@@ -394,15 +394,17 @@ pub trait Keystore: Send + Sync {
     /// How far an older state of the store would be noticed. Does not block.
     fn memory(&self) -> MemoryStatus;
 
-    /// The newest state that was seen, for other engines of the store ([`Keystore::learn`]): a line without a secret; `None` before
-    /// schema 3.
-    fn sighting(&self) -> Option<String>;
+    /// The newest state that was seen, for another engine of the store that asks with a challenge ([`Keystore::learn`]): a line without a
+    /// secret; `None` before schema 3.
+    fn sighting(&self, challenge: &str) -> Option<String>;
 
-    /// Takes over what another engine has seen: an older state is refused from then on.
+    /// Takes over what another engine has seen: an older state is refused from then on. A store that is not open yet keeps the answer of
+    /// each engine, and compares them before it is.
     ///
     /// # Errors
-    /// [`Error::Sighting`] if no engine of this store has written it, [`Error::RolledBack`] if the store has a schema from before.
-    fn learn(&self, sighting: &str) -> Result<(), StoreError>;
+    /// [`Error::Sighting`]: with [`MemoryFault::Foreign`](crate::MemoryFault::Foreign) if it is no answer to the challenge by an engine of
+    /// this store; otherwise the other engine has another store, or one under a root from which this one does not come.
+    fn learn(&self, answer: &PeerSighting) -> Result<(), StoreError>;
 
     /// Confirms that an older copy of the store, which is at `generation`, was put back on purpose: the store continues with a number
     /// that is newer than all that were seen, and is migrated to the newest schema. The file in `folder` is replaced. Returns the number.

@@ -74,8 +74,10 @@ pub trait OperatorReport: Send + Sync + 'static {
     /// Returns all metrics as text.
     fn metrics(&self) -> impl Future<Output = String> + Send;
 
-    /// The newest state of the keystore that was seen, for other engines: one line without a secret. Does not block.
-    fn sighting(&self) -> Option<String> {
+    /// The newest state of the keystore that was seen, for another engine that asks with a challenge: one line without a secret. Does not
+    /// block.
+    fn sighting(&self, challenge: &str) -> Option<String> {
+        let _ = challenge;
         None
     }
 
@@ -150,6 +152,8 @@ async fn serve<R: OperatorReport>(
     }
 }
 
+const NO_SIGHTING: &str = "no state of a keystore was seen, or the challenge is not 32 hexadecimal digits\n";
+
 async fn respond<R: OperatorReport>(report: &R, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "only GET and HEAD are answered\n".to_owned());
@@ -163,10 +167,13 @@ async fn respond<R: OperatorReport>(report: &R, request: &Request<Incoming>) -> 
             Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("{why}\n")),
         },
         "/metrics" => answer(StatusCode::OK, OPEN_METRICS, report.metrics().await),
-        "/keystore" => match report.sighting() {
-            Some(line) => answer(StatusCode::OK, TEXT, line),
-            None => answer(StatusCode::NOT_FOUND, TEXT, "no state of a keystore was seen\n".to_owned()),
-        },
+        "/keystore" => {
+            let challenge = request.uri().query().and_then(|query| query.strip_prefix("challenge="));
+            match report.sighting(challenge.unwrap_or_default()) {
+                Some(line) => answer(StatusCode::OK, TEXT, line),
+                None => answer(StatusCode::NOT_FOUND, TEXT, NO_SIGHTING.to_owned()),
+            }
+        }
         _ => answer(StatusCode::NOT_FOUND, TEXT, "there are /livez, /readyz and /metrics\n".to_owned()),
     }
 }

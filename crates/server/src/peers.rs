@@ -2,19 +2,22 @@
 //! never seen the store notices an older copy that was put back.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use leafseal_engine::PeerFault;
+use leafseal_engine::admin::{PeerSighting, new_challenge};
 use leafseal_service::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+
+use crate::start_error::StartError;
 
 /// Addresses of one name that are asked: such a name may stand for all engines.
 const ADDRESSES_MAX: usize = 64;
@@ -41,29 +44,40 @@ pub(crate) struct PeersThread {
 }
 
 impl PeersThread {
-    /// Starts it, and waits for the first round. `None` if there is nobody to ask.
-    pub(crate) fn start<S: Service>(service: Arc<S>, settings: PeerSettings) -> io::Result<Option<Self>> {
+    /// Starts it, and waits for the first round. `None` if there is nobody to ask. `set_problem`: takes why the engine is not ready, after
+    /// each round. An engine that knows nothing of the store from before does not start against a peer that has another one.
+    pub(crate) fn start<S: Service>(
+        service: Arc<S>,
+        settings: PeerSettings,
+        set_problem: impl Fn(Option<String>) + Send + 'static,
+    ) -> Result<Option<Self>, StartError> {
         if settings.peers.is_empty() {
             warn_if_unknown(&*service);
+            set_problem(None);
             return Ok(None);
         }
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(StartError::Threads)?;
         let ((stop, stopped), (first, is_asked)) = (channel(), channel());
-        let thread = std::thread::Builder::new().name("leafseal-peers".to_owned()).spawn(move || {
+        let asking = std::thread::Builder::new().name("leafseal-peers".to_owned()).spawn(move || {
             let mut silent = BTreeSet::new();
-            ask_all(&runtime, &*service, &settings, &mut silent);
+            let mut ask = || ask_all(&runtime, &*service, &settings, &mut silent);
+            let dispute = ask();
+            set_problem(dispute.clone());
             warn_if_unknown(&*service);
             // The receiver waits for nothing else.
-            let _ = first.send(());
+            let _ = first.send(dispute.filter(|_| !service.counters().memory.is_from_before));
             while stopped.recv_timeout(settings.interval) == Err(RecvTimeoutError::Timeout) {
-                ask_all(&runtime, &*service, &settings, &mut silent);
+                set_problem(ask());
             }
             // A look-up of a name may hang.
             runtime.shutdown_background();
-        })?;
+        });
+        let started = Self { stop: Some(stop), thread: Some(asking.map_err(StartError::Threads)?) };
         // An error means that the thread has panicked: then the engine knows what it knew.
-        let _ = is_asked.recv();
-        Ok(Some(Self { stop: Some(stop), thread: Some(thread) }))
+        match is_asked.recv() {
+            Ok(Some(dispute)) => Err(StartError::Peer(dispute)),
+            _ => Ok(Some(started)),
+        }
     }
 }
 
@@ -86,47 +100,70 @@ fn warn_if_unknown<S: Service>(service: &S) {
     }
 }
 
-/// Asks everybody once. `silent` are those that had nothing to say, so that it is logged once.
-fn ask_all<S: Service>(runtime: &Runtime, service: &S, settings: &PeerSettings, silent: &mut BTreeSet<String>) {
-    let Some(engine) = service.engine() else { return };
+/// Asks everybody once. `silent` are those that had nothing to say, so that it is logged once. Returns a dispute with a peer.
+fn ask_all<S: Service>(
+    runtime: &Runtime,
+    service: &S,
+    settings: &PeerSettings,
+    silent: &mut BTreeSet<String>,
+) -> Option<String> {
+    let engine = service.engine()?;
+    let challenge = new_challenge();
     let answers = runtime.block_on(async {
         let mut asked = JoinSet::new();
         for peer in &settings.peers {
-            let (peer, limit, own_port) = (peer.clone(), settings.timeout, settings.own_port);
+            let (peer, limit) = (peer.clone(), settings.timeout);
+            let question = Question { challenge: challenge.clone(), own_port: settings.own_port };
             asked.spawn(async move {
-                let answers = timeout(limit, ask_name(&peer, limit, own_port)).await;
+                let answers = timeout(limit, ask_name(&peer, limit, question)).await;
                 answers.unwrap_or_else(|_| vec![(peer, Err("its name is not found in time".to_owned()))])
             });
         }
         asked.join_all().await.concat()
     });
-    let mut failed = BTreeSet::new();
+    let (mut failed, mut dispute) = (BTreeSet::new(), None);
     for (peer, answer) in answers {
-        let learnt = answer.and_then(|line| engine.learn(&line));
-        if let Err(reason) = learnt {
-            if !silent.contains(&peer) {
-                let reason: String = reason.chars().take(REASON_SIZE_MAX).collect();
-                tracing::warn!(peer, reason, "a peer does not tell what it has seen of the keystore");
+        let learnt = answer
+            .map_err(PeerFault::Useless)
+            .and_then(|line| engine.learn(&PeerSighting { peer: peer.clone(), challenge: challenge.clone(), line }));
+        let Err(fault) = learnt else { continue };
+        let reason: String = fault.to_string().chars().take(REASON_SIZE_MAX).collect();
+        let is_new = !silent.contains(&peer);
+        if let PeerFault::Dispute(_) = fault {
+            if is_new {
+                tracing::error!(peer, reason, "a peer has another keystore: this engine is not ready");
             }
-            failed.insert(peer);
+            dispute.get_or_insert(reason);
+        } else if is_new {
+            tracing::warn!(peer, reason, "a peer does not tell what it has seen of the keystore");
         }
+        failed.insert(peer);
     }
     *silent = failed;
+    dispute
+}
+
+/// What is asked, and by whom.
+#[derive(Debug, Clone)]
+struct Question {
+    challenge: String,
+    own_port: Option<u16>,
 }
 
 type PeerAnswer = (String, Result<String, String>);
 
 /// Asks all addresses of a name at once.
-async fn ask_name(peer: &str, limit: Duration, own_port: Option<u16>) -> Vec<PeerAnswer> {
+async fn ask_name(peer: &str, limit: Duration, question: Question) -> Vec<PeerAnswer> {
     let addresses: Vec<SocketAddr> = match lookup_host(peer).await {
         Ok(addresses) => addresses.take(ADDRESSES_MAX).collect(),
         Err(error) => return vec![(peer.to_owned(), Err(error.to_string()))],
     };
     let mut asked = JoinSet::new();
     for address in addresses {
+        let question = question.clone();
         // Less than the limit on the whole, so that one address that hangs does not take away the answers of others.
         asked.spawn(async move {
-            let answer = timeout(limit.mul_f32(0.8), ask(address, own_port)).await;
+            let answer = timeout(limit.mul_f32(0.8), ask(address, &question)).await;
             let answer = answer.unwrap_or_else(|_| Err("it does not answer in time".to_owned()));
             answer.transpose().map(|answer| (address.to_string(), answer))
         });
@@ -135,13 +172,14 @@ async fn ask_name(peer: &str, limit: Duration, own_port: Option<u16>) -> Vec<Pee
 }
 
 /// The line of the engine at an address; `None` if it is this engine.
-async fn ask(address: SocketAddr, own_port: Option<u16>) -> Result<Option<String>, String> {
+async fn ask(address: SocketAddr, question: &Question) -> Result<Option<String>, String> {
     let mut socket = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     // What this engine itself says would confirm nothing.
-    if own_port == Some(address.port()) && socket.local_addr().is_ok_and(|own| own.ip() == address.ip()) {
+    if question.own_port == Some(address.port()) && socket.local_addr().is_ok_and(|own| own.ip() == address.ip()) {
         return Ok(None);
     }
-    let call = format!("GET /keystore HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let challenge = &question.challenge;
+    let call = format!("GET /keystore?challenge={challenge} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     socket.write_all(call.as_bytes()).await.map_err(|error| error.to_string())?;
     let mut answer = Vec::new();
     let most = ANSWER_SIZE_MAX as u64 + 1;

@@ -5,7 +5,6 @@ use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
@@ -102,7 +101,7 @@ impl Server {
         service.observe_decisions(Arc::<DecisionLog>::clone(&server_state.decision_log));
         service.observe_decisions(Arc::<DecisionCounts>::clone(&server_state.decisions));
         let operator = start_operator(&server_state, &service)?;
-        let peers = start_peers(&server_state, &service, operator.as_ref()).map_err(StartError::Threads)?;
+        let peers = start_peers(&server_state, &service, operator.as_ref())?;
         let api = service
             .engine()
             .map(|engine| api::start(&server_state, api_identity, engine, &runtime))
@@ -266,16 +265,16 @@ fn start_operator<S: Service>(
 
 /// Asks the other engines of the store what they have seen of it, before anything is served, and from then on.
 fn start_peers<S: Service>(
-    server_state: &ServerState,
+    server_state: &Arc<ServerState>,
     service: &Arc<S>,
     operator: Option<&OperatorPort>,
-) -> io::Result<Option<PeersThread>> {
+) -> Result<Option<PeersThread>, StartError> {
     let ServerSettings { peers, peers_timeout, peers_interval, .. } = &server_state.settings;
     let own_port = operator.map(|operator| operator.address().port());
     let settings = PeerSettings { peers: peers.clone(), timeout: *peers_timeout, interval: *peers_interval, own_port };
-    let thread = PeersThread::start(Arc::clone(service), settings)?;
-    server_state.has_asked_peers.store(true, Ordering::Release);
-    Ok(thread)
+    let (service, server_state) = (Arc::clone(service), Arc::clone(server_state));
+    let set_problem = move |problem| server_state.set_peers_problem(problem);
+    PeersThread::start(service, settings, set_problem)
 }
 
 fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, TcpListener)> {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::DecisionCounts;
@@ -40,8 +40,8 @@ pub(crate) struct ServerState {
     pub(crate) bulk: BulkQueue<u64>,
     /// The certificates that the listeners use now.
     pub(crate) certificates: Expiries,
-    /// Whether other engines of the store have been asked, without which this one is not ready.
-    pub(crate) has_asked_peers: AtomicBool,
+    /// Why this engine is not ready on account of the other engines of the store.
+    peers_problem: Mutex<Option<String>>,
     phase: AtomicU8,
     /// Set when the shutdown begins.
     notice: OnceLock<ShutdownNotice>,
@@ -120,7 +120,7 @@ impl ServerState {
             bulk: BulkQueue::default(),
             certificates: Expiries::default(),
             tenants: RandomState::new(),
-            has_asked_peers: AtomicBool::new(false),
+            peers_problem: Mutex::new(Some("the engine asks its peers for the state of the keystore".to_owned())),
             phase: AtomicU8::new(ShutdownPhase::Serving as u8),
             notice: OnceLock::new(),
             incoming: Arc::new(incoming),
@@ -128,6 +128,15 @@ impl ServerState {
             connections: Mutex::default(),
             connection_ended: Condvar::new(),
         }
+    }
+
+    /// Why this engine is not ready on account of the other engines of the store.
+    pub(crate) fn peers_problem(&self) -> Option<String> {
+        self.peers_problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_peers_problem(&self, problem: Option<String>) {
+        *self.peers_problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 
     pub(crate) fn phase(&self) -> ShutdownPhase {

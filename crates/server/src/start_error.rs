@@ -33,6 +33,9 @@ pub enum StartError {
     /// Certificate or key of the API.
     #[error("api: {0}")]
     ApiIdentity(TlsError),
+    /// Another engine has another keystore, and nothing here shows which is right.
+    #[error("{0}: find out which of the two has the right keystore; leafseal store check prints its id")]
+    Peer(String),
     /// Threads.
     #[error("cannot start threads: {0}")]
     Threads(io::Error),

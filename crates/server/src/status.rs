@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use leafseal_engine::GuardedMemory;
 use leafseal_net::metrics::ThreadTimes;
@@ -26,10 +25,10 @@ impl<S: Service> Status<S> {
     /// would move to the other engines, which would then be overloaded too.
     fn is_ready(&self) -> Result<(), String> {
         match self.server_state.phase() {
-            ShutdownPhase::Serving if !self.server_state.has_asked_peers.load(Ordering::Acquire) => {
-                Err("the engine asks its peers for the state of the keystore".to_owned())
-            }
-            ShutdownPhase::Serving => self.service.readiness(),
+            ShutdownPhase::Serving => match self.server_state.peers_problem() {
+                Some(problem) => Err(problem),
+                None => self.service.readiness(),
+            },
             ShutdownPhase::Notice | ShutdownPhase::Draining | ShutdownPhase::Closing => {
                 Err("the engine is shutting down".to_owned())
             }
@@ -62,8 +61,8 @@ impl<S: Service> OperatorReport for Status<S> {
         snapshot.into_text()
     }
 
-    fn sighting(&self) -> Option<String> {
-        self.service.engine().and_then(|engine| engine.sighting())
+    fn sighting(&self, challenge: &str) -> Option<String> {
+        self.service.engine().and_then(|engine| engine.sighting(challenge))
     }
 
     fn cannot_accept(&self, error: &io::Error) {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, ScanStep, Secret, StoreError, StoreId, StoreScan,
-    TOKEN_SECRET_SIZE, VersionSummary,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, ScanStep, Secret, StoreError, StoreId,
+    StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -217,12 +217,12 @@ impl Keystore for GatedStore {
         self.store.memory()
     }
 
-    fn sighting(&self) -> Option<String> {
-        self.store.sighting()
+    fn sighting(&self, challenge: &str) -> Option<String> {
+        self.store.sighting(challenge)
     }
 
-    fn learn(&self, sighting: &str) -> Result<(), StoreError> {
-        self.store.learn(sighting)
+    fn learn(&self, answer: &PeerSighting) -> Result<(), StoreError> {
+        self.store.learn(answer)
     }
 
     fn expect_store(&self, id: &StoreId) -> Result<(), StoreError> {

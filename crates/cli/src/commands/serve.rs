@@ -258,6 +258,7 @@ impl From<StartError> for CommandFailure {
             StartError::Settings(_) | StartError::Tls(_) | StartError::Api(_) | StartError::ApiIdentity(_) => {
                 Self::usage(error.to_string())
             }
+            StartError::Peer(_) => Self::failed(error.to_string()),
             StartError::Threads(_) => CommandFailure::internal(error.to_string()),
         }
     }

@@ -119,7 +119,9 @@ fn a_machine_that_has_never_seen_the_keystore_learns_from_its_peers_that_it_was_
     assert!(copied.expect("run").success());
     let forget = || drop(fs::remove_dir_all(other.path(".leafseal/seen")));
     forget();
-    let line = |engine: &Running| engine.probe("/keystore").split("\r\n\r\n").nth(1).map(str::to_owned);
+    let line = |engine: &Running| {
+        engine.probe("/keystore?challenge=0123456789abcdef0123456789abcdef").split("\r\n\r\n").nth(1).map(str::to_owned)
+    };
     let engine = serve(&folder);
     let before = line(&engine).expect("a body");
     assert!(before.starts_with("leafseal-store-sighting-1 store=") && before.ends_with('\n'), "{before}");
@@ -158,4 +160,25 @@ fn a_machine_that_has_never_seen_the_keystore_learns_from_its_peers_that_it_was_
     assert!(shows(&informed, "leafseal_keystore_memory_known 1"));
     until("it says so", || shows(&informed, "leafseal_keystore_rolled_back 1"));
     until("it is not ready", || informed.probe("/readyz").starts_with("HTTP/1.1 503"));
+}
+
+#[test]
+fn an_engine_does_not_serve_beside_a_peer_with_another_keystore() {
+    let (folder, other) = (TestFolder::new(), TestFolder::new());
+    for folder in [&folder, &other] {
+        folder.run(&["keys", "create", "acme"]).ok();
+        folder.run(&["certs", "init"]).ok();
+    }
+    let peer = serve(&other);
+    let address = peer.ready["operator"].as_str().expect("an operator port");
+    let peers = format!("server.peers={address}");
+    // It knows its keystore from before: the peer may be the one that is wrong.
+    let engine = serve_with(&folder, &["--set", &peers]);
+    let answer = engine.probe("/readyz");
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains(address) && answer.contains("another"), "{answer}");
+    drop(engine);
+    fs::remove_dir_all(folder.path(".leafseal/seen")).expect("removed");
+    let refused =
+        folder.run(&[&SERVE[..], &["--set", &peers, "--set", "keystore.memory_folder=off"]].concat()).fails(1);
+    assert!(refused.contains(address) && refused.contains("another keystore"), "{refused}");
 }

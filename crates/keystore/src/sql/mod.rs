@@ -47,7 +47,7 @@ use value::{Sql, SqlRow};
 
 use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::life::KeyLife;
-use crate::memory::{MemoryStatus, StoreSighting};
+use crate::memory::{MemoryStatus, PeerSighting, StoreSighting};
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
     RootRotation, StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
@@ -615,12 +615,12 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
         self.memory_status()
     }
 
-    fn sighting(&self) -> Option<String> {
-        self.seen_line()
+    fn sighting(&self, challenge: &str) -> Option<String> {
+        self.seen_line(challenge)
     }
 
-    fn learn(&self, sighting: &str) -> Result<(), StoreError> {
-        self.learn_line(sighting)
+    fn learn(&self, answer: &PeerSighting) -> Result<(), StoreError> {
+        self.learn_answer(answer)
     }
 
     fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> Result<u64, StoreError> {

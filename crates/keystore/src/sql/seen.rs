@@ -12,8 +12,8 @@ use super::{descent, schema};
 use crate::StoreError;
 use crate::edit::MemoryFault;
 use crate::memory::{
-    FileStamp, GENERATION_MAX, MemoryFile, MemoryStatus, Overwriting, PlaceRecord, SightingLine, StoreSighting,
-    generation_at,
+    FileStamp, GENERATION_MAX, MemoryFile, MemoryStatus, Overwriting, PeerSighting, PlaceRecord, SightingLine,
+    StoreSighting, generation_at, is_challenge,
 };
 use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::store_id::StoreId;
@@ -212,9 +212,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 
     /// Takes over what another engine has seen. A line of a former root shows that the store comes from there, and nothing newer.
-    pub(super) fn learn_line(&self, line: &str) -> Result<(), StoreError> {
-        let line = SightingLine::parse(line).ok_or(StoreError::Sighting(MemoryFault::Foreign))?;
-        let known = self.verify_line(&line)?.map_err(StoreError::Sighting)?;
+    pub(super) fn learn_answer(&self, answer: &PeerSighting) -> Result<(), StoreError> {
+        let refused = |fault| StoreError::Sighting { peer: answer.peer.clone(), fault };
+        let line = SightingLine::parse(&answer.line).ok_or_else(|| refused(MemoryFault::Foreign))?;
+        let known = self.verify_line(&line)?.map_err(refused)?;
+        // Someone may have kept it from another question.
+        if line.challenge.as_ref() != Some(&answer.challenge) {
+            return Err(refused(MemoryFault::Foreign));
+        }
         if known.epoch == self.open_root().epoch {
             self.seen.is_from_before.store(true, Ordering::Relaxed);
             self.seen.note(Some(known));
@@ -222,9 +227,10 @@ impl<B: SqlBackend> SqlKeystore<B> {
         Ok(())
     }
 
-    pub(super) fn seen_line(&self) -> Option<String> {
+    pub(super) fn seen_line(&self, challenge: &str) -> Option<String> {
         let (newest, open) = (self.seen.newest()?, self.open_root());
-        (newest.epoch == open.epoch).then(|| open.sighting.line(&newest))
+        let may_answer = newest.epoch == open.epoch && is_challenge(challenge);
+        may_answer.then(|| open.sighting.line(&newest, Some(challenge)))
     }
 
     pub(super) fn memory_status(&self) -> MemoryStatus {

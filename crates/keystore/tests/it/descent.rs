@@ -10,7 +10,7 @@ use leafseal_keystore::{
 };
 
 use crate::common::{NOW, Place, SlotChanges, app, assert_sound, client, environment, grant, on_both_databases};
-use crate::rollback::{Backup, reopened, seen_file};
+use crate::rollback::{Backup, CHALLENGE, answer, reopened, seen_file};
 
 on_both_databases! {
     an_older_copy_whose_root_was_replaced_again_is_refused,
@@ -47,9 +47,8 @@ fn an_older_copy_whose_root_was_replaced_again_is_refused(place: &Place) {
     store.remember(memory.path()).expect("the first look");
     rotate(&*reopened(place), None);
     store.generation().expect("it follows");
-    let (genuine, line) = (Backup::of(place), store.sighting().expect("authenticated"));
+    let (genuine, line) = (Backup::of(place), store.sighting(CHALLENGE).expect("authenticated"));
     let seen = fs::read(seen_file(memory.path())).expect("read");
-    assert_eq!(seen, line.as_bytes());
 
     stolen.put_back(place);
     let theirs = reopened(place);
@@ -65,8 +64,8 @@ fn an_older_copy_whose_root_was_replaced_again_is_refused(place: &Place) {
     assert_eq!(fs::read(seen_file(memory.path())).expect("read"), seen);
     let refused = reopened(place).remember(memory.path());
     assert!(matches!(refused, Err(StoreError::Memory { fault: MemoryFault::Root, .. })), "{refused:?}");
-    let refused = reopened(place).learn(&line);
-    assert!(matches!(refused, Err(StoreError::Sighting(MemoryFault::Root))), "{refused:?}");
+    let refused = reopened(place).learn(&answer(&line));
+    assert!(matches!(refused, Err(StoreError::Sighting { fault: MemoryFault::Root, .. })), "{refused:?}");
 
     genuine.put_back(place);
     store.generation().expect("the genuine one");
@@ -76,7 +75,7 @@ fn an_older_copy_whose_root_was_replaced_again_is_refused(place: &Place) {
     let restarted = reopened(place);
     restarted.remember(memory.path()).expect("it comes from what was seen");
     assert!(restarted.memory().is_from_before && restarted.memory().is_saved);
-    restarted.learn(&line).expect("it comes from what was seen");
+    restarted.learn(&answer(&line)).expect("it comes from what was seen");
     store.generation().expect("it follows");
     assert_sound(&store);
 }

@@ -5,15 +5,19 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use leafseal_keystore::{MemoryFault, MemoryStatus, NewKeys, OpenMode, StoreError, StoreLimits};
+use leafseal_keystore::{
+    Keystore, LateKeystore, MemoryFault, MemoryStatus, NewKeys, OpenMode, PeerSighting, PostgresKeystore,
+    SqliteKeystore, StoreError, StoreLimits, new_challenge,
+};
 
-use crate::common::{Kind, Place, Store, app, assert_sound, client, environment, grant, on_both_databases};
+use crate::common::{Kind, Place, Store, app, assert_sound, client, environment, grant, on_both_databases, root_key};
 
 on_both_databases! {
     an_older_copy_is_refused_by_those_who_have_seen_a_newer_state,
     other_content_under_the_same_number_is_refused,
     a_store_that_was_migrated_is_never_taken_for_an_older_one,
     engines_learn_from_each_other,
+    a_sealed_store_is_compared_with_what_others_have_seen,
     a_replaced_root_does_not_forget,
     another_store_in_a_known_place_is_refused,
     an_expected_store_is_never_taken_for_an_older_one,
@@ -152,23 +156,31 @@ fn engines_learn_from_each_other(place: &Place) {
     let backup = Backup::of(place);
     let older = one.generation().expect("read").changes;
     one.rotate(&app("a")).expect("rotated");
-    let line = one.sighting().expect("authenticated");
+    let line = one.sighting(CHALLENGE).expect("authenticated");
+    assert!(one.sighting(&new_challenge()).is_some_and(|other| other != line));
+    assert_eq!((one.sighting("x"), one.sighting("")), (None, None));
     backup.put_back(place);
     let fresh = reopened(place);
     fresh.remember(memory.path()).expect("it cannot know");
     assert!(!fresh.memory().is_from_before);
-    fresh.learn(&line).expect("of this store");
+    // What someone has kept from another question.
+    let replayed = PeerSighting { challenge: "f".repeat(32), ..answer(&line) };
+    assert_useless(fresh.learn(&replayed));
+    let written = fs::read_to_string(seen_file(memory.path())).expect("read");
+    assert_useless(fresh.learn(&answer(&written)));
+    assert!(!fresh.memory().is_from_before);
+    fresh.learn(&answer(&line)).expect("of this store");
     assert!(fresh.memory().is_from_before);
     assert_rolled_back(fresh.generation(), (older, older + 1));
     for forged in ["", "x", &line.replace("generation=", "generation=1"), &line.replace("schema=3", "schema=4")] {
-        assert!(matches!(fresh.learn(forged), Err(StoreError::Sighting(MemoryFault::Foreign))), "{forged}");
+        assert_useless(fresh.learn(&answer(forged)));
     }
     // It keeps what it has learnt.
     drop(fresh);
     let accepted = reopened(place).accept_generation(older, Some(memory.path())).expect("confirmed");
-    one.learn(&reopened_line(place)).expect("of this store");
+    one.learn(&answer(&reopened_line(place))).expect("of this store");
     assert_eq!(one.generation().expect("read").changes, accepted);
-    one.learn(&line).expect("an older one is of no interest");
+    one.learn(&answer(&line)).expect("an older one is of no interest");
     assert_eq!(one.memory().generation, Some(accepted));
 }
 
@@ -243,10 +255,61 @@ fn an_expected_store_is_never_taken_for_an_older_one(place: &Place) {
     assert!(matches!(refused, Err(StoreError::UnexpectedStore { is_set: true, .. })), "{refused:?}");
 }
 
+/// What the engines of these tests ask with.
+pub(crate) const CHALLENGE: &str = "0123456789abcdef0123456789abcdef";
+
+pub(crate) fn answer(line: &str) -> PeerSighting {
+    PeerSighting { peer: "10.0.0.1:3444".to_owned(), challenge: CHALLENGE.to_owned(), line: line.to_owned() }
+}
+
+#[track_caller]
+fn assert_useless(learnt: Result<(), StoreError>) {
+    assert!(matches!(learnt, Err(StoreError::Sighting { fault: MemoryFault::Foreign, .. })), "{learnt:?}");
+}
+
+/// A store that persons open is compared with what others have seen before it is open.
+fn a_sealed_store_is_compared_with_what_others_have_seen(place: &Place) {
+    let one = place.open();
+    one.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let backup = Backup::of(place);
+    one.rotate(&app("a")).expect("rotated");
+    let (line, genuine) = (one.sighting(CHALLENGE).expect("authenticated"), Backup::of(place));
+    let other = Place::new(place.kind);
+    let of_other = other.open().sighting(CHALLENGE).unwrap_or_else(|| reopened_line(&other));
+    let opener = {
+        let path = place.path().to_owned();
+        let settings = (place.kind == Kind::Postgres).then(|| place.settings());
+        move |providers| -> Result<Box<dyn Keystore>, StoreError> {
+            let environment = leafseal_keystore::Environment { providers, ..environment() };
+            let (mode, limits) = (OpenMode::Existing, StoreLimits::default());
+            Ok(match &settings {
+                None => Box::new(SqliteKeystore::open(&path, mode, environment, limits)?),
+                Some(settings) => Box::new(PostgresKeystore::open(settings, mode, environment, limits)?),
+            })
+        }
+    };
+    backup.put_back(place);
+    let pauses = ReopenPauses::default();
+    let late = LateKeystore::start(Box::new(opener), Box::new(|| Ok(Vec::new())), pauses, false).expect("started");
+    late.learn(&answer("leafseal")).expect("kept");
+    late.learn(&answer(&line)).expect("kept");
+    let refused = late.unseal(Box::new(root_key()));
+    assert!(matches!(refused, Err(StoreError::RolledBack { .. })), "{refused:?}");
+    assert!(late.is_sealed());
+    genuine.put_back(place);
+    late.learn(&PeerSighting { peer: "10.0.0.2:3444".to_owned(), ..answer(&of_other) }).expect("kept");
+    let refused = late.unseal(Box::new(root_key())).expect_err("refused");
+    assert!(matches!(refused, StoreError::Sighting { fault: MemoryFault::Store, .. }), "{refused:?}");
+    assert!(late.is_sealed() && refused.to_string().contains("10.0.0.2:3444"), "{refused}");
+    late.learn(&PeerSighting { peer: "10.0.0.2:3444".to_owned(), ..answer("") }).expect("kept");
+    late.unseal(Box::new(root_key())).expect("the newest");
+    assert!(!late.is_sealed() && late.memory().is_from_before);
+}
+
 fn reopened_line(place: &Place) -> String {
     let store = reopened(place);
     store.generation().expect("read");
-    store.sighting().expect("authenticated")
+    store.sighting(CHALLENGE).expect("authenticated")
 }
 
 /// The file with what was seen.
