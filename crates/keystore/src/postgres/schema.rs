@@ -1,8 +1,8 @@
 //! The tables in PostgreSQL's words. They are in a schema of their own, `leafseal`, apart from those of other applications.
 //!
 //! Names sort by their bytes, as in SQLite, whatever the language of the database. `mark` is random and new with each change: after a
-//! failover to a standby that had lost changes, the same `generation` may stand for others. Since version 3 the MAC of the tree does that, and
-//! the generation is beside it, so that every change and poll of an older program fails in the database.
+//! failover to a standby that had lost changes, the same `generation` may stand for others. Since version 3 the MAC of the tree does
+//! that, and the generation is beside it, so that every change and poll of an older program fails in the database.
 
 use std::collections::BTreeMap;
 

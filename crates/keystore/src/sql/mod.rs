@@ -39,8 +39,8 @@ use leafseal_crypto::{CryptoRng, EcContext, Secret};
 
 use schema::TableDefinitions;
 use seen::SeenStates;
-use session::{StoreSession, StoreState, VersionSelection};
-use slots::{OpenRoot, RootLink, RootWay};
+use session::{StoreSession, VersionSelection};
+use slots::{OpenRoot, RootLink};
 use tree::StoreTree;
 use upkeep::UpkeepPass;
 use value::{Sql, SqlRow};
@@ -175,64 +175,6 @@ impl<B: SqlBackend> SqlKeystore<B> {
             schema,
             seen,
             upkeep: Mutex::default(),
-        }
-    }
-
-    /// The newest root that this process knows.
-    fn open_root(&self) -> Arc<OpenRoot> {
-        Arc::clone(&self.open.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Uses a root from now on, unless a newer one is known.
-    fn adopt(&self, next: Arc<OpenRoot>) {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        if next.epoch > open.epoch {
-            *open = next;
-        }
-    }
-
-    /// Trusts nothing under the root that is held any more, which its own holders have ended.
-    fn forget_root(&self) {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        *open = Arc::new(open.without_root(self.rng().as_mut()));
-    }
-
-    /// The state that a transaction sees, verified, and its root, to which links may lead. `ahead` as in [`StoreState::verified`].
-    fn settle(&self, sql: &mut dyn Sql, ahead: i64) -> Result<(Arc<OpenRoot>, StoreState), StoreError> {
-        let mut open = self.open_root();
-        loop {
-            let known = self.schema.load(Ordering::Acquire);
-            let edit = match StoreState::verified(sql, &open.tree, known, ahead) {
-                Ok(state) => {
-                    self.follow(sql, &open, state)?;
-                    return Ok((open, state));
-                }
-                Err(StoreError::Edited(edit)) if edit.part == EditedPart::Root => edit,
-                Err(other) => return Err(other),
-            };
-            let named = match schema::identify(sql) {
-                Ok(found) if found.schema() >= TREE_SCHEMA_VERSION => found.root,
-                _ => return Err(StoreError::Edited(edit)),
-            };
-            match RootLink::follow(sql, &open, self.now())? {
-                RootWay::Next(next) => open = Arc::new(next),
-                RootWay::Ended => {
-                    self.forget_root();
-                    return Err(StoreError::RootReplaced);
-                }
-                RootWay::Unknown if named == open.root.id() => return Err(StoreError::Edited(edit)),
-                // Anyone who can write to the database can name another root: the one that is held stays, until the store is right again.
-                RootWay::Unknown => return Err(StoreError::RootReplaced),
-            }
-        }
-    }
-
-    /// The root to look for edits with, whatever is stored.
-    fn settled_root(&self, sql: &mut dyn Sql) -> Result<Arc<OpenRoot>, StoreError> {
-        match self.settle(sql, 0) {
-            Ok((open, _)) => Ok(open),
-            Err(StoreError::RootReplaced) => Err(StoreError::RootReplaced),
-            Err(_) => Ok(self.open_root()),
         }
     }
 

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use super::schema;
 use super::slots::OpenRoot;
 use super::stored::{self, Compared, EntrySelection, ROWS_MAX, StoredEntries};
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
@@ -225,7 +224,8 @@ impl StoreState {
             CASE WHEN length(r.digest) = 32 THEN r.digest END, CASE WHEN length(r.mac) = 32 THEN r.mac END
             FROM store AS s LEFT JOIN tree_root AS r ON r.only_row = 1 LIMIT 2";
         const CHANGED: StoreError = StoreError::Edited(StoreEdit { part: EditedPart::Root, kind: EditKind::Changed });
-        let is_old = known < TREE_SCHEMA_VERSION && schema::version(sql)? < TREE_SCHEMA_VERSION;
+        let version = "SELECT schema_version FROM store LIMIT 2";
+        let is_old = known < TREE_SCHEMA_VERSION && only_row(sql.rows(version, &[])?)?.number(0)? < TREE_SCHEMA_VERSION;
         let select = if is_old { "SELECT schema_version, generation FROM store LIMIT 2" } else { WITH_TREE };
         let row = only_row(sql.rows(select, &[])?)?;
         let schema = row.number(0)?;

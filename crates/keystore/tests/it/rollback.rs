@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use leafseal_keystore::{
-    Keystore, LateKeystore, MemoryFault, MemoryStatus, NewKeys, OpenMode, PeerSighting, PostgresKeystore,
+    Keystore, LateKeystore, MemoryFault, MemoryStatus, NewKeys, OpenMode, PeerSighting, PostgresKeystore, ReopenPauses,
     SqliteKeystore, StoreError, StoreLimits, new_challenge,
 };
 
