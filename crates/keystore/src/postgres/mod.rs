@@ -27,7 +27,6 @@ use turns::FairLock;
 
 use crate::StoreError;
 use crate::model::StoreFault;
-use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::sql::schema::{NewStore, TableDefinitions};
 use crate::sql::session::only_row;
 use crate::sql::table::tables;
@@ -327,12 +326,6 @@ impl SqlBackend for Postgres {
                     faults.push(StoreFault::Unreadable(what));
                 }
             }
-        }
-        if present >= TREE_SCHEMA_VERSION
-            && attempt(sql, |sql| sql.count("SELECT count(*) FROM store WHERE mark IS DISTINCT FROM 0", &[]))?.ok()
-                != Some(0)
-        {
-            faults.push(StoreFault::Unreadable("the column mark of the table store is not 0".to_owned()));
         }
         match attempt(sql, |sql| sql.rows(schema::DESCRIBE, &[]))? {
             Ok(rows) => {

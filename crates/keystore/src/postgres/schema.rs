@@ -97,7 +97,6 @@ const SECOND: &str = r#"
 /// The additions of version 3 to version 2: key slots, what is planned for apps, and the authenticated tree. Whoever may use the other
 /// tables may use these.
 const THIRD: &str = r#"
-    UPDATE store SET mark = 0;
     CREATE TABLE client_certificate (
         client TEXT COLLATE "C" NOT NULL REFERENCES client (name),
         sha256 BYTEA NOT NULL CHECK (length(sha256) = 32),
@@ -179,14 +178,16 @@ pub(super) const TABLES: TableDefinitions = TableDefinitions {
 /// Describes the tables of a store, with what hangs on them, line by line.
 pub(super) const DESCRIBE: &str = include_str!("describe.sql");
 
-/// The lines for a store as this program makes it, each after the schema that has it first. A test keeps them true.
+/// The lines for a store as this program makes it, each after the first and the last schema that have it. A test keeps them true.
 const LINES: &str = include_str!("schema.txt");
 
 /// Those of one schema.
 pub(super) fn lines(schema: u32) -> BTreeMap<String, SqlValue> {
     let of_schema = |line: &str| {
-        let (since, line) = line.split_once(' ')?;
-        (since.parse::<u32>().ok()? <= schema).then(|| (line.to_owned(), SqlValue::Null(Type::Text)))
+        let (schemas, line) = line.split_once(' ')?;
+        let (first, last) = schemas.split_once('-')?;
+        let has_it = (first.parse().ok()?..=last.parse().ok()?).contains(&schema);
+        has_it.then(|| (line.to_owned(), SqlValue::Null(Type::Text)))
     };
     LINES.lines().filter_map(of_schema).collect()
 }

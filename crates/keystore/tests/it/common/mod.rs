@@ -202,7 +202,7 @@ impl Place {
                 "DO $$ DECLARE it record; BEGIN
              FOR it IN SELECT conname AS name FROM pg_constraint WHERE conrelid = '{table}'::regclass
              LOOP EXECUTE format('ALTER TABLE {table} DROP CONSTRAINT IF EXISTS %I CASCADE', it.name); END LOOP;
-             FOR it IN SELECT attname AS name FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0
+             FOR it IN SELECT attname AS name FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped
              LOOP EXECUTE format('ALTER TABLE {table} ALTER %I DROP NOT NULL', it.name); END LOOP; END $$"
             )),
         };
