@@ -99,6 +99,10 @@ impl Dump {
         &self.0["store"]
     }
 
+    pub(super) fn row_of_root(&self) -> &BTreeSet<DumpedRow> {
+        &self.0["tree_root"]
+    }
+
     /// What the rows are about that only one of the two has.
     pub(super) fn differences(
         &self,
