@@ -157,7 +157,7 @@ impl TokenKey<'_> {
         }
     }
 
-    /// Whoever can read the key out of the module does not need the module.
+    /// A key that can be read out of the module can be used without it.
     fn stays_inside(&self, key: ObjectHandle) -> Result<(), ProviderError> {
         let asked = [AttributeType::Sensitive, AttributeType::Extractable];
         let found = self.session.get_attributes(key, &asked).map_err(failed("the key's attributes"))?;

@@ -197,7 +197,7 @@ fn word<'l>(line: &'l str, name: &str) -> Option<&'l str> {
 const PLACE_TITLE: &str = "leafseal-store-place-1";
 
 /// Which store a configured place has held, and of which schema. The file of states is named by the store's id, which the database says:
-/// without this record, whoever can write to the database could call the store another, of which nothing is known.
+/// without this record, an attacker with write access to the database could call the store another, of which nothing is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PlaceRecord {
     pub(crate) store: StoreId,

@@ -2,7 +2,7 @@
 //! that was seen under an earlier root.
 //!
 //! Whoever has an older copy and what opened it can replace the root as often as they like, and their copy has any epoch and generation
-//! then. They cannot make the key of the root that the genuine store got after theirs: whoever has seen that one refuses theirs. Each key
+//! then. They cannot make the key of the root that the genuine store got after theirs: who has seen that one refuses theirs. Each key
 //! is a secret of the store, sealed under the present root, and an entry of the authenticated tree; 40 bytes for each former root.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! A store proves that it comes from what was seen: an older copy whose root was replaced again and again, by someone who has what opened
-//! it then, is refused by whoever has seen the genuine root after theirs.
+//! it then, is refused by every machine that has seen the genuine root after theirs.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,8 +7,8 @@
 //! unseal:  PolicyPCR in a session that encrypts the answer, salted to the parent; Load; Unseal
 //! ```
 //!
-//! A salted session keeps the secrets from whoever listens to the bus. The name of the parent is compared first: someone who sits on the
-//! bus could offer a key of their own to salt to.
+//! A salted session hides the secrets from a listener on the bus. The name of the parent is compared first: an attacker on the bus could
+//! offer a key of their own to salt to.
 
 use std::fmt;
 use std::str::FromStr;
