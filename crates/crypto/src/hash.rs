@@ -1,5 +1,7 @@
 //! SHA-2 (FIPS 180-4) and HMAC-SHA-256 (RFC 2104), from BoringSSL. Time depends on lengths only.
 
+use zeroize::Zeroize;
+
 use crate::ffi;
 use crate::secret::{Secret, equal_constant_time};
 pub use crate::types::hash::{HashFunction, SHA256_SIZE, SHA512_SIZE};
@@ -51,9 +53,26 @@ pub fn hmac_sha256_verify(key: &[u8], message: &[u8], tag: &[u8]) -> bool {
     (16..=SHA256_SIZE).contains(&tag.len()) && equal_constant_time(&expected[..tag.len()], tag)
 }
 
+/// The first 32 bytes of HKDF-SHA-256 (RFC 5869) of `secret` without salt, with `info`.
+pub fn hkdf_sha256(secret: &[u8], info: &[u8]) -> Secret<SHA256_SIZE> {
+    let mut key = hmac_sha256(&[0; SHA256_SIZE], secret);
+    let mut block = hmac_sha256(&key, &[info, &[1]].concat());
+    let derived = Secret::from_bytes(&block);
+    key.zeroize();
+    block.zeroize();
+    derived
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 5869, A.3: neither salt nor info.
+    #[test]
+    fn hkdf_gives_the_published_output() {
+        let expected = hex::decode("8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d").expect("hex");
+        assert_eq!(hkdf_sha256(&[0x0b; 22], b"").expose().as_slice(), expected);
+    }
 
     #[test]
     fn sha256_of_parts_equals_that_of_the_whole() {

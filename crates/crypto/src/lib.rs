@@ -29,7 +29,9 @@ pub mod random;
 pub mod recipient;
 pub mod rsa;
 pub mod secret;
+pub mod symmetric;
 pub mod tickets;
+pub mod xaes;
 
 mod ffi;
 mod types;
@@ -55,6 +57,8 @@ pub use rand_core::CryptoRng;
 pub use recipient::{Encapsulation, Recipient, RecipientWork, prepare_tables};
 pub use rsa::{RsaComponents, RsaPrivateKey, RsaPublicKey, RsaScheme};
 pub use secret::Secret;
+pub use symmetric::{SymmetricKey, SymmetricKeyId, SymmetricRoot};
+pub use xaes::{XaesKey, XaesNonce, XaesNonces, XaesOpenItem, XaesSealItem};
 
 /// A tag, key or padding fault. It deliberately carries no detail: the cause must not be distinguishable from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -22,9 +22,9 @@ use crate::sql::{OpenMode, SqlBackend, SqlKeystore};
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, Keystore, StoreLimits};
 use crate::store_id::StoreId;
-use crate::symmetric::SymmetricRoot;
 use crate::wrapping::{self, KeyLocation};
 use crate::{AppName, StoreError};
+use leafseal_crypto::symmetric::SymmetricRoot;
 
 /// The result of an extraction.
 #[derive(Debug, Clone, PartialEq, Eq)]

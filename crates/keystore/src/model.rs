@@ -9,8 +9,8 @@ use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::root_key::RootKeyId;
 use crate::store_id::StoreId;
-use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
+use leafseal_crypto::symmetric::{SymmetricKeyId, SymmetricRoot};
 
 /// Whether a key version may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::model::AppKeyPair;
 use crate::root_key::StoreRoot;
 use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::store_id::StoreId;
-use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
+use leafseal_crypto::symmetric::{SymmetricKeyId, SymmetricRoot};
 
 /// First bytes of the associated data, before the authenticated tree and since. Without the difference, an attacker who can write to the
 /// database could pass a store off as one that has no tree.

@@ -13,9 +13,9 @@ use super::{EnabledState, SqlBackend, SqlKeystore};
 use crate::error::{KeyFault, LimitedEntries};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
 use crate::schema_version::TREE_SCHEMA_VERSION;
-use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 use crate::wrapping::{self, KeyLocation};
 use crate::{AppName, StoreError};
+use leafseal_crypto::symmetric::{SymmetricKeyId, SymmetricRoot};
 
 /// A row of `app`.
 pub(super) struct AppRow {

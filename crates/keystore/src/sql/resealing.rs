@@ -15,9 +15,9 @@ use crate::error::KeyFault;
 use crate::root_key::StoreRoot;
 use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::store_id::StoreId;
-use crate::symmetric::{SymmetricKeyId, SymmetricRoot};
 use crate::wrapping::{self, KeyLocation, secret_associated_data};
 use crate::{AppName, StoreError};
+use leafseal_crypto::symmetric::{SymmetricKeyId, SymmetricRoot};
 
 /// Columns of `key_pair`, `secret` and `symmetric_key`.
 const CURVE: usize = 2;

@@ -41,6 +41,7 @@ mod vaes256;
 #[cfg(target_arch = "x86_64")]
 mod vaes512;
 mod vector;
+mod xaes;
 
 #[cfg(target_arch = "aarch64")]
 use crate::cpu::Armv8;
@@ -48,6 +49,7 @@ use crate::cpu::Armv8;
 use crate::cpu::{AesNi, Vaes256, Vaes512};
 use crate::short;
 use key::GcmKeyParts;
+pub use xaes::{XAES_NONCE_SIZE, XaesNonce, XaesOpenItem, XaesSealItem};
 
 /// Bytes of a nonce.
 pub const NONCE_SIZE: usize = 12;
