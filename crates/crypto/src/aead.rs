@@ -90,6 +90,14 @@ impl AeadKey {
         Ok(Self::on(choice.kernel()?, algorithm, key).expect("a key of the algorithm's length"))
     }
 
+    /// As [`AeadKey::new`], without lanes: for a key with few messages, which are long.
+    ///
+    /// # Panics
+    /// When the key has the wrong length.
+    pub(crate) fn of_library(algorithm: AeadAlgorithm, key: &[u8]) -> Self {
+        Self::on(None, algorithm, key).expect("a key of the algorithm's length")
+    }
+
     fn on(kernel: Option<Kernel>, algorithm: AeadAlgorithm, key: &[u8]) -> Result<Self, InvalidKeyLength> {
         if key.len() != algorithm.key_size() {
             return Err(InvalidKeyLength);

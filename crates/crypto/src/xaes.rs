@@ -10,11 +10,13 @@
 //! depends on lengths, on which neighbours have an equal prefix, on which slices of associated data are the same, and on which tags were
 //! wrong.
 
+use leafseal_lanes::gcm::{Kernel, XaesKeyParts};
 use zeroize::Zeroizing;
 
 use crate::aead::{AeadAlgorithm, AeadKey, Nonce, OpenItem, OpenStream, SealItem, SealStream, TAG_SIZE};
 use crate::ffi::stream_cipher::AesKey;
-use crate::{DecryptFailed, GuardedSecret};
+use crate::lanes::{self, Implementations, LanesUnavailable};
+use crate::{DecryptFailed, GUARDED_SIZE, GuardedSecret};
 
 mod nonces;
 
@@ -23,12 +25,18 @@ pub use nonces::XaesNonces;
 
 /// Bytes of a key.
 pub const XAES_KEY_SIZE: usize = 32;
+/// Longest associated data, in bytes, that the lanes hash: a longer one would keep the others of its group waiting.
+const LANES_AAD_SIZE_MAX: usize = 4096;
+/// Messages opened in one call of the lanes: bounds the results kept on the stack.
+const OPENED_MAX: usize = 256;
 /// The caller's guarantee.
 const ROOM: &str = "room for exactly these messages";
 
 /// A key of XAES-256-GCM, ready to use from any thread. Wiped on drop.
 pub struct XaesKey {
-    key: GuardedSecret,
+    kernel: Option<Kernel>,
+    /// The key; where there are lanes, followed by the other round keys and K1.
+    expanded: Vec<GuardedSecret>,
 }
 
 impl std::fmt::Debug for XaesKey {
@@ -38,22 +46,54 @@ impl std::fmt::Debug for XaesKey {
 }
 
 impl XaesKey {
-    /// Copies `key`; the caller wipes its own copy.
+    /// Expands `key`; the caller wipes its own copy.
     pub fn new(key: &[u8; XAES_KEY_SIZE]) -> Self {
-        Self { key: GuardedSecret::from_bytes(key) }
+        Self::on(lanes::serving(), key)
     }
 
-    /// The key of a prefix.
+    /// As [`XaesKey::new`], on lanes of the caller's choice: for tests and benches.
+    ///
+    /// # Errors
+    /// [`LanesUnavailable`].
+    pub fn with_lanes(choice: Implementations, key: &[u8; XAES_KEY_SIZE]) -> Result<Self, LanesUnavailable> {
+        Ok(Self::on(choice.kernel()?, key))
+    }
+
+    fn on(kernel: Option<Kernel>, key: &[u8; XAES_KEY_SIZE]) -> Self {
+        const { assert!(XAES_KEY_SIZE == GUARDED_SIZE) };
+        let Some(serving) = kernel else { return Self { kernel, expanded: vec![GuardedSecret::from_bytes(key)] } };
+        let mut parts = XaesKeyParts::zero();
+        serving.expand_xaes(key, &mut parts);
+        Self { kernel, expanded: parts.bytes().iter().map(GuardedSecret::from_bytes).collect() }
+    }
+
+    /// The expanded key, for one call.
+    fn parts(&self) -> XaesKeyParts {
+        let mut parts = XaesKeyParts::zero();
+        parts.bytes_mut().iter_mut().zip(&self.expanded).for_each(|(place, kept)| *place = *kept.expose());
+        parts
+    }
+
+    /// The key of a prefix, for messages that the library processes.
     fn derive(&self, nonce: &XaesNonce) -> AeadKey {
-        let aes = AesKey::new(self.key.expose());
-        let subkey = Zeroizing::new(double(u128::from_be_bytes(aes.encrypt(&[0; 16]))));
         let mut derived = Zeroizing::new([0; XAES_KEY_SIZE]);
-        for (counter, half) in (1..).zip(derived.as_chunks_mut::<16>().0) {
-            let mut message = Zeroizing::new([0, counter, b'X', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-            message[4..].copy_from_slice(nonce.prefix());
-            *half = aes.encrypt(&(u128::from_be_bytes(*message) ^ *subkey).to_be_bytes());
+        match self.kernel {
+            Some(kernel) => kernel.derive_prefix(&self.parts(), nonce, &mut derived),
+            None => derive_portable(self.expanded[0].expose(), nonce, &mut derived),
         }
-        AeadKey::new(AeadAlgorithm::Aes256Gcm, &*derived).expect("32 bytes")
+        AeadKey::of_library(AeadAlgorithm::Aes256Gcm, &*derived)
+    }
+
+    /// The kernel, and how many messages in front it processes together, given the sizes of their texts and associated data; none if the
+    /// first is long.
+    fn lanes_for(&self, mut sizes: impl Iterator<Item = (usize, usize)>) -> Option<(usize, Kernel)> {
+        let kernel = self.kernel?;
+        let is_long = |(text, aad)| text > kernel.size_max() || aad > LANES_AAD_SIZE_MAX;
+        let mut count = 0;
+        while sizes.next().is_some_and(|sizes| !is_long(sizes)) {
+            count += 1;
+        }
+        (count > 0).then_some((count, kernel))
     }
 
     /// Seals every item. `out` receives their ciphertexts and tags in order and must have exactly the sum of their lengths. Neighbours with
@@ -61,13 +101,21 @@ impl XaesKey {
     ///
     /// # Panics
     /// When `out` has another length.
-    pub fn seal_many(&self, items: &[XaesSealItem<'_>], mut out: &mut [u8]) {
-        for some in items.chunk_by(|item, next| item.nonce.prefix() == next.nonce.prefix()) {
+    pub fn seal_many(&self, mut items: &[XaesSealItem<'_>], mut out: &mut [u8]) {
+        while let Some(first) = items.first() {
+            let lanes = self.lanes_for(items.iter().map(|item| (item.plaintext.len(), item.aad.len())));
+            let count = lanes.map_or_else(|| prefix_length(items, |item| &item.nonce), |(count, _)| count);
+            let (some, rest) = items.split_at(count);
             let size = some.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum();
             let (sealed, after) = out.split_at_mut_checked(size).expect(ROOM);
-            let gcm: Vec<SealItem<'_>> = some.iter().map(XaesSealItem::under_prefix).collect();
-            self.derive(&some[0].nonce).seal_many(&gcm, sealed);
-            out = after;
+            match lanes {
+                Some((_, kernel)) => kernel.seal_xaes(&self.parts(), some, sealed),
+                None => {
+                    let gcm: Vec<SealItem<'_>> = some.iter().map(XaesSealItem::under_prefix).collect();
+                    self.derive(&first.nonce).seal_many(&gcm, sealed);
+                }
+            }
+            (items, out) = (rest, after);
         }
         assert!(out.is_empty(), "{ROOM}");
     }
@@ -79,18 +127,33 @@ impl XaesKey {
     /// When `out` or `results` have the wrong length.
     pub fn open_many(
         &self,
-        items: &[XaesOpenItem<'_>],
+        mut items: &[XaesOpenItem<'_>],
         mut out: &mut [u8],
         mut results: &mut [Result<(), DecryptFailed>],
     ) {
         assert_eq!(items.len(), results.len(), "one result an item");
-        for some in items.chunk_by(|item, next| item.nonce.prefix() == next.nonce.prefix()) {
+        while let Some(first) = items.first() {
+            // Messages too short for a tag go to the library, which refuses them.
+            let size = |item: &XaesOpenItem<'_>| (item.sealed.len().wrapping_sub(TAG_SIZE), item.aad.len());
+            let lanes = self.lanes_for(items.iter().take(OPENED_MAX).map(size));
+            let count = lanes.map_or_else(|| prefix_length(items, |item| &item.nonce), |(count, _)| count);
+            let (some, rest) = items.split_at(count);
             let size = some.iter().map(|item| item.sealed.len().saturating_sub(TAG_SIZE)).sum();
             let (plaintexts, after) = out.split_at_mut_checked(size).expect(ROOM);
-            let (these, others) = results.split_at_mut(some.len());
-            let gcm: Vec<OpenItem<'_>> = some.iter().map(XaesOpenItem::under_prefix).collect();
-            self.derive(&some[0].nonce).open_many(&gcm, plaintexts, these);
-            (out, results) = (after, others);
+            let (these, others) = results.split_at_mut(count);
+            match lanes {
+                Some((_, kernel)) => {
+                    let mut opened = [false; OPENED_MAX];
+                    kernel.open_xaes(&self.parts(), some, plaintexts, &mut opened[..count]);
+                    let opened = opened.into_iter().map(|opened| if opened { Ok(()) } else { Err(DecryptFailed) });
+                    these.iter_mut().zip(opened).for_each(|(result, opened)| *result = opened);
+                }
+                None => {
+                    let gcm: Vec<OpenItem<'_>> = some.iter().map(XaesOpenItem::under_prefix).collect();
+                    self.derive(&first.nonce).open_many(&gcm, plaintexts, these);
+                }
+            }
+            (items, out, results) = (rest, after, others);
         }
         assert!(out.is_empty(), "{ROOM}");
     }
@@ -103,6 +166,23 @@ impl XaesKey {
     /// Begins to open a message that comes in pieces.
     pub fn open_stream(&self, nonce: &XaesNonce, aad: &[u8]) -> OpenStream {
         self.derive(nonce).open_stream(&Nonce(*nonce.suffix()), aad)
+    }
+}
+
+/// How many items in front have an equal prefix.
+fn prefix_length<T>(items: &[T], nonce: impl Fn(&T) -> &XaesNonce) -> usize {
+    items.iter().take_while(|item| nonce(item).prefix() == nonce(&items[0]).prefix()).count()
+}
+
+/// The key of a prefix, by the library.
+fn derive_portable(key: &[u8; XAES_KEY_SIZE], nonce: &XaesNonce, derived: &mut [u8; XAES_KEY_SIZE]) {
+    let aes = AesKey::new(key);
+    let subkey = Zeroizing::new(double(u128::from_be_bytes(aes.encrypt(&[0; 16]))));
+    for (counter, half) in (1..).zip(derived.as_chunks_mut::<16>().0) {
+        let mut message = [0, counter, b'X', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        message[4..].copy_from_slice(nonce.prefix());
+        let block = Zeroizing::new((u128::from_be_bytes(message) ^ *subkey).to_be_bytes());
+        *half = aes.encrypt(&block);
     }
 }
 

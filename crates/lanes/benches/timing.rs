@@ -11,7 +11,9 @@ use leafseal_lanes::ec::ecdsa::SigningKey;
 use leafseal_lanes::ec::{
     COMPRESSED_SIZE, CurveScalar, FixedBase, Kernel, LaneCurve, ProductPoint, SCALAR_SIZE, agree, multiply,
 };
-use leafseal_lanes::gcm::{self, GcmKey, Nonce, OpenItem, SealItem, TAG_SIZE};
+use leafseal_lanes::gcm::{
+    self, GcmKey, Nonce, OpenItem, SealItem, TAG_SIZE, XaesKeyParts, XaesNonce, XaesOpenItem, XaesSealItem,
+};
 use leafseal_lanes::rsa;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -137,6 +139,55 @@ fn gcm_rows(bytes: &[[u8; SCALAR_SIZE]]) -> Vec<(String, f64, bool)> {
     rows
 }
 
+/// Messages of XAES-256-GCM: more than a group.
+const XAES_MESSAGES: usize = 20;
+
+/// Of a prefix each, or of one.
+fn xaes_nonces(are_of_one: bool) -> [XaesNonce; XAES_MESSAGES] {
+    std::array::from_fn(|i| {
+        let mut nonce = [i as u8; 24];
+        nonce[..12].fill(if are_of_one { 1 } else { i as u8 });
+        XaesNonce(nonce)
+    })
+}
+
+fn expand_xaes(kernel: gcm::Kernel, key: &[u8; SCALAR_SIZE]) -> XaesKeyParts {
+    let mut parts = XaesKeyParts::zero();
+    kernel.expand_xaes(key, &mut parts);
+    parts
+}
+
+/// Rows of XAES-256-GCM.
+fn xaes_rows(bytes: &[[u8; SCALAR_SIZE]]) -> Vec<(String, f64, bool)> {
+    let mut rows = Vec::new();
+    let mut out = [0; XAES_MESSAGES * (SCALAR_SIZE + TAG_SIZE)];
+    let secrets: Vec<[u8; SCALAR_SIZE]> = bytes.iter().map(|bytes| bytes.map(|byte| byte.max(1))).collect();
+    for kernel in gcm::Kernel::detect() {
+        let mut tell = |what: &str, t: f64| rows.push((format!("XAES {what}, {}", kernel.name()), t, false));
+        tell("expansion", welch_t(bytes, |bytes| *bytes, |bytes| drop(black_box(expand_xaes(kernel, bytes)))));
+        let key = expand_xaes(kernel, &[7; SCALAR_SIZE]);
+        for (nonces, name) in [(xaes_nonces(true), "one prefix"), (xaes_nonces(false), "a prefix each")] {
+            let mut seal = |key: &XaesKeyParts, plaintext: &[u8]| {
+                let items = nonces.map(|nonce| XaesSealItem { nonce, aad: &AAD, plaintext });
+                kernel.seal_xaes(key, &items, black_box(&mut out));
+            };
+            let by_key = welch_t(bytes, |bytes| expand_xaes(kernel, bytes), |key| seal(key, &[7; SCALAR_SIZE]));
+            tell(&format!("by key, {name}"), by_key);
+            tell(&format!("by text, {name}"), welch_t(bytes, |bytes| *bytes, |text| seal(&key, text)));
+            let mut tag = [0; TAG_SIZE];
+            kernel.seal_xaes(&key, &[XaesSealItem { nonce: nonces[0], aad: &AAD, plaintext: &[] }], &mut tag);
+            let mut opened = [true; XAES_MESSAGES];
+            let open = |wrong: &[u8; TAG_SIZE]| {
+                let items = nonces.map(|nonce| XaesOpenItem { nonce, aad: &AAD, sealed: wrong });
+                kernel.open_xaes(&key, &items, &mut [], black_box(&mut opened));
+                assert!(!opened[0]);
+            };
+            tell(&format!("tags, {name}"), welch_t(&secrets, |secret| wrong_tag(&tag, secret), open));
+        }
+    }
+    rows
+}
+
 /// SEC 1, 2.3.3.
 fn compressed_generator(base: &FixedBase, curve: LaneCurve) -> [u8; COMPRESSED_SIZE] {
     let mut one = [0; SCALAR_SIZE];
@@ -176,7 +227,7 @@ fn main() -> ExitCode {
     let bytes = scalar_bytes();
     let mut is_right = true;
     let mut tell = |name: &str, t: f64, may_leak: bool| {
-        println!("{name:<32} t = {t:>8.2}");
+        println!("{name:<38} t = {t:>8.2}");
         is_right &= (t.abs() > T_MAX) == may_leak;
     };
     for curve in [LaneCurve::P256, LaneCurve::Secp256k1] {
@@ -219,7 +270,7 @@ fn main() -> ExitCode {
         let t = welch_t(&bytes, representative, |message| drop(black_box(key.sign(&[message]))));
         tell(&format!("RSA-2048 by message, {}", kernel.name()), t, false);
     }
-    gcm_rows(&bytes).into_iter().for_each(|(name, t, may_leak)| tell(&name, t, may_leak));
+    gcm_rows(&bytes).into_iter().chain(xaes_rows(&bytes)).for_each(|(name, t, may_leak)| tell(&name, t, may_leak));
     tell("a function that leaks", welch_t(&bytes, |bytes| *bytes, leak), true);
     if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

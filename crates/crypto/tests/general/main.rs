@@ -4,6 +4,7 @@
 mod aead;
 mod ciphers;
 mod digests;
+mod xaes;
 
 use rand::RngExt;
 use rand::rngs::StdRng;

@@ -5,15 +5,19 @@ use std::arch::x86_64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::key::GcmKeyParts;
+use super::prefixes::{self, XaesKeyParts, run_prefixes};
 use super::run::run;
 use super::short;
-use super::vector::{Block, LANES_MAX, Vector, entries};
-use super::{OpenItem, SealItem};
+use super::vector::{Block, LANES_MAX, POLYVAL_REST, Vector, entries};
+use super::{OpenItem, SealItem, XaesNonce, XaesOpenItem, XaesSealItem};
 use crate::cpu::AesNi;
 
 /// One block.
 #[derive(Clone, Copy)]
 pub(super) struct Lane(__m128i);
+
+/// The places of the last word's bytes, rotated down by one, for a shuffle of bytes.
+pub(super) const LAST_ROTATED: i32 = i32::from_le_bytes([13, 14, 15, 12]);
 
 entries!(AesNi, Lane);
 
@@ -123,6 +127,42 @@ impl Vector for Lane {
     #[inline(always)]
     fn swap_halves(self) -> Self {
         Self(with_token!(_mm_shuffle_epi32::<0x4e>(self.0)))
+    }
+
+    #[inline(always)]
+    fn move_up(self) -> Self {
+        Self(with_token!(_mm_slli_si128::<4>(self.0)))
+    }
+
+    #[inline(always)]
+    fn move_down(self) -> Self {
+        Self(with_token!(_mm_srli_si128::<4>(self.0)))
+    }
+
+    #[inline(always)]
+    fn running_sum(self) -> Self {
+        let pairs = self.xor(self.move_up());
+        pairs.xor(Self(with_token!(_mm_slli_si128::<8>(pairs.0))))
+    }
+
+    #[inline(always)]
+    fn last_word(self) -> Self {
+        Self(with_token!(_mm_shuffle_epi32::<0xff>(self.0)))
+    }
+
+    #[inline(always)]
+    fn last_word_rotated(self) -> Self {
+        Self(with_token!(_mm_shuffle_epi8(self.0, _mm_set1_epi32(LAST_ROTATED))))
+    }
+
+    #[inline(always)]
+    fn double(self, cpu: AesNi) -> Self {
+        with_token!({
+            let carries = _mm_slli_si128::<8>(_mm_srli_epi64::<63>(self.0));
+            let leaves = Self(_mm_shuffle_epi32::<0xff>(_mm_srai_epi32::<31>(self.0)));
+            let rest = _mm_and_si128(leaves.0, Self::broadcast(cpu, &POLYVAL_REST).0);
+            Self(_mm_xor_si128(_mm_or_si128(_mm_add_epi64(self.0, self.0), carries), rest))
+        })
     }
 
     #[inline(always)]

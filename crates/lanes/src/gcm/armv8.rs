@@ -6,10 +6,11 @@ use std::arch::aarch64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::key::GcmKeyParts;
+use super::prefixes::{self, XaesKeyParts, run_prefixes};
 use super::run::run;
 use super::short;
-use super::vector::{Block, LANES_MAX, Vector, entries};
-use super::{OpenItem, SealItem};
+use super::vector::{Block, LANES_MAX, POLYVAL_REST, Vector, entries};
+use super::{OpenItem, SealItem, XaesNonce, XaesOpenItem, XaesSealItem};
 use crate::cpu::Armv8;
 
 /// One block.
@@ -130,6 +131,46 @@ impl Vector for Lane {
     #[inline(always)]
     fn swap_halves(self) -> Self {
         Self(with_token!(vextq_u8::<8>(self.0, self.0)))
+    }
+
+    #[inline(always)]
+    fn move_up(self) -> Self {
+        Self(with_token!(vextq_u8::<12>(vdupq_n_u8(0), self.0)))
+    }
+
+    #[inline(always)]
+    fn move_down(self) -> Self {
+        Self(with_token!(vextq_u8::<4>(self.0, vdupq_n_u8(0))))
+    }
+
+    #[inline(always)]
+    fn running_sum(self) -> Self {
+        let pairs = self.xor(self.move_up());
+        pairs.xor(Self(with_token!(vextq_u8::<8>(vdupq_n_u8(0), pairs.0))))
+    }
+
+    #[inline(always)]
+    fn last_word(self) -> Self {
+        Self(with_token!(vreinterpretq_u8_u32(vdupq_laneq_u32::<3>(vreinterpretq_u32_u8(self.0)))))
+    }
+
+    #[inline(always)]
+    fn last_word_rotated(self) -> Self {
+        with_token!({
+            let word = vreinterpretq_u32_u8(self.last_word().0);
+            Self(vreinterpretq_u8_u32(vsliq_n_u32::<24>(vshrq_n_u32::<8>(word), word)))
+        })
+    }
+
+    #[inline(always)]
+    fn double(self, cpu: Armv8) -> Self {
+        with_token!({
+            let (halves, words) = (vreinterpretq_u64_u8(self.0), vreinterpretq_s32_u8(self.0));
+            let carries = vextq_u8::<8>(vdupq_n_u8(0), vreinterpretq_u8_u64(vshrq_n_u64::<63>(halves)));
+            let leaves = vreinterpretq_u8_s32(vdupq_laneq_s32::<3>(vshrq_n_s32::<31>(words)));
+            let rest = vandq_u8(leaves, Self::broadcast(cpu, &POLYVAL_REST).0);
+            Self(veorq_u8(vorrq_u8(vreinterpretq_u8_u64(vaddq_u64(halves, halves)), carries), rest))
+        })
     }
 
     #[inline(always)]

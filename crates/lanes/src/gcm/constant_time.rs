@@ -2,7 +2,7 @@
 //! nor AVX-512; the wider kernels are the same code of `group`, `hash`, `cipher` and `key` over wider vectors, and `cargo bench
 //! --bench timing` measures them.
 
-use super::{GcmKey, Kernel, Nonce, OpenItem, SealItem, TAG_SIZE};
+use super::{GcmKey, Kernel, Nonce, OpenItem, SealItem, TAG_SIZE, XaesKeyParts, XaesNonce, XaesOpenItem, XaesSealItem};
 use crate::cpu::AesNi;
 use crate::valgrind::{assert_watched, complaints, hide, reveal};
 
@@ -97,6 +97,72 @@ fn time_of_opening_does_not_depend_on_keys_and_tags() {
         assert_eq!(complaints_of_opening(key_size, &texts(), false), 0, "mixed");
         for size in SIZES {
             assert_eq!(complaints_of_opening(key_size, &vec![vec![0x5a; size]; 9], true), 0, "{size}");
+        }
+    }
+}
+
+/// So many nonces in a row have an equal prefix.
+fn xaes_nonce(i: usize, in_a_row: usize) -> XaesNonce {
+    let mut nonce = [i as u8; 24];
+    nonce[..12].fill((i / in_a_row) as u8);
+    XaesNonce(nonce)
+}
+
+/// Expands a secret key of XAES-256-GCM, seals secret texts, and opens them, a third with a wrong tag. Compares the results with those of
+/// public ones and returns the number of errors that Valgrind reported.
+fn complaints_of_xaes(texts: &[Vec<u8>], is_shared: bool, in_a_row: usize) -> u64 {
+    let kernel = kernel();
+    let aad = |i: usize| AADS[if is_shared { 0 } else { i % 2 }].as_slice();
+    let seal = |key: &XaesKeyParts, texts: &[Vec<u8>], sealed: &mut [u8]| {
+        let mut items = Vec::new();
+        for (i, plaintext) in texts.iter().enumerate() {
+            items.push(XaesSealItem { nonce: xaes_nonce(i, in_a_row), aad: aad(i), plaintext });
+        }
+        kernel.seal_xaes(key, &items, sealed);
+    };
+    let mut public = XaesKeyParts::zero();
+    kernel.expand_xaes(&[0x77; 32], &mut public);
+    let mut expected = vec![0; sealed_size(texts)];
+    seal(&public, texts, &mut expected);
+    let mut key = [0x77; 32];
+    hide(&mut key);
+    let mut hidden = texts.to_vec();
+    hidden.iter_mut().for_each(|text| hide(text.as_mut_slice()));
+    let (mut sealed, mut secret) = (vec![0; expected.len()], XaesKeyParts::zero());
+    let count = complaints(|| {
+        kernel.expand_xaes(&key, &mut secret);
+        seal(&secret, &hidden, &mut sealed);
+    });
+    reveal(sealed.as_mut_slice());
+    assert!(sealed == expected);
+    let mut rest = sealed.as_mut_slice();
+    let mut open_items = Vec::new();
+    for (i, text) in texts.iter().enumerate() {
+        let (this, after) = rest.split_at_mut(text.len() + TAG_SIZE);
+        if i % 3 == 1 {
+            this[text.len() + i % TAG_SIZE] ^= 1;
+        }
+        open_items.push(XaesOpenItem { nonce: xaes_nonce(i, in_a_row), aad: aad(i), sealed: this });
+        rest = after;
+    }
+    let mut out = vec![0xff; texts.iter().map(Vec::len).sum()];
+    let mut opened = vec![false; texts.len()];
+    let count = count + complaints(|| kernel.open_xaes(&secret, &open_items, &mut out, &mut opened));
+    reveal(out.as_mut_slice());
+    let expected =
+        texts.iter().enumerate().flat_map(|(i, text)| if i % 3 == 1 { vec![0; text.len()] } else { text.clone() });
+    assert!(out.into_iter().eq(expected));
+    assert!(opened.iter().enumerate().all(|(i, opened)| *opened == (i % 3 != 1)));
+    count
+}
+
+/// Derivation and expansion of keys side by side, and under one prefix.
+#[test]
+fn time_of_xaes_does_not_depend_on_keys_texts_and_tags() {
+    for in_a_row in [1, 20] {
+        assert_eq!(complaints_of_xaes(&texts(), false, in_a_row), 0, "mixed");
+        for size in SIZES {
+            assert_eq!(complaints_of_xaes(&vec![vec![0x5a; size]; 20], true, in_a_row), 0, "{size}");
         }
     }
 }

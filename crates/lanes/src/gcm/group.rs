@@ -30,7 +30,7 @@ use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 /// Most messages of a group.
 pub(super) const GROUP: usize = 8;
 /// The increment of a counter block: 1 in its last byte (SP 800-38D, 6.2, big-endian).
-const ONE: Block = (1_u128 << 120).to_le_bytes();
+pub(super) const ONE: Block = (1_u128 << 120).to_le_bytes();
 
 const _: () = assert!(BLOCKS_MAX < u8::MAX as usize, "counters change in their last byte alone");
 
@@ -59,15 +59,15 @@ pub(super) struct MessageLane<'a, M> {
 }
 
 /// The messages of a group.
-pub(super) struct GroupLanes<'a, M> {
-    lanes: [MaybeUninit<MessageLane<'a, M>>; GROUP],
+pub(super) struct GroupLanes<'a, M, const SIZE: usize = GROUP> {
+    lanes: [MaybeUninit<MessageLane<'a, M>>; SIZE],
     count: usize,
 }
 
-impl<'a, M> GroupLanes<'a, M> {
+impl<'a, M, const SIZE: usize> GroupLanes<'a, M, SIZE> {
     #[inline(always)]
-    fn new() -> Self {
-        Self { lanes: [const { MaybeUninit::uninit() }; GROUP], count: 0 }
+    pub(super) fn new() -> Self {
+        Self { lanes: [const { MaybeUninit::uninit() }; SIZE], count: 0 }
     }
 
     #[inline(always)]
@@ -77,7 +77,7 @@ impl<'a, M> GroupLanes<'a, M> {
     }
 
     #[inline(always)]
-    fn get(&mut self) -> &mut [MessageLane<'a, M>] {
+    pub(super) fn get(&mut self) -> &mut [MessageLane<'a, M>] {
         // SAFETY: `push` has written the first `count` lanes.
         unsafe { self.lanes[..self.count].assume_init_mut() }
     }
@@ -138,7 +138,7 @@ impl<'w, 'a, V: Vector, M: LaneMessage> Pipeline<'w, 'a, V, M> {
         let count = lanes.len().div_ceil(V::LANES) * columns;
         let mut stream = self.streams[self.current].fill::<V>(count);
         for lanes in lanes.chunks(V::LANES) {
-            let mut counters = V::gather_nonces(cpu, spread(lanes, |lane| &lane.message.nonce().0));
+            let mut counters = V::gather_nonces(cpu, spread(lanes, |lane| lane.message.nonce()));
             for _ in 0..columns {
                 counters = counters.add_bytes(one);
                 stream.push(counters);
@@ -165,31 +165,37 @@ impl<'w, 'a, V: Vector, M: LaneMessage> Pipeline<'w, 'a, V, M> {
         for (stream, lanes) in stream.chunks_exact(columns).zip(lanes.chunks_mut(V::LANES)) {
             let text = VectorText::new(lanes);
             let right = known(text.complete(self.cpu, self.key, stream, common));
-            if M::IS_SEALED {
-                for (i, lane) in lanes.iter_mut().enumerate() {
-                    let is_right = right >> i & 1 != 0;
-                    self.opened[lane.index] = is_right;
-                    if !is_right {
-                        lane.output.fill(0);
-                    }
-                }
+            give_results(lanes, self.opened, right);
+        }
+    }
+}
+
+/// Writes which messages were opened, and wipes the text of the others.
+#[inline(always)]
+pub(super) fn give_results<M: LaneMessage>(lanes: &mut [MessageLane<'_, M>], opened: &mut [bool], right: u8) {
+    if M::IS_SEALED {
+        for (i, lane) in lanes.iter_mut().enumerate() {
+            let is_right = right >> i & 1 != 0;
+            opened[lane.index] = is_right;
+            if !is_right {
+                lane.output.fill(0);
             }
         }
     }
 }
 
 /// The messages of a vector. Lanes without a message repeat the first one: they read and write the same bytes.
-struct VectorText<'l, 'a, M> {
+pub(super) struct VectorText<'l, 'a, M> {
     lanes: &'l [MessageLane<'a, M>],
-    messages: [&'a M; LANES_MAX],
+    pub(super) messages: [&'a M; LANES_MAX],
     inputs: [*const u8; LANES_MAX],
     outputs: [*mut u8; LANES_MAX],
-    sizes: [usize; LANES_MAX],
+    pub(super) sizes: [usize; LANES_MAX],
 }
 
 impl<'l, 'a, M: LaneMessage> VectorText<'l, 'a, M> {
     #[inline(always)]
-    fn new(lanes: &'l mut [MessageLane<'a, M>]) -> Self {
+    pub(super) fn new(lanes: &'l mut [MessageLane<'a, M>]) -> Self {
         let messages = spread(lanes, |lane| lane.message);
         Self {
             inputs: messages.map(|message| message.input().as_ptr()),
@@ -233,7 +239,12 @@ impl<'l, 'a, M: LaneMessage> VectorText<'l, 'a, M> {
             product = product.add(state, key.power(cpu, 1));
         }
         let hash = common.map_or(V::zero(cpu), |common| common.ends).xor(product.reduce(cpu));
-        let tags = hash.reverse_bytes().xor(*mask);
+        self.finish(cpu, hash.reverse_bytes().xor(*mask), sizes)
+    }
+
+    /// Writes the tags, or returns a bit for each that is correct.
+    #[inline(always)]
+    pub(super) fn finish<V: Vector>(&self, cpu: V::Cpu, tags: V, sizes: [usize; LANES_MAX]) -> u8 {
         if M::IS_SEALED {
             // SAFETY: the input of a sealed message has a tag after the text.
             let expected = unsafe { V::gather(cpu, add(self.inputs, sizes)) };
@@ -250,7 +261,7 @@ impl<'l, 'a, M: LaneMessage> VectorText<'l, 'a, M> {
     /// # Safety
     /// - The text of each message must have at least `at` + 16 bytes.
     #[inline(always)]
-    unsafe fn whole_blocks<V: Vector>(&self, cpu: V::Cpu, at: usize, stream: V) -> V {
+    pub(super) unsafe fn whole_blocks<V: Vector>(&self, cpu: V::Cpu, at: usize, stream: V) -> V {
         // SAFETY: the texts have a block there, and outputs are at least as long as texts.
         unsafe {
             let input = V::gather(cpu, add(self.inputs, [at; LANES_MAX]));
@@ -266,7 +277,13 @@ impl<'l, 'a, M: LaneMessage> VectorText<'l, 'a, M> {
     /// - `sizes` must be those of the texts.
     /// - Each must be from `at` + 1 to `at` + 16.
     #[inline(always)]
-    unsafe fn last_blocks<V: Vector>(&self, cpu: V::Cpu, at: usize, stream: V, sizes: [usize; LANES_MAX]) -> V {
+    pub(super) unsafe fn last_blocks<V: Vector>(
+        &self,
+        cpu: V::Cpu,
+        at: usize,
+        stream: V,
+        sizes: [usize; LANES_MAX],
+    ) -> V {
         let [a, b, c, d] = sizes;
         let rest = [a - at, b - at, c - at, d - at];
         let outputs = add_mut(self.outputs, [at; LANES_MAX]);
@@ -287,7 +304,7 @@ impl<'l, 'a, M: LaneMessage> VectorText<'l, 'a, M> {
 
 /// Which tags were correct is returned to the caller, and may be branched on.
 #[inline(always)]
-fn known(right: u8) -> u8 {
+pub(super) fn known(right: u8) -> u8 {
     #[cfg(all(test, feature = "valgrind", target_arch = "x86_64"))]
     let right = {
         let mut right = right;
@@ -299,7 +316,7 @@ fn known(right: u8) -> u8 {
 
 /// Applies a function to each lane, and to the first one in place of missing lanes.
 #[inline(always)]
-fn spread<'l, 'a, M, T>(
+pub(super) fn spread<'l, 'a, M, T>(
     lanes: &'l [MessageLane<'a, M>],
     function: impl Fn(&'l MessageLane<'a, M>) -> T,
 ) -> [T; LANES_MAX] {

@@ -10,7 +10,7 @@
 //! state = (state ⊕ block 1) · H^n ⊕ block 2 · H^(n − 1) ⊕ … ⊕ block n · H
 //! ```
 
-use super::key::{GcmKeyParts, POWERS};
+use super::key::GcmKeyParts;
 use super::product::Product;
 use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 
@@ -18,7 +18,7 @@ use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 #[inline(always)]
 pub(super) fn absorb<V: Vector>(cpu: V::Cpu, key: &GcmKeyParts, data: &[u8]) -> Block {
     let mut state = V::zero(cpu);
-    for segment in data.chunks(POWERS * BLOCK_SIZE) {
+    for segment in data.chunks(key.known() * BLOCK_SIZE) {
         let mut product = Product::zero(cpu);
         let mut exponent = segment.len().div_ceil(BLOCK_SIZE);
         for block in segment.chunks(BLOCK_SIZE) {

@@ -1,7 +1,7 @@
 //! Known answers that a kernel must compute before it is used: test cases 3, 4, 15 and 16 of the GCM specification that SP 800-38D grew
-//! from (McGrew and Viega, "The Galois/Counter Mode of Operation (GCM)", appendix B).
+//! from (McGrew and Viega, "The Galois/Counter Mode of Operation (GCM)", appendix B), and the second vector of XAES-256-GCM.
 
-use super::{GcmKey, Kernel, Nonce, OpenItem, SealItem, TAG_SIZE};
+use super::{GcmKey, Kernel, Nonce, OpenItem, SealItem, TAG_SIZE, XaesKeyParts, XaesNonce, XaesOpenItem, XaesSealItem};
 
 const KEY: [u8; 32] = block(0xfeff_e992_8665_731c_6d6a_8f94_6730_8308, 0xfeff_e992_8665_731c_6d6a_8f94_6730_8308);
 const NONCE: Nonce = Nonce([0xca, 0xfe, 0xba, 0xbe, 0xfa, 0xce, 0xdb, 0xad, 0xde, 0xca, 0xf8, 0x88]);
@@ -55,9 +55,45 @@ const fn block(front: u128, back: u128) -> [u8; 32] {
     bytes
 }
 
+/// The vector of the specification in which a bit leaves when the subkey is doubled.
+const XAES_KEY: [u8; 32] = [3; 32];
+const XAES_NONCE: XaesNonce = XaesNonce(*b"ABCDEFGHIJKLMNOPQRSTUVWX");
+const XAES_AAD: &[u8] = b"c2sp.org/XAES-256-GCM";
+const XAES_TEXT: &[u8] = b"XAES-256-GCM";
+const XAES_SEALED: [u8; 28] = [
+    0x98, 0x6e, 0xc1, 0x83, 0x25, 0x93, 0xdf, 0x54, 0x43, 0xa1, 0x79, 0x43, 0x7f, 0xd0, 0x83, 0xbf, 0x3f, 0xdb, 0x41,
+    0xab, 0xd7, 0x40, 0xa2, 0x1f, 0x71, 0xeb, 0x76, 0x9d,
+];
+
 /// Whether a kernel seals to the known answers, opens them, and refuses a wrong tag: messages alike and of two lengths, more than
 /// fit into a group.
 pub(super) fn are_given(kernel: Kernel) -> bool {
+    gcm_is_right(kernel) && xaes_is_right(kernel, &XAES_SEALED)
+}
+
+/// The same for XAES-256-GCM, alone, side by side, and many under one prefix.
+fn xaes_is_right(kernel: Kernel, answer: &[u8; 28]) -> bool {
+    let mut key = XaesKeyParts::zero();
+    kernel.expand_xaes(&XAES_KEY, &mut key);
+    let item = XaesSealItem { nonce: XAES_NONCE, aad: XAES_AAD, plaintext: XAES_TEXT };
+    let mut wrong = *answer;
+    wrong[27] ^= 1;
+    [1, 5, 40].into_iter().all(|count| {
+        let (mut sealed, mut out, mut opened) = (vec![[0; 28]; count], vec![[0; 12]; count], vec![true; count]);
+        kernel.seal_xaes(&key, &vec![item; count], sealed.as_flattened_mut());
+        let mut open = vec![XaesOpenItem { nonce: XAES_NONCE, aad: XAES_AAD, sealed: answer }; count];
+        open[count - 1].sealed = &wrong;
+        kernel.open_xaes(&key, &open, out.as_flattened_mut(), &mut opened);
+        let (last, others) = out.split_last().expect("at least one");
+        sealed.iter().all(|sealed| sealed == answer)
+            && others.iter().all(|text| text == XAES_TEXT)
+            && *last == [0; 12]
+            && opened.iter().rposition(|opened| *opened) == count.checked_sub(2)
+            && opened.iter().filter(|opened| **opened).count() == count - 1
+    })
+}
+
+fn gcm_is_right(kernel: Kernel) -> bool {
     let text = TEXT.as_flattened();
     let long = SealItem { nonce: NONCE, aad: &[], plaintext: text };
     let short = SealItem { nonce: NONCE, aad: &AAD[..AAD_SIZE], plaintext: &text[..SHORT] };
@@ -113,5 +149,6 @@ mod tests {
         let key = GcmKey::new(kernel, &KEY);
         let item = SealItem { nonce: NONCE, aad: &[], plaintext: TEXT.as_flattened() };
         assert!(!gives(&key, &[item], |item| vec![0; item.plaintext.len() + TAG_SIZE]));
+        assert!(!xaes_is_right(kernel, &[0; 28]));
     }
 }

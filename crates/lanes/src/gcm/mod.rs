@@ -34,8 +34,10 @@ mod key;
 mod known_answers;
 mod memory;
 mod message;
+mod prefixes;
 mod product;
 mod run;
+mod schedule;
 #[cfg(target_arch = "x86_64")]
 mod vaes256;
 #[cfg(target_arch = "x86_64")]
@@ -49,6 +51,7 @@ use crate::cpu::Armv8;
 use crate::cpu::{AesNi, Vaes256, Vaes512};
 use crate::short;
 use key::GcmKeyParts;
+pub use prefixes::XaesKeyParts;
 pub use xaes::{XAES_NONCE_SIZE, XaesNonce, XaesOpenItem, XaesSealItem};
 
 /// Bytes of a nonce.
@@ -241,6 +244,70 @@ impl GcmKey {
             Kernel::Vaes512(cpu) => vaes512::open(cpu, &self.expanded, items, out, opened),
             #[cfg(target_arch = "aarch64")]
             Kernel::Armv8(cpu) => armv8::open(cpu, &self.expanded, items, out, opened),
+        }
+    }
+}
+
+impl Kernel {
+    /// Expands a key of XAES-256-GCM.
+    pub fn expand_xaes(self, key: &[u8; 32], expanded: &mut XaesKeyParts) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi(cpu) => aesni::expand_xaes(cpu, key, expanded),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(cpu) => vaes256::expand_xaes(cpu, key, expanded),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512(cpu) => vaes512::expand_xaes(cpu, key, expanded),
+            #[cfg(target_arch = "aarch64")]
+            Self::Armv8(cpu) => armv8::expand_xaes(cpu, key, expanded),
+        }
+    }
+
+    /// Derives the key of AES-256-GCM of a nonce's prefix.
+    pub fn derive_prefix(self, key: &XaesKeyParts, nonce: &XaesNonce, derived: &mut [u8; 32]) {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi(cpu) => aesni::derive_prefix(cpu, key, nonce, derived),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(cpu) => vaes256::derive_prefix(cpu, key, nonce, derived),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512(cpu) => vaes512::derive_prefix(cpu, key, nonce, derived),
+            #[cfg(target_arch = "aarch64")]
+            Self::Armv8(cpu) => armv8::derive_prefix(cpu, key, nonce, derived),
+        }
+    }
+
+    /// Seals every item, as [`GcmKey::seal`] does.
+    ///
+    /// # Panics
+    /// As [`GcmKey::seal`].
+    pub fn seal_xaes(self, key: &XaesKeyParts, items: &[XaesSealItem<'_>], out: &mut [u8]) {
+        match self.for_count(items.len()) {
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi(cpu) => aesni::seal_xaes(cpu, key, items, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(cpu) => vaes256::seal_xaes(cpu, key, items, out),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512(cpu) => vaes512::seal_xaes(cpu, key, items, out),
+            #[cfg(target_arch = "aarch64")]
+            Self::Armv8(cpu) => armv8::seal_xaes(cpu, key, items, out),
+        }
+    }
+
+    /// Decrypts every item on its own, as [`GcmKey::open`] does.
+    ///
+    /// # Panics
+    /// As [`GcmKey::open`].
+    pub fn open_xaes(self, key: &XaesKeyParts, items: &[XaesOpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
+        match self.for_count(items.len()) {
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi(cpu) => aesni::open_xaes(cpu, key, items, out, opened),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256(cpu) => vaes256::open_xaes(cpu, key, items, out, opened),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512(cpu) => vaes512::open_xaes(cpu, key, items, out, opened),
+            #[cfg(target_arch = "aarch64")]
+            Self::Armv8(cpu) => armv8::open_xaes(cpu, key, items, out, opened),
         }
     }
 }

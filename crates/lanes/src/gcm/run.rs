@@ -8,7 +8,7 @@ use super::vector::{BLOCK_SIZE, Block, Vector};
 use super::{BLOCKS_MAX, MESSAGE_SIZE_MAX};
 
 /// Messages that are considered together for grouping.
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 
 /// Slices of associated data whose states are kept during a call: those of an envelope's key.
 const STATES: usize = 4;
@@ -108,7 +108,7 @@ fn mixed<'a, V: Vector, M: LaneMessage>(
 
 /// Places of a batch by number of blocks, sorted by counting.
 #[inline(always)]
-fn by_blocks<M: LaneMessage>(batch: &[M]) -> [u8; BATCH] {
+pub(super) fn by_blocks<M: LaneMessage>(batch: &[M]) -> [u8; BATCH] {
     let mut ends = [0_u8; BLOCKS_MAX + 1];
     batch.iter().for_each(|item| ends[item.blocks()] += 1);
     let mut sum = 0;

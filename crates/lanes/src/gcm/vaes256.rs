@@ -3,12 +3,13 @@
 
 use std::arch::x86_64::*;
 
-use super::aesni::{Lane, from_halves, load, load_short, nonce_block, reverse, store_short};
+use super::aesni::{LAST_ROTATED, Lane, from_halves, load, load_short, nonce_block, reverse, store_short};
 use super::key::GcmKeyParts;
+use super::prefixes::{self, XaesKeyParts, run_prefixes};
 use super::run::run;
 use super::short;
-use super::vector::{Block, LANES_MAX, Vector, entries};
-use super::{OpenItem, SealItem};
+use super::vector::{Block, LANES_MAX, POLYVAL_REST, Vector, entries};
+use super::{OpenItem, SealItem, XaesNonce, XaesOpenItem, XaesSealItem};
 use crate::cpu::{AesNi, Vaes256};
 
 /// Two blocks.
@@ -139,6 +140,42 @@ impl Vector for Lanes {
     #[inline(always)]
     fn swap_halves(self) -> Self {
         Self(with_token!(_mm256_shuffle_epi32::<0x4e>(self.0)))
+    }
+
+    #[inline(always)]
+    fn move_up(self) -> Self {
+        Self(with_token!(_mm256_slli_si256::<4>(self.0)))
+    }
+
+    #[inline(always)]
+    fn move_down(self) -> Self {
+        Self(with_token!(_mm256_srli_si256::<4>(self.0)))
+    }
+
+    #[inline(always)]
+    fn running_sum(self) -> Self {
+        let pairs = self.xor(self.move_up());
+        pairs.xor(Self(with_token!(_mm256_slli_si256::<8>(pairs.0))))
+    }
+
+    #[inline(always)]
+    fn last_word(self) -> Self {
+        Self(with_token!(_mm256_shuffle_epi32::<0xff>(self.0)))
+    }
+
+    #[inline(always)]
+    fn last_word_rotated(self) -> Self {
+        Self(with_token!(_mm256_shuffle_epi8(self.0, _mm256_set1_epi32(LAST_ROTATED))))
+    }
+
+    #[inline(always)]
+    fn double(self, cpu: Vaes256) -> Self {
+        with_token!({
+            let carries = _mm256_slli_si256::<8>(_mm256_srli_epi64::<63>(self.0));
+            let leaves = _mm256_shuffle_epi32::<0xff>(_mm256_srai_epi32::<31>(self.0));
+            let rest = _mm256_and_si256(leaves, Self::broadcast(cpu, &POLYVAL_REST).0);
+            Self(_mm256_xor_si256(_mm256_or_si256(_mm256_add_epi64(self.0, self.0), carries), rest))
+        })
     }
 
     #[inline(always)]

@@ -5,11 +5,12 @@ use std::arch::x86_64::*;
 
 use leafseal_lanes_macros::compiled_for;
 
-use super::aesni::{Lane, from_halves, load, nonce_block, reverse};
+use super::aesni::{LAST_ROTATED, Lane, from_halves, load, nonce_block, reverse};
 use super::key::GcmKeyParts;
+use super::prefixes::{self, XaesKeyParts, run_prefixes};
 use super::run::run;
-use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector, entries};
-use super::{OpenItem, SealItem};
+use super::vector::{BLOCK_SIZE, Block, LANES_MAX, POLYVAL_REST, Vector, entries};
+use super::{OpenItem, SealItem, XaesNonce, XaesOpenItem, XaesSealItem};
 use crate::cpu::{AesNi, Vaes512};
 
 /// Four blocks.
@@ -162,6 +163,42 @@ impl Vector for Lanes {
     #[inline(always)]
     fn swap_halves(self) -> Self {
         Self(with_token!(_mm512_shuffle_epi32::<0x4e>(self.0)))
+    }
+
+    #[inline(always)]
+    fn move_up(self) -> Self {
+        Self(with_token!(_mm512_bslli_epi128::<4>(self.0)))
+    }
+
+    #[inline(always)]
+    fn move_down(self) -> Self {
+        Self(with_token!(_mm512_bsrli_epi128::<4>(self.0)))
+    }
+
+    #[inline(always)]
+    fn running_sum(self) -> Self {
+        let pairs = self.xor(self.move_up());
+        pairs.xor(Self(with_token!(_mm512_bslli_epi128::<8>(pairs.0))))
+    }
+
+    #[inline(always)]
+    fn last_word(self) -> Self {
+        Self(with_token!(_mm512_shuffle_epi32::<0xff>(self.0)))
+    }
+
+    #[inline(always)]
+    fn last_word_rotated(self) -> Self {
+        Self(with_token!(_mm512_shuffle_epi8(self.0, _mm512_set1_epi32(LAST_ROTATED))))
+    }
+
+    #[inline(always)]
+    fn double(self, cpu: Vaes512) -> Self {
+        with_token!({
+            let carries = _mm512_bslli_epi128::<8>(_mm512_srli_epi64::<63>(self.0));
+            let leaves = _mm512_shuffle_epi32::<0xff>(_mm512_srai_epi32::<31>(self.0));
+            let rest = _mm512_and_si512(leaves, Self::broadcast(cpu, &POLYVAL_REST).0);
+            Self(_mm512_xor_si512(_mm512_or_si512(_mm512_add_epi64(self.0, self.0), carries), rest))
+        })
     }
 
     #[inline(always)]

@@ -14,6 +14,9 @@ pub(super) type Block = [u8; BLOCK_SIZE];
 /// [`Vector::LANES`].
 pub(super) const LANES_MAX: usize = 4;
 
+/// POLYVAL's polynomial without x^128: what [`Vector::double`] adds where a bit leaves.
+pub(super) const POLYVAL_REST: Block = (0xc2 << 120 | 1_u128).to_le_bytes();
+
 /// A register with a block in each of its [`Vector::LANES`] lanes.
 pub(super) trait Vector: Copy {
     /// The token that proves the instructions.
@@ -77,6 +80,18 @@ pub(super) trait Vector: Copy {
     fn reverse_bytes(self) -> Self;
     /// The halves of each lane swapped.
     fn swap_halves(self) -> Self;
+    /// The bytes of each lane moved up by four places, zeros first.
+    fn move_up(self) -> Self;
+    /// The bytes of each lane moved down by four places, zeros last.
+    fn move_down(self) -> Self;
+    /// Word i of each lane is the sum (exclusive or) of words 0 to i.
+    fn running_sum(self) -> Self;
+    /// The last word of each lane in all its words.
+    fn last_word(self) -> Self;
+    /// The same with the bytes of the word rotated down by one place: `RotWord` (FIPS 197, 5.2).
+    fn last_word_rotated(self) -> Self;
+    /// Times x in POLYVAL's field (RFC 8452, 3). Constant time.
+    fn double(self, cpu: Self::Cpu) -> Self;
     /// Carry-less product of the lower halves of each lane.
     fn multiply_low(self, other: Self) -> Self;
     /// Carry-less product of the upper halves of each lane.
@@ -85,7 +100,8 @@ pub(super) trait Vector: Copy {
     fn zero_lanes(self) -> u8;
 }
 
-/// The functions that each set of instructions has: [`super::key::GcmKeyParts::fill`] and [`super::run::run`], compiled for it.
+/// The functions that each set of instructions has, compiled for it: [`super::key::GcmKeyParts::fill`], [`super::run::run`] and those of
+/// [`super::prefixes`].
 macro_rules! entries {
     ($cpu:ident, $vector:ty) => {
         $crate::cpu::entry! {
@@ -103,6 +119,36 @@ macro_rules! entries {
         $crate::cpu::entry! {
             pub(super) fn open(cpu: $cpu, key: &GcmKeyParts, items: &[OpenItem<'_>], out: &mut [u8], opened: &mut [bool]) {
                 run::<$vector, _>(cpu, key, items, out, opened);
+            }
+        }
+
+        $crate::cpu::entry! {
+            pub(super) fn expand_xaes(cpu: $cpu, key: &[u8; 32], expanded: &mut XaesKeyParts) {
+                expanded.fill::<$vector>(cpu, key);
+            }
+        }
+
+        $crate::cpu::entry! {
+            pub(super) fn derive_prefix(cpu: $cpu, key: &XaesKeyParts, nonce: &XaesNonce, derived: &mut [u8; 32]) {
+                prefixes::derive_prefix::<<$vector as Vector>::Single>(cpu.into(), key, nonce, derived);
+            }
+        }
+
+        $crate::cpu::entry! {
+            pub(super) fn seal_xaes(cpu: $cpu, key: &XaesKeyParts, items: &[XaesSealItem<'_>], out: &mut [u8]) {
+                run_prefixes::<$vector, _>(cpu, key, items, out, &mut []);
+            }
+        }
+
+        $crate::cpu::entry! {
+            pub(super) fn open_xaes(
+                cpu: $cpu,
+                key: &XaesKeyParts,
+                items: &[XaesOpenItem<'_>],
+                out: &mut [u8],
+                opened: &mut [bool],
+            ) {
+                run_prefixes::<$vector, _>(cpu, key, items, out, opened);
             }
         }
     };
