@@ -65,6 +65,7 @@ packages() {
     has objcopy || missing+=(binutils)
     has dpkg-shlibdeps || missing+=(dpkg-dev)
     has jq || missing+=(jq)
+    pkg-config --exists tss2-esys 2>/dev/null || missing+=(libtss2-dev)
   fi
   ((${#missing[@]} == 0)) && return 0
   if ! has apt-get || [[ $(id -u) != 0 ]]; then

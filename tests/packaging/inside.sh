@@ -99,6 +99,27 @@ cp "$scratch/leafseal.toml" /etc/leafseal/
 round_trip
 ok
 
+begin 'renews certificates by a timer that is not enabled'
+[[ $(systemctl is-enabled leafseal-renew.timer || true) == disabled && $(systemctl is-active leafseal-renew.timer || true) == inactive ]]
+mkdir -p /etc/systemd/system/leafseal-renew.service.d
+cp /etc/systemd/system/leafseal.service.d/root-key.conf /etc/systemd/system/leafseal-renew.service.d/
+systemctl daemon-reload
+systemctl start leafseal-renew
+[[ $(property leafseal-renew Result) == success && $(property leafseal-renew ExecMainStatus) == 0 ]]
+[[ $(property leafseal-renew.timer Unit) == leafseal-renew.service ]]
+rm -r /etc/systemd/system/leafseal-renew.service.d
+systemctl daemon-reload
+ok
+
+begin 'the package for TPMs adds a drop-in of the service, and its removal takes it away'
+# Without the TSS, which this system does not have: its files alone.
+dpkg --install --force-depends /tpm2.deb
+[[ $(property leafseal PrivateDevices) == no && $(property leafseal SupplementaryGroups) == tss ]]
+dpkg --remove --force-depends leafseal-tpm2
+[[ $(property leafseal PrivateDevices) == yes && ! -e /usr/bin/leafseal-tpm2 ]]
+dpkg --purge leafseal-tpm2
+ok
+
 begin 'stops gracefully'
 systemctl stop leafseal
 stopped_gracefully leafseal

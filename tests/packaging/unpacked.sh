@@ -6,7 +6,8 @@ source "$here/documents.sh"
 source "$here/wait.sh"
 root=$1
 
-for file in usr/lib/systemd/system/leafseal.service usr/share/man/man1/leafseal-keys-create.1.gz \
+for file in usr/lib/systemd/system/leafseal.service usr/lib/systemd/system/leafseal-renew.service \
+  usr/lib/systemd/system/leafseal-renew.timer usr/share/man/man1/leafseal-keys-create.1.gz \
   usr/share/bash-completion/completions/leafseal etc/leafseal/leafseal.toml; do
   [[ -f $root/$file ]] || { echo "the package has no $file" >&2 && exit 1; }
 done

@@ -16,8 +16,20 @@ use crate::{
     source::relative,
 };
 
-/// The package that holds the program.
-const PROGRAM: &str = "leafseal-cli";
+/// A program of a release.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReleasedProgram {
+    /// Its name.
+    pub name: &'static str,
+    /// The package that holds it, and the features that it is built with.
+    package: (&'static str, &'static [&'static str]),
+}
+
+/// The programs of a release.
+pub(crate) const PROGRAMS: [ReleasedProgram; 2] = [
+    ReleasedProgram { name: "leafseal", package: ("leafseal-cli", &[]) },
+    ReleasedProgram { name: "leafseal-tpm2", package: ("leafseal-custody", &["tpm2-program"]) },
+];
 
 /// Our own licence, the text of [`OWN_EXPRESSION`].
 const OWN: &str = "LICENSE";
@@ -31,10 +43,11 @@ const NAMES: [&str; 6] = ["COPYING", "COPYRIGHT", "LICENCE", "LICENSE", "NOTICE"
 /// Extensions of files that are code or data and not licence texts.
 const NO_TEXTS: [&str; 10] = ["c", "cc", "h", "html", "json", "py", "rs", "sh", "toml", "yml"];
 
+/// The beginning of the notices; `{program}` is the name of the program.
 const HEAD: &str = "\
 Third-party software in Leafseal
 
-The program `leafseal` is built from the packages below, which belong to their authors. Each line has the name of a package, its version
+The program `{program}` is built from the packages below, which belong to their authors. Each line has the name of a package, its version
 and the licence that it declares, as an SPDX expression. The files below it are its licence texts, those of C libraries inside the package
 included; their numbers are those of the texts at the end. Some packages only generate code while the program is built.
 
@@ -86,15 +99,20 @@ struct Licensed {
     licenses: Vec<License>,
 }
 
-/// Writes the notices of the program built for `target` from the repository at `root`.
+/// Writes the notices of a program built for `target` from the repository at `root`.
 ///
 /// # Errors
 /// Fails, without writing anything, if a package has no licence text or its source cannot be read.
-pub(crate) fn write(root: &Path, target: &str, out: &mut impl Write) -> Result<(), LicenseError> {
-    let libraries = metadata::libraries(root, PROGRAM, target).map_err(LicenseError::Metadata)?;
+pub(crate) fn write(
+    root: &Path,
+    program: ReleasedProgram,
+    target: &str,
+    out: &mut impl Write,
+) -> Result<(), LicenseError> {
+    let libraries = metadata::libraries(root, program.package, target).map_err(LicenseError::Metadata)?;
     let packages = libraries.into_iter().map(licensed).collect::<Result<Vec<_>, _>>()?;
     let own = read_text(&root.join(OWN))?;
-    let notices = notices(&packages, &own).map_err(LicenseError::Missing)?;
+    let notices = notices(&packages, &own).map_err(LicenseError::Missing)?.replacen("{program}", program.name, 1);
     out.write_all(notices.as_bytes()).and_then(|()| out.flush()).map_err(LicenseError::Write)
 }
 
@@ -275,11 +293,14 @@ mod tests {
 
     /// Detects a new dependency without a text before a release is built.
     #[test]
-    fn every_library_of_the_program_has_a_text() {
-        let mut out = Vec::new();
+    fn every_library_of_each_program_has_a_text() {
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        write(&root(), &target, &mut out).unwrap_or_else(|error| panic!("{error}"));
-        let notices = String::from_utf8(out).expect("UTF-8");
+        let [notices, of_tpm2] = PROGRAMS.map(|program| {
+            let mut out = Vec::new();
+            write(&root(), program, &target, &mut out).unwrap_or_else(|error| panic!("{error}"));
+            String::from_utf8(out).expect("UTF-8")
+        });
+        assert!(of_tpm2.contains("`leafseal-tpm2`") && of_tpm2.contains("\ntss-esapi "));
         for file in ["deps/boringssl/LICENSE", "jemalloc/COPYING", "zstd/LICENSE", "depend/secp256k1/COPYING"] {
             assert!(notices.contains(&format!("] {file}\n")), "{file}");
         }

@@ -23,7 +23,7 @@ usage: cargo xtask COMMAND
 
   tidy                  crate edges, import cycles, files, calls, words and lengths
   check                 fmt, clippy, tidy and deny, as CI runs them beside the tests
-  licenses TARGET       notices of the libraries in the program built for this target
+  licenses TARGET NAME  notices of the libraries in a program (leafseal, leafseal-tpm2) built for this target
   measurements          docs/measurements.md, from the results in benches/results
   generate [--check]    names and pages in other languages, from the crates; --check only compares
   conversations         checks the expectations in vectors/client/conversations; UPDATE=1 writes them
@@ -54,7 +54,10 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         "tidy" => Ok(check::tidy(&source::root())?),
         "check" => Ok(check::check(&source::root())?),
         "licenses" => match rest {
-            [target] => Ok(licenses::write(&source::root(), target, &mut io::stdout().lock())?),
+            [target, name] => {
+                let program = licenses::PROGRAMS.iter().find(|program| program.name == name).ok_or(HELP)?;
+                Ok(licenses::write(&source::root(), *program, target, &mut io::stdout().lock())?)
+            }
             _ => Err(HELP.into()),
         },
         "measurements" => {

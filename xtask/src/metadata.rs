@@ -88,8 +88,13 @@ pub(crate) fn load(root: &Path, manifest: &Path) -> Result<Vec<Package>, cargo_m
 ///
 /// # Errors
 /// Fails if Cargo cannot be run or reports an invalid workspace or target.
-pub(crate) fn libraries(root: &Path, program: &str, target: &str) -> Result<Vec<ThirdParty>, cargo_metadata::Error> {
-    let options = ["--locked", "--filter-platform", target].map(str::to_owned);
+pub(crate) fn libraries(
+    root: &Path,
+    (program, features): (&str, &[&str]),
+    target: &str,
+) -> Result<Vec<ThirdParty>, cargo_metadata::Error> {
+    let mut options = ["--locked", "--filter-platform", target].map(str::to_owned).to_vec();
+    options.extend(features.iter().map(|feature| format!("--features={program}/{feature}")));
     let metadata = MetadataCommand::new().cargo_path(env!("CARGO")).current_dir(root).other_options(options).exec()?;
     let nodes = metadata.resolve.iter().flat_map(|graph| &graph.nodes);
     let nodes: BTreeMap<&PackageId, &Node> = nodes.map(|node| (&node.id, node)).collect();
@@ -173,7 +178,7 @@ mod tests {
     #[test]
     fn reads_what_the_program_is_built_from() {
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-        let libraries = libraries(&root(), "leafseal-cli", &target).expect("the workspace has metadata");
+        let libraries = libraries(&root(), ("leafseal-cli", &[]), &target).expect("the workspace has metadata");
         let find = |name: &str| libraries.iter().find(|library| library.name == name);
         let boring = find("boring-sys").expect("TLS is linked");
         assert!(boring.license == "MIT" && boring.folder.join("Cargo.toml").exists());
@@ -181,7 +186,7 @@ mod tests {
         for name in ["leafseal-engine", "bindgen", "criterion"] {
             assert!(find(name).is_none(), "{name}");
         }
-        assert!(super::libraries(&root(), "leafseal-cli", "no-such-target").is_err());
+        assert!(super::libraries(&root(), ("leafseal-cli", &[]), "no-such-target").is_err());
     }
 
     #[test]
