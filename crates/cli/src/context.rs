@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use leafseal_custody::{Custodian, ProviderHome};
 use leafseal_engine::admin::{
-    Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, ReopenPauses,
-    SlotProvider, SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
+    Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider,
+    SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
 };
 use leafseal_engine::{Engine, EntryPoint, RequestOrigin, admin, system_random};
 use zeroize::Zeroizing;
@@ -202,6 +202,7 @@ impl RunContext {
     pub(crate) fn engine_or_sealed(&self) -> CommandOutcome<Engine> {
         let place = self.place();
         let (is_shared, limits) = (matches!(place, StoreLocation::Database(_)), self.config().keystore);
+        let pauses = self.config().store.reopen_pauses();
         // Problems of what is there are reported now; what is missing, or down, may come later.
         let (automatic, providers) = (self.provider_source()?, self.automatic_providers()?);
         let (expected, memory_folder) = (self.config().store.expected_store(), self.memory_folder());
@@ -213,8 +214,7 @@ impl RunContext {
         let store: Box<dyn Keystore> = match opener(providers) {
             Ok(store) => store,
             Err(admin::StoreError::Sealed { .. } | admin::StoreError::WrongRootKey { .. }) => {
-                let late =
-                    LateKeystore::start(Box::new(opener), Box::new(automatic), ReopenPauses::default(), is_shared);
+                let late = LateKeystore::start(Box::new(opener), Box::new(automatic), pauses, is_shared);
                 Box::new(late.map_err(|error| CommandFailure::internal(format!("cannot start a thread: {error}")))?)
             }
             Err(error) => return Err(error.into()),

@@ -90,7 +90,9 @@ impl LateKeystore {
 impl LateStore {
     fn open_when_possible(&self, pauses: ReopenPauses, stopped: &Receiver<()>) {
         let mut pause = pauses.first;
-        while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) && self.opened.get().is_none() {
+        while stopped.recv_timeout(pause.min(pauses.longest)) == Err(RecvTimeoutError::Timeout)
+            && self.opened.get().is_none()
+        {
             match (self.automatic)() {
                 // What is there without a person is nothing: an attempt would only read the store.
                 Ok(providers) if providers.is_empty() => {}

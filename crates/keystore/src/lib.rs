@@ -76,10 +76,10 @@ pub use scan::{ScanStep, StoreScan};
 pub use schema_version::SCHEMA_VERSION;
 pub use secret_path::SecretPath;
 pub use slots::{
-    ARGON2_COST_MAX, Argon2Cost, BRINGER_SETS_MAX, CandidateKeys, CollectedShares, InvalidShare, InvalidSlotId,
-    KEY_NAME_SIZE_MAX, KeyShare, MadeSlot, OPENING_WORK_MAX, PASSPHRASE_SIZE_MAX, PASSPHRASE_SIZE_MIN, Passphrase,
-    ProviderError, RemainingSlots, SAME_KEY_TRIES_MAX, SHARE_COUNT_MAX, SLOTS_PER_BRINGER_MAX, ShamirKey,
-    ShareCollection, ShareError, SlotId, SlotKind, SlotPlace, SlotProvider, SlotSummary,
+    ARGON2_COST_MAX, Argon2Cost, CandidateKeys, CollectedShares, InvalidShare, InvalidSlotId, KEY_NAME_SIZE_MAX,
+    KeyShare, MadeSlot, OPENING_WORK_MAX, PASSPHRASE_SIZE_MAX, PASSPHRASE_SIZE_MIN, Passphrase, ProviderError,
+    RemainingSlots, SAME_KEY_TRIES_MAX, SHARE_COUNT_MAX, ShamirKey, ShareCollection, ShareError, ShareLimits, SlotId,
+    SlotKind, SlotPlace, SlotProvider, SlotSummary,
 };
 pub use sql::{OpenMode, SqlKeystore};
 pub use sqlite::{Sqlite, SqliteKeystore};

@@ -1,9 +1,11 @@
 //! The location of a keystore in a configuration: a SQLite file, or a PostgreSQL database with its connection settings.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use leafseal_config::{Kind, SettingField, SettingValue, settings};
+use leafseal_config::{Kind, SettingField, SettingValue, ms, settings};
 
+use crate::late::ReopenPauses;
 use crate::postgres::{InvalidUrl, PostgresSettings, PostgresUrl};
 use crate::store_id::StoreId;
 
@@ -24,6 +26,11 @@ settings! {
         /// The id of the keystore that must be there, and must be authenticated (schema 3), as `leafseal store check` prints it. For
         /// machines that have never seen the keystore: another one, or one that claims an older schema, is refused. `""` accepts any.
         pub store_id: String = String::new(), is kind(Kind::AnyText);
+        /// The pause after which a sealed engine (`serve --sealed`) first tries again what opens the keystore without a person, such as a
+        /// key service that was down. Each further pause is twice the one before.
+        pub reopen_pause: Duration = ReopenPauses::default().first, in ms(1)..;
+        /// The longest such pause.
+        pub reopen_pause_max: Duration = ReopenPauses::default().longest, in ms(1)..;
         /// The PostgreSQL database with apps, keys and grants, which several engines can share: `postgres://USER@HOST:PORT/DATABASE`,
         /// without a password. Of several servers (`HOST:PORT,HOST:PORT`) the engine uses the primary. A host that begins with `%2F` is the
         /// folder of a Unix socket. Empty: the file of `keystore.path`; to set both is an error.
@@ -46,6 +53,11 @@ impl StorePlace {
             password_file: below(&connection.password_file),
             ..*connection
         })
+    }
+
+    /// How long a sealed engine waits between attempts.
+    pub fn reopen_pauses(&self) -> ReopenPauses {
+        ReopenPauses { first: self.reopen_pause, longest: self.reopen_pause_max }
     }
 
     /// The store that must be there, if one is set.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_config::{KeyExchange, Kind, ListItem, mins, ms, secs, settings};
+use leafseal_engine::admin::ShareLimits;
 use leafseal_engine::pool::{PoolObserver, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
@@ -188,6 +189,11 @@ settings! {
         pub unseal_attempts_max: usize = 6, in 1..=1000;
         /// How long shares are kept after they were brought, while others are missing.
         pub unseal_shares_age_max: Duration = mins(10), in ms(1)..;
+        /// Maximum number of slots of which shares of one such client are kept; shares of one more take the place of the oldest.
+        pub unseal_slots_max: usize = ShareLimits::default().bringer_slots_max, in 1..=1000;
+        /// Maximum number of sets of clients' shares that an attempt tries if more are there than are needed. Some may not fit: with the
+        /// default any of 12 clients, and up to three of 20.
+        pub unseal_share_sets_max: usize = ShareLimits::default().sets_max, in 1..=1 << 20;
         /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
         /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back
         /// what is left over.
@@ -292,6 +298,7 @@ impl ServerSettings {
             unsealers: self.unsealers.iter().map(|fingerprint| fingerprint.0).collect(),
             attempts_max: self.unseal_attempts_max,
             shares_age_max: self.unseal_shares_age_max,
+            shares: ShareLimits { bringer_slots_max: self.unseal_slots_max, sets_max: self.unseal_share_sets_max },
         }
     }
 

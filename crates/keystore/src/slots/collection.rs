@@ -14,16 +14,28 @@ use super::provider::{ProviderError, SlotKind, SlotPlace, SlotProvider};
 use super::shamir::{KeyShare, ShamirKey, ShareError};
 use super::slot::SlotSummary;
 
-/// Slots of which shares of one bringer are kept; the oldest are forgotten.
-pub const SLOTS_PER_BRINGER_MAX: usize = 4;
-/// Sets of bringers that are looked at for one slot: all of up to 12, of 20 those that leave out up to three.
-pub const BRINGER_SETS_MAX: usize = 4_096;
+/// What shares may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShareLimits {
+    /// Slots of which shares of one bringer are kept; the oldest are forgotten.
+    pub bringer_slots_max: usize,
+    /// Sets of bringers that are looked at for one slot.
+    pub sets_max: usize,
+}
+
+impl Default for ShareLimits {
+    /// Of 4 slots; all sets of up to 12 bringers, of 20 those that leave out up to three.
+    fn default() -> Self {
+        Self { bringer_slots_max: 4, sets_max: 4_096 }
+    }
+}
 
 /// The shares that were brought so far, of each slot and bringer. They are wiped when they are dropped.
 #[derive(Debug)]
 pub struct ShareCollection<B> {
     /// Oldest first.
     held: Vec<BroughtShares<B>>,
+    limits: ShareLimits,
 }
 
 #[derive(Debug, Clone)]
@@ -46,7 +58,14 @@ pub enum CollectedShares<B> {
 
 impl<B> Default for ShareCollection<B> {
     fn default() -> Self {
-        Self { held: Vec::new() }
+        Self::new(ShareLimits::default())
+    }
+}
+
+impl<B> ShareCollection<B> {
+    /// None yet.
+    pub fn new(limits: ShareLimits) -> Self {
+        Self { held: Vec::new(), limits }
     }
 }
 
@@ -77,8 +96,8 @@ impl<B: Clone + PartialEq> ShareCollection<B> {
         match usize::from(needed).checked_sub(indexes.len()) {
             None | Some(0) => {
                 let left_out = OnceLock::new();
-                let slot = slot.id.clone();
-                Ok(CollectedShares::Enough(CandidateKeys(Candidates { slot, brought, left_out }.into())))
+                let (slot, sets_max) = (slot.id.clone(), self.limits.sets_max);
+                Ok(CollectedShares::Enough(CandidateKeys(Candidates { slot, brought, sets_max, left_out }.into())))
             }
             Some(missing) => Ok(CollectedShares::Missing(u8::try_from(missing).unwrap_or(u8::MAX))),
         }
@@ -90,7 +109,7 @@ impl<B: Clone + PartialEq> ShareCollection<B> {
         shares.retain(|share| new.iter().all(|newer| newer.index() != share.index()));
         shares.extend(new);
         let own = |held: &BroughtShares<B>| held.bringer == *bringer;
-        if self.held.iter().filter(|held| own(held)).count() >= SLOTS_PER_BRINGER_MAX
+        if self.held.iter().filter(|held| own(held)).count() >= self.limits.bringer_slots_max
             && let Some(oldest) = self.held.iter().position(own)
         {
             self.held.remove(oldest);
@@ -119,6 +138,7 @@ pub struct CandidateKeys<B>(Arc<Candidates<B>>);
 struct Candidates<B> {
     slot: SlotId,
     brought: Vec<BroughtShares<B>>,
+    sets_max: usize,
     /// The places of those that the key which opened the slot leaves out.
     left_out: OnceLock<Vec<usize>>,
 }
@@ -172,7 +192,7 @@ impl<B: Send + Sync> SlotProvider for CandidateKeys<B> {
         if place.slot != candidates.slot {
             return Err(ProviderError::Refused);
         }
-        for left_out in subsets(candidates.brought.len()).take(BRINGER_SETS_MAX) {
+        for left_out in subsets(candidates.brought.len()).take(candidates.sets_max) {
             let opened = candidates.key(&left_out).map(|key| key.unwrap(place, wrapped));
             if let Some(Ok(plain)) = opened {
                 // It is set already if the store is opened a second time.
@@ -278,13 +298,26 @@ mod tests {
             let other = Shared::new(slot, (2, 3));
             held.add(&'x', &other.slot, &other.shares[..1], later).expect("held");
         }
-        assert_eq!(held.held.len(), 1 + SLOTS_PER_BRINGER_MAX);
+        assert_eq!(held.held.len(), 1 + ShareLimits::default().bringer_slots_max);
         held.add(&'a', &right.slot, &Shared::new(9, (2, 3)).shares, later).expect_err("of another slot");
         assert!(!held.expire(later, age));
         assert!(held.expire(begin + age, age), "a refused share keeps nobody's alive");
-        assert_eq!(held.held.len(), SLOTS_PER_BRINGER_MAX);
+        assert_eq!(held.held.len(), ShareLimits::default().bringer_slots_max);
         held.clear();
         assert!(!held.expire(begin + 10 * age, age));
+    }
+
+    #[test]
+    fn no_more_sets_are_tried_than_the_limit() {
+        let (right, now) = (Shared::new(1, (2, 3)), Instant::now());
+        for (sets_max, opens) in [(1, false), (3, true)] {
+            let limits = ShareLimits { sets_max, ..ShareLimits::default() };
+            let mut held = ShareCollection::new(limits);
+            let forged = Shared::new(1, (2, 3));
+            held.add(&'x', &right.slot, &forged.shares[..1], now).expect("held");
+            let collected = held.add(&'a', &right.slot, &right.shares[1..], now);
+            assert_eq!(right.opens(collected).is_some(), opens, "{sets_max}");
+        }
     }
 
     #[test]
@@ -293,6 +326,6 @@ mod tests {
         let expected: [&[usize]; 8] = [&[], &[0], &[1], &[2], &[0, 1], &[0, 2], &[1, 2], &[0, 1, 2]];
         assert_eq!(found, expected);
         assert_eq!(subsets(0).collect::<Vec<_>>(), [Vec::<usize>::new()]);
-        assert_eq!(subsets(40).take(BRINGER_SETS_MAX).count(), BRINGER_SETS_MAX);
+        assert_eq!(subsets(12).count(), ShareLimits::default().sets_max);
     }
 }

@@ -21,7 +21,7 @@ mod provider;
 mod shamir;
 mod slot;
 
-pub use collection::{BRINGER_SETS_MAX, CandidateKeys, CollectedShares, SLOTS_PER_BRINGER_MAX, ShareCollection};
+pub use collection::{CandidateKeys, CollectedShares, ShareCollection, ShareLimits};
 pub use id::{InvalidSlotId, SlotId};
 pub use leafseal_crypto::argon2::Argon2Cost;
 pub use passphrase::{ARGON2_COST_MAX, PASSPHRASE_SIZE_MAX, PASSPHRASE_SIZE_MIN, Passphrase};

@@ -9,8 +9,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use leafseal_engine::admin::{
-    CandidateKeys, ClientName, CollectedShares, KeyShare, ShareCollection, SlotSummary, StoreError, UnsealError,
-    UnsealKey, UnsealText,
+    CandidateKeys, ClientName, CollectedShares, KeyShare, ShareCollection, ShareLimits, SlotSummary, StoreError,
+    UnsealError, UnsealKey, UnsealText,
 };
 use leafseal_engine::pool::{job_waker, park_job};
 use leafseal_engine::{Caller, Engine, Error, system_random};
@@ -34,6 +34,8 @@ pub struct UnsealRules {
     pub attempts_max: usize,
     /// How long shares are kept after they were brought.
     pub shares_age_max: Duration,
+    /// What shares may take.
+    pub shares: ShareLimits,
 }
 
 /// Opens the store with what clients bring.
@@ -62,7 +64,8 @@ struct Bringer {
 
 impl Unsealer {
     pub(super) fn new(rules: UnsealRules) -> Self {
-        Self { rules, state: Mutex::default() }
+        let state = UnsealState { shares: ShareCollection::new(rules.shares), ..UnsealState::default() };
+        Self { rules, state: Mutex::new(state) }
     }
 
     /// Whether the client with this certificate may unseal.
