@@ -837,10 +837,17 @@ pub(crate) enum ApiAllowed {
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
     /// Check that the keystore is intact, that nothing else has changed it, and that every key can be opened
-    #[command(after_help = "Example:\n  leafseal store check")]
-    #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; faults")))]
+    #[command(after_help = "Examples:
+  leafseal store check
+  leafseal store check --verify-record engine.log
+  journalctl -u leafseal -o cat | leafseal store check --verify-record -")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; records; faults")))]
     Check {
         /// The form.
+        /// Also check, in this log of an engine, the signed records of what happened while the keystore was sealed, and print them [- for
+        /// standard input]
+        #[arg(long, value_name = "FILE")]
+        verify_record: Option<PathBuf>,
         #[command(flatten)]
         form: AnswerFormat,
     },

@@ -1,5 +1,5 @@
 //! The primitives that the rest of Leafseal needs, each over the library that measured best (`docs/decisions/0001-crypto-libraries.md`):
-//! AES-GCM, SHA-2, HMAC-SHA-256, RSA, ECDSA and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM, and
+//! AES-GCM, SHA-2, HMAC-SHA-256, RSA, ECDSA, Ed25519 and P-256 from BoringSSL, secp256k1 from libsecp256k1; short messages of AES-GCM, and
 //! signatures, from the kernels of `leafseal-lanes`, where the CPU has the instructions; encapsulation to a key that is used often, from
 //! tables of its multiples. Also the session tickets of TLS servers and the expiry of verified chains, for which BoringSSL has hooks.
 //!
@@ -18,6 +18,7 @@ pub mod cipher;
 pub mod digest;
 pub mod ec;
 pub mod ecdsa;
+pub mod ed25519;
 mod guarded;
 pub mod hash;
 pub mod hpke;
@@ -41,7 +42,8 @@ pub use cipher::{CipherAlgorithm, CipherKey, CipherStream};
 pub use digest::{DigestAlgorithm, DigestState};
 pub use ec::{Curve, EcContext, PrivateKey, PublicKey};
 pub use ecdsa::{EcdsaPrivateKey, EcdsaPublicKey};
-pub use ffi::allocator::WipingAllocator;
+pub use ed25519::Ed25519PrivateKey;
+pub use ffi::allocator::{WipingAllocator, in_guarded_memory};
 pub use ffi::fork_barrier::ForkBarrier;
 pub use ffi::guarded::{GuardedMemory, guard_secrets};
 pub use ffi::process_mark::ProcessMark;

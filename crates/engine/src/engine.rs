@@ -13,7 +13,7 @@ use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
 use leafseal_errors::{DecisionObserver, EntryPoint, Observers, RequestOrigin};
 use leafseal_keystore::{
-    AppName, AppPublicKeys, Keystore, MemoryFault, PeerSighting, SlotProvider, SlotSummary, StoreError,
+    AppName, AppPublicKeys, Keystore, MemoryFault, PeerSighting, RecordKey, SlotProvider, SlotSummary, StoreError,
 };
 
 use crate::app::{App, PublicApps, public_apps};
@@ -148,6 +148,14 @@ impl Engine {
     /// As [`Keystore::unseal`].
     pub fn unseal(&self, provider: Box<dyn SlotProvider>) -> Result<(), StoreError> {
         self.store().unseal(provider)
+    }
+
+    /// The key with which this engine, by its name, signs its records, on a thread that may wait.
+    ///
+    /// # Errors
+    /// As [`Keystore::record_key`].
+    pub fn record_key(&self, signer: &str) -> Result<Option<RecordKey>, StoreError> {
+        self.store().record_key(signer, None)
     }
 
     /// The settings.

@@ -23,12 +23,22 @@ pub struct Error {
     pub(crate) cause: Option<String>,
     /// Nothing has failed: the request waits for a look-up, and is repeated when it is woken.
     pub(crate) awaits_store: bool,
+    /// A person has to open the keystore.
+    pub(crate) is_sealed: bool,
 }
 
 impl Error {
     /// An error without a place.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), index: None, offset: None, cause: None, awaits_store: false }
+        Self {
+            code,
+            message: message.into(),
+            index: None,
+            offset: None,
+            cause: None,
+            awaits_store: false,
+            is_sealed: false,
+        }
     }
 
     /// The cause of [`ErrorCode::Unavailable`], for the engine's log: it names paths and settings of this machine, so it is not
@@ -44,7 +54,8 @@ impl Error {
 
     /// The error while a person has to open the keystore.
     pub(crate) fn sealed_store() -> Self {
-        Self::new(ErrorCode::Unavailable, "the keystore is sealed: run leafseal unseal")
+        let error = Self::new(ErrorCode::Unavailable, "the keystore is sealed: run leafseal unseal");
+        Self { is_sealed: true, ..error }
     }
 
     /// The request must be repeated once the store has answered. A caller that does not repeat it treats it as failed.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, ScanStep, Secret, StoreError, StoreId,
-    StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret, StoreError,
+    StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// See the module.
@@ -123,6 +123,10 @@ impl Keystore for NoStore {
 
     fn memory(&self) -> MemoryStatus {
         MemoryStatus::default()
+    }
+
+    fn record_key(&self, _: &str, _: Option<u32>) -> Result<Option<RecordKey>, StoreError> {
+        Ok(None)
     }
 
     fn sighting(&self, _: &str) -> Option<String> {

@@ -149,6 +149,11 @@ pub struct Denial<'d> {
 pub trait DecisionObserver: Send + Sync {
     /// A decision was made. Called on the thread that works on the request, so it must not block.
     fn decided(&self, decision: &Decision<'_>);
+
+    /// Nothing could be decided, because the keystore is sealed: the request is refused with [`ErrorCode::Unavailable`]. The same rules.
+    fn sealed(&self, undecided: &Decision<'_>) {
+        let _ = undecided;
+    }
 }
 
 /// The observers of one engine or relay. Observers are only added, so that reporting takes no lock.
@@ -180,9 +185,18 @@ impl Observers {
 
     /// Passes a decision to every observer.
     pub fn decided(&self, decision: &Decision<'_>) {
+        self.each(|observer| observer.decided(decision));
+    }
+
+    /// Passes to every observer what could not be decided, because the keystore is sealed.
+    pub fn sealed(&self, undecided: &Decision<'_>) {
+        self.each(|observer| observer.sealed(undecided));
+    }
+
+    fn each(&self, call: impl Fn(&dyn DecisionObserver)) {
         let mut next = &self.first;
         while let Some(attached) = next.get() {
-            attached.observer.decided(decision);
+            call(&*attached.observer);
             next = &attached.next;
         }
     }

@@ -13,8 +13,8 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
-    KeyLife, Keystore, MemoryFault, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RootRotation,
-    ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    KeyLife, Keystore, MemoryFault, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey,
+    RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Opens a store with what is given.
@@ -237,6 +237,7 @@ impl Keystore for LateKeystore {
         fn token_secret(&self) -> Secret<TOKEN_SECRET_SIZE>;
         fn plan_migration(&self) -> Migration;
         fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Migration;
+        fn record_key(&self, signer: &str, epoch: Option<u32>) -> Option<RecordKey>;
         fn slots(&self) -> Vec<SlotSummary>;
         fn make_slot(&self, provider: &dyn SlotProvider) -> MadeSlot;
         fn put_slot(&self, slot: &MadeSlot, instead_of: Option<&SlotId>) -> ();

@@ -14,14 +14,15 @@ use std::time::Duration;
 
 use leafseal_crypto::hash::{SHA256_SIZE, hmac_sha256, hmac_sha256_verify, sha256};
 use leafseal_crypto::random::system_random;
-use leafseal_crypto::{CryptoRng, Secret};
+use leafseal_crypto::{CryptoRng, Ed25519PrivateKey, Secret};
 use rustix::fs::OFlags;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::StoreError;
 use crate::drafts::{folder_of, remove_abandoned};
 use crate::edit::MemoryFault;
 use crate::files;
+use crate::record_key::RecordKey;
 use crate::replacing::{Readers, replace_file};
 use crate::root_key::{RootKeyId, StoreRoot};
 use crate::secret_path::SecretPath;
@@ -93,6 +94,16 @@ impl SightingKey {
 
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
+    }
+
+    /// The key with which an engine signs its records: HKDF-Expand (RFC 5869, 2.3) of this key, which every later root keeps. Nothing else
+    /// that this key authenticates begins with the label.
+    pub(crate) fn record_key(&self, signer: &str) -> RecordKey {
+        let label = [b"leafseal-record-1 ed25519 ", signer.as_bytes(), &[1]].concat();
+        let mut seed = hmac_sha256(self.secret.expose(), &label);
+        let key = Ed25519PrivateKey::from_seed(Secret::from_bytes(&seed));
+        seed.zeroize();
+        RecordKey::new(self.store, self.epoch, key)
     }
 
     /// What a later root keeps of it: root's id (8) ‖ key (32).

@@ -12,7 +12,7 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, MemoryStatus,
-    Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RootRotation, ScanStep, StoreError, StoreScan,
+    Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreError, StoreScan,
     TOKEN_SECRET_SIZE, VersionSummary,
 };
 
@@ -397,6 +397,13 @@ pub trait Keystore: Send + Sync {
     /// The newest state that was seen, for another engine of the store that asks with a challenge ([`Keystore::learn`]): a line without a
     /// secret; `None` before schema 3.
     fn sighting(&self, challenge: &str) -> Option<String>;
+
+    /// The key with which the engine `signer` signs its records under the root of an epoch, or the present one; `None` for a root from
+    /// which the store does not come.
+    ///
+    /// # Errors
+    /// [`Error::Busy`], [`Error::Edited`], [`Error::Inconsistent`].
+    fn record_key(&self, signer: &str, epoch: Option<u32>) -> Result<Option<RecordKey>, StoreError>;
 
     /// Takes over what another engine has seen: an older state is refused from then on. A store that is not open yet keeps the answer of
     /// each engine, and compares them before it is.

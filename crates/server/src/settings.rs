@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_config::{KeyExchange, Kind, ListItem, mins, ms, secs, settings};
-use leafseal_engine::admin::ShareLimits;
+use leafseal_engine::admin::{SIGNER_SIZE_MAX, ShareLimits, is_signer};
 use leafseal_engine::pool::{PoolObserver, PoolSettings, Scheduling};
 use leafseal_net::tls::{PrivateKeySettings, SessionSettings, VerifiedChains};
 use leafseal_net::{ClientBound, HALF_OPEN_TIMEOUT_MIN, NETWORKS, Network, OperatorSettings, client_of_unless};
 use leafseal_protocol::{FrameLimits, PORT, READ_SIZE};
-use leafseal_service::UnsealRules;
+use leafseal_service::{RecordRules, UnsealRules};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -194,6 +194,13 @@ settings! {
         /// Maximum number of sets of clients' shares that an attempt tries if more are there than are needed. Some may not fit: with the
         /// default any of 12 clients, and up to three of 20.
         pub unseal_share_sets_max: usize = ShareLimits::default().sets_max, in 1..=1 << 20;
+        /// Memory for the record of what happens while the keystore is sealed: refused callers, who cause at most half of it, and attempts
+        /// to unseal. It is signed and logged once the keystore is open (`leafseal store check --verify-record`). What does not fit is
+        /// counted; 0 records nothing.
+        pub sealed_record_bytes_max: usize = 64 << 10, bytes in 0..=16 << 20;
+        /// The name of this engine in what it signs: at most 64 letters, digits, dots, underscores and hyphens. Without one it is the name
+        /// of the host.
+        pub name: String = String::new(), is kind(Kind::AnyText);
         /// Whether a large frame's expected size is reserved at once while at most a quarter of these budgets is used, so that it is not
         /// copied later. Turn it off if the allocator overwrites what is freed: a network thread would then copy the frame to give back
         /// what is left over.
@@ -259,6 +266,9 @@ pub enum SettingsError {
     /// More peers than are asked.
     #[error("`peers` has {0} values: set it to at most {PEERS_MAX}, or to a name that stands for several engines")]
     Peers(usize),
+    /// Nothing that can name an engine.
+    #[error("`name` must be at most {SIGNER_SIZE_MAX} letters, digits, dots, underscores and hyphens")]
+    Name,
     /// No time at all.
     #[error("`{0}` is 0: set it to a time above zero")]
     NoTime(&'static str),
@@ -273,6 +283,15 @@ fn cores() -> usize {
 
 fn network_threads() -> usize {
     cores().div_ceil(CORES_PER_NETWORK_THREAD)
+}
+
+/// The name of an engine for what it signs: that of the host, if none is set.
+fn signer_name(set: &str) -> String {
+    let host = rustix::system::uname();
+    let name = if set.is_empty() { host.nodename().to_string_lossy() } else { set.into() };
+    let known = |letter: char| if letter.is_ascii() && is_signer(&letter.to_string()) { letter } else { '-' };
+    let name: String = name.chars().take(SIGNER_SIZE_MAX).map(known).collect();
+    if name.is_empty() { "engine".to_owned() } else { name }
 }
 
 impl ServerSettings {
@@ -299,6 +318,7 @@ impl ServerSettings {
             attempts_max: self.unseal_attempts_max,
             shares_age_max: self.unseal_shares_age_max,
             shares: ShareLimits { bringer_slots_max: self.unseal_slots_max, sets_max: self.unseal_share_sets_max },
+            record: RecordRules { engine: signer_name(&self.name), bytes_max: self.sealed_record_bytes_max },
         }
     }
 
@@ -352,6 +372,9 @@ impl ServerSettings {
         ];
         if let Some((setting, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
             return Err(SettingsError::NoTime(setting));
+        }
+        if !self.name.is_empty() && !is_signer(&self.name) {
+            return Err(SettingsError::Name);
         }
         if self.peers.len() > PEERS_MAX {
             return Err(SettingsError::Peers(self.peers.len()));
@@ -447,6 +470,17 @@ mod tests {
         assert_eq!(exact.validate(), Ok(()));
         let narrow = ServerSettings { client_answers_bytes_max: (2 << 30) - 1, ..ServerSettings::for_tests() };
         assert!(narrow.validate().unwrap_err().to_string().contains("`client_answers_bytes_max` is 2147483647 bytes"));
+    }
+
+    #[test]
+    fn an_engine_has_a_name_that_it_can_sign_with() {
+        assert!(is_signer(&signer_name("")), "that of this host");
+        assert_eq!((signer_name("engine-0"), signer_name("a b/é")), ("engine-0".to_owned(), "a-b--".to_owned()));
+        let named = |name: &str| ServerSettings { name: name.to_owned(), ..ServerSettings::for_tests() }.validate();
+        assert_eq!(
+            [named("engine-0.example"), named("a b"), named(&"x".repeat(65))].map(|it| it.is_ok()),
+            [true, false, false]
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod memory;
 mod reply;
 mod rope;
 mod rpc;
+mod sealed_record;
 mod work;
 
 pub use gathering::gather;
@@ -27,6 +28,7 @@ pub use reply::{AnswerReceiver, Answered, Effort, Reply};
 pub use rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
 pub use rpc::convert::{decrypt_options, encrypt_options, error as error_object, other_case, rewrap_options};
 pub use rpc::{EngineService, FailureObserver, UnsealRules};
+pub use sealed_record::{RecordFault, RecordReport, RecordRules, VerifiedRecord, VerifyError, verify_records};
 pub use work::{
     BegunRequest, PartStep, PlannedRequest, Request, RequestPart, RequestStage, RequestStep, RequestWork, WrittenOutput,
 };

@@ -93,7 +93,7 @@ impl EngineService {
 
     /// The same service, whose store these may open.
     pub fn unsealed_by(mut self, rules: UnsealRules) -> Self {
-        self.unsealer = Arc::new(Unsealer::new(rules));
+        self.unsealer = Arc::new(Unsealer::new(&self.engine, rules));
         self
     }
 
@@ -256,6 +256,9 @@ impl Service for EngineService {
         let mut lost = self.store_lost_since.lock().unwrap_or_else(PoisonError::into_inner);
         match (self.engine.maintain(), *lost) {
             (Err(error), None) => {
+        if let Err(error) = self.unsealer.record(&self.engine) {
+            tracing::warn!(%error, "cannot sign what happened while the keystore was sealed: trying again");
+        }
                 *lost = Some(Instant::now());
                 let cause = error.cause().unwrap_or_default();
                 match self.engine.is_sealed() {

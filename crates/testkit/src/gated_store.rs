@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, ScanStep, Secret, StoreError, StoreId,
-    StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret, StoreError,
+    StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -219,6 +219,10 @@ impl Keystore for GatedStore {
 
     fn sighting(&self, challenge: &str) -> Option<String> {
         self.store.sighting(challenge)
+    }
+
+    fn record_key(&self, signer: &str, epoch: Option<u32>) -> Result<Option<RecordKey>, StoreError> {
+        self.store.record_key(signer, epoch)
     }
 
     fn learn(&self, answer: &PeerSighting) -> Result<(), StoreError> {

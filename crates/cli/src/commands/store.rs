@@ -1,6 +1,8 @@
 //! `store`: checks everything in the keystore and reports its faults; migrates it; backs it up and restores it; copies it between a file
 //! and a database; extracts some apps.
 
+mod records;
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -22,7 +24,7 @@ use crate::progress::TerminalProgress;
 /// `leafseal store`.
 pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcome {
     match command {
-        StoreCommand::Check { form } => check(context, *form),
+        StoreCommand::Check { verify_record, form } => check(context, verify_record.as_deref(), *form),
         StoreCommand::Migrate { dry_run, form } => migrate(context, *dry_run, *form),
         StoreCommand::Backup { file, form } => backup(context, file, *form),
         StoreCommand::Restore { file, accept_store, accept_generation, form } => {
@@ -45,15 +47,20 @@ pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcom
     }
 }
 
-fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
-    let report = context.store_of_any_age()?.check()?;
+fn check(context: &RunContext, log: Option<&Path>, form: AnswerFormat) -> CommandOutcome {
+    let store = context.store_of_any_age()?;
+    let report = store.check()?;
     let faults: Vec<String> = report.faults.iter().map(ToString::to_string).collect();
+    let records = log.map(|log| records::verify(&*store, log)).transpose()?;
     if form.json {
         let mut facts = facts(&report);
         facts["schema_version"] = report.schema_version.into();
         facts["store_id"] = report.store.to_string().into();
         facts["generation"] = report.generation.into();
         facts["faults"] = json!(faults);
+        if let Some(records) = &records {
+            facts["records"] = records::to_json(records);
+        }
         print_json(&facts)?;
     } else {
         // If the database itself is damaged no key is tried.
@@ -68,8 +75,10 @@ fn check(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
             report.store,
             report.generation
         ))?;
+        records.as_ref().map_or(Ok(()), |records| print(&records::to_text(records)))?;
     }
-    refuse_faults(&faults, "restore the keystore from a backup")
+    refuse_faults(&faults, "restore the keystore from a backup")?;
+    records.map_or(Ok(()), |records| records::refuse_faults(&records))
 }
 
 fn migrate(context: &RunContext, is_dry_run: bool, form: AnswerFormat) -> CommandOutcome {

@@ -296,3 +296,52 @@ fn made_up_shares_keep_nobody_from_opening_the_keystore() {
     log.wait_for("do not fit those that opened the keystore", 1);
     until("the engine is ready", || is_ready(&engine));
 }
+
+/// The store and the log are all that it takes: no engine runs when the record is verified.
+#[test]
+fn what_happened_while_the_keystore_was_sealed_is_signed_and_verified_from_the_log() {
+    let sealed = Sealed::new();
+    for format in ["json", "logfmt"] {
+        let (mut engine, log) =
+            sealed.engine(&["--set", &format!("log.format={format}"), "--set", "server.name=engine-0"]);
+        sealed.encrypt(&engine, "bob").fails(3);
+        sealed.unseal(&engine, "alice", "incorrect horse battery staple").fails(1);
+        let [first, second, _] = &sealed.shares[..] else { panic!("three shares") };
+        assert_eq!(status(sealed.unseal(&engine, "alice", first)), ("sealed".to_owned(), 1));
+        assert_eq!(status(sealed.unseal(&engine, "carol", second)), ("unsealed".to_owned(), 0));
+        log.wait_for("what happened while the keystore was sealed", 1);
+        engine.child.kill().expect("killed");
+        let text = log.text();
+        sealed.give_root_key();
+        let check = |text: &str| {
+            sealed.folder.write("engine.log", text);
+            sealed.folder.run(&["store", "check", "--verify-record", "engine.log", "--json"])
+        };
+        let report: Value = serde_json::from_slice(&check(&text).ok()).expect("JSON");
+        let [record] = &report["records"]["verified"].as_array().expect("a list")[..] else { panic!("{report}") };
+        assert_eq!(
+            (&record["engine"], &record["opened_by"]["client"]),
+            (&"engine-0".into(), &"carol".into()),
+            "{report}"
+        );
+        assert_eq!(record["opened_by"]["certificate_sha256"], sealed.fingerprint("carol"));
+        let events: Vec<[&str; 3]> = record["events"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|event| ["event", "client", "outcome"].map(|name| event[name].as_str().unwrap_or_default()))
+            .collect();
+        assert_eq!(events[0], ["sealed", "bob", ""], "{events:?}");
+        let rest = [["refused", "alice", ""], ["unseal", "alice", "sealed"], ["unseal", "carol", "unsealed"]];
+        assert_eq!(events[events.len() - 3..], rest, "{events:?}");
+        let plain = sealed.folder.run(&["store", "check", "--verify-record", "engine.log"]).ok();
+        assert!(String::from_utf8_lossy(&plain).contains("by carol"), "{plain:?}");
+        for secret in [PASSPHRASE, first, second] {
+            assert!(!text.contains(secret));
+        }
+        let without_bob = text.replace("bob", "dan");
+        assert!(check(&without_bob).fails(1).contains("changed after the engine engine-0 has signed it"));
+        assert!(check("nothing").fails(1).contains("the log contains no record"));
+        sealed.take_root_key();
+    }
+}

@@ -9,6 +9,7 @@ pub(crate) mod aead;
 pub(crate) mod allocator;
 pub(crate) mod digest;
 pub(crate) mod ecdsa;
+pub(crate) mod ed25519;
 pub(crate) mod fork_barrier;
 pub(crate) mod gcm_stream;
 pub(crate) mod guarded;

@@ -2,6 +2,7 @@
 
 pub(crate) mod aead;
 pub(crate) mod curve;
+pub(crate) mod ed25519;
 pub(crate) mod hash;
 pub(crate) mod hpke;
 pub(crate) mod rsa;

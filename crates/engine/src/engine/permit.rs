@@ -79,7 +79,8 @@ impl Engine {
         }
     }
 
-    /// Reports a decision. An error for which the caller's permissions are not the reason, such as a store that does not answer, is none.
+    /// Reports a decision. An error for which the caller's permissions are not the reason, such as a store that does not answer, is none;
+    /// that the store is sealed is reported as such.
     pub(crate) fn observed<T>(
         &self,
         principal: Principal<'_>,
@@ -89,12 +90,17 @@ impl Engine {
         decided: Result<T, Error>,
     ) -> Result<T, Error> {
         let refusal = decided.as_ref().err();
-        if !self.observers().is_empty() && refusal.is_none_or(|error| error.code.side() == Side::Permission) {
+        let is_sealed = refusal.is_some_and(|error| error.is_sealed);
+        let is_decided = refusal.is_none_or(|error| error.code.side() == Side::Permission);
+        if !self.observers().is_empty() && (is_decided || is_sealed) {
             let refusal = refusal.map(|error| Denial { code: error.code, reason: &error.message });
             // Other text may contain anything, such as line breaks.
             let app = app.filter(|app| AppName::parse(app).is_ok());
-            let origin = self.origin();
-            self.observers().decided(&Decision { origin, principal, question, operations, app, refusal });
+            let decision = Decision { origin: self.origin(), principal, question, operations, app, refusal };
+            match is_sealed {
+                true => self.observers().sealed(&decision),
+                false => self.observers().decided(&decision),
+            }
         }
         decided
     }

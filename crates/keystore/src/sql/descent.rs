@@ -17,6 +17,7 @@ use super::value::{SqlRow, params};
 use crate::StoreError;
 use crate::edit::MemoryFault;
 use crate::memory::{SightingKey, SightingLine, StoreSighting};
+use crate::record_key::RecordKey;
 use crate::schema_version::TREE_SCHEMA_VERSION;
 use crate::wrapping::secret_associated_data;
 
@@ -71,4 +72,18 @@ pub(super) fn verify(
         return Ok(open.sighting.verify(line));
     }
     Ok(key(session, epoch)?.ok_or(MemoryFault::Root).and_then(|key| key.verify(line)))
+}
+
+/// The key with which an engine signs its records under the root of an epoch, or that of the session.
+pub(super) fn record_key(
+    session: &mut StoreSession<'_>,
+    signer: &str,
+    epoch: Option<u32>,
+) -> Result<Option<RecordKey>, StoreError> {
+    let open = session.open;
+    match epoch {
+        Some(epoch) if epoch < open.epoch => Ok(key(session, epoch)?.map(|key| key.record_key(signer))),
+        Some(epoch) if epoch > open.epoch => Ok(None),
+        _ => Ok(Some(open.sighting.record_key(signer))),
+    }
 }

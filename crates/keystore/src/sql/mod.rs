@@ -52,6 +52,7 @@ use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
     RootRotation, StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
 };
+use crate::record_key::RecordKey;
 use crate::scan::{ScanStep, StoreScan};
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
@@ -559,6 +560,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn sighting(&self, challenge: &str) -> Option<String> {
         self.seen_line(challenge)
+    }
+
+    fn record_key(&self, signer: &str, epoch: Option<u32>) -> Result<Option<RecordKey>, StoreError> {
+        self.read(|session| descent::record_key(session, signer, epoch))
     }
 
     fn learn(&self, answer: &PeerSighting) -> Result<(), StoreError> {

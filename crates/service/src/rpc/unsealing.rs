@@ -17,6 +17,7 @@ use leafseal_engine::{Caller, Engine, Error, system_random};
 use leafseal_protocol::{ErrorCode, ErrorObject, UnsealKeyResult, UnsealResult};
 
 use super::convert;
+use crate::sealed_record::{RecordRules, SealedRecord, SignedLine};
 
 /// How long a request waits for its attempt: Argon2id with the highest costs takes some seconds.
 const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(60);
@@ -36,12 +37,15 @@ pub struct UnsealRules {
     pub shares_age_max: Duration,
     /// What shares may take.
     pub shares: ShareLimits,
+    /// What is recorded while the store is sealed.
+    pub record: RecordRules,
 }
 
 /// Opens the store with what clients bring.
 #[derive(Debug, Default)]
 pub(super) struct Unsealer {
     rules: UnsealRules,
+    record: Arc<SealedRecord>,
     state: Mutex<UnsealState>,
 }
 
@@ -63,9 +67,28 @@ struct Bringer {
 }
 
 impl Unsealer {
-    pub(super) fn new(rules: UnsealRules) -> Self {
+    /// Records from now on what happens while the store of `engine` is sealed.
+    pub(super) fn new(engine: &Engine, rules: UnsealRules) -> Self {
+        let record = Arc::new(SealedRecord::new(rules.record.clone(), rules.unsealers.clone()));
+        engine.observe_decisions(Arc::<SealedRecord>::clone(&record));
+        if engine.is_sealed() {
+            record.begin();
+        }
         let state = UnsealState { shares: ShareCollection::new(rules.shares), ..UnsealState::default() };
-        Self { rules, state: Mutex::new(state) }
+        Self { rules, record, state: Mutex::new(state) }
+    }
+
+    /// Writes to the log what was recorded of a store that is open now, or begins to record.
+    pub(super) fn record(&self, engine: &Engine) -> Result<(), StoreError> {
+        if engine.is_sealed() {
+            self.record.begin();
+        } else if !self.lock().is_busy {
+            // Otherwise the attempt that has opened the store is not in the record yet.
+            for SignedLine { record, public_key, signature } in self.record.end(|signer| engine.record_key(signer))? {
+                tracing::warn!(record, public_key, signature, "what happened while the keystore was sealed");
+            }
+        }
+        Ok(())
     }
 
     /// Whether the client with this certificate may unseal.
@@ -256,6 +279,7 @@ struct UnsealTurn {
 
 impl UnsealTurn {
     fn end(self, outcome: Result<UnsealResult, ErrorObject>, caller: &Caller) {
+        self.unsealer.record.attempted(caller.principal(), &outcome);
         if let (Ok(UnsealResult { status, missing }), Caller::Client { name, .. }) = (&outcome, caller) {
             tracing::info!(client = name.as_str(), status, missing, "a client brought what opens the keystore");
         }
