@@ -10,7 +10,7 @@ use leafseal_lanes::rsa as lanes;
 use rand_core::CryptoRng;
 use thiserror::Error;
 
-use crate::ffi;
+use crate::ffi::{self, allocator::in_guarded_memory};
 use crate::hash::{Digest, HashFunction, SHA512_SIZE};
 use crate::lanes::serving_rsa;
 pub use crate::types::rsa::{RsaComponents, RsaScheme};
@@ -75,7 +75,7 @@ impl RsaPublicKey {
     }
 }
 
-/// A private key. Wiped on drop.
+/// A private key, in [guarded memory](in_guarded_memory). Wiped on drop.
 pub struct RsaPrivateKey {
     library: ffi::rsa::BoringRsa,
     lanes: Option<lanes::RsaSigningKey>,
@@ -97,7 +97,8 @@ impl RsaPrivateKey {
     pub fn new(components: &RsaComponents<'_>) -> Result<Self, InvalidRsaKey> {
         let size = checked_modulus(components.modulus)?.len();
         let library = ffi::rsa::BoringRsa::new(components).ok_or(InvalidRsaKey)?;
-        let lanes = serving_rsa().and_then(|kernel| lanes::RsaSigningKey::new(kernel, &for_lanes(components)).ok());
+        let prepare = |kernel| lanes::RsaSigningKey::new(kernel, &for_lanes(components)).ok();
+        let lanes = serving_rsa().and_then(|kernel| in_guarded_memory(|| prepare(kernel)));
         Ok(Self { library, lanes, size, faults: AtomicU64::new(0) })
     }
 
@@ -146,7 +147,9 @@ impl RsaPrivateKey {
         let Some(lanes) = &self.lanes else {
             return representatives.iter().map(|representative| self.sign_by_library(representative)).collect();
         };
-        let signed = lanes.sign(&representatives.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let representatives_as_bytes: Vec<&[u8]> = representatives.iter().map(Vec::as_slice).collect();
+        // Powers of the message modulo a prime say as much as the prime.
+        let signed = in_guarded_memory(|| lanes.sign(&representatives_as_bytes));
         self.complete(&representatives, signed)
     }
 

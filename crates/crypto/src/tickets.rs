@@ -7,8 +7,7 @@
 //!
 //! Anyone with a ticket key can resume sessions in the name of their clients. The comparison with its name is not secret.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use boring::error::ErrorStack;
@@ -19,10 +18,10 @@ use crate::hash::{hmac_sha256, sha256};
 use crate::types::ticket::{
     CHAIN_AT, CHAIN_SIZE, EXPIRY_SIZE, HEAD_SIZE, NAME_SIZE, NO_CHAIN, OVERHEAD, OpenedTicket, SALT_AT, TicketSealer,
 };
-use crate::{Secret, ffi};
+use crate::{GUARDED_SIZE, GuardedSecret, ffi};
 
 /// Bytes of a ticket key.
-pub const TICKET_KEY_SIZE: usize = 32;
+pub const TICKET_KEY_SIZE: usize = GUARDED_SIZE;
 /// The longest that a session can be resumed: the limit of RFC 8446, 4.6.1.
 pub const SESSION_LIFETIME_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -35,7 +34,7 @@ pub struct TicketSource {
     pub fill: fn(&mut [u8]),
 }
 
-/// The keys of a server's tickets. Wiped on drop.
+/// The keys of a server's tickets, in guarded memory. Wiped on drop.
 pub struct TicketKeys {
     keys: TicketKeyRing,
     lifetime: u64,
@@ -64,17 +63,17 @@ struct OwnKeys {
 #[derive(Clone)]
 struct TicketKey {
     name: [u8; NAME_SIZE],
-    secret: Secret<TICKET_KEY_SIZE>,
+    secret: Arc<GuardedSecret>,
 }
 
 impl TicketKey {
-    fn new(secret: Secret<TICKET_KEY_SIZE>) -> Self {
+    fn new(secret: GuardedSecret) -> Self {
         let digest = sha256(&[b"leafseal ticket key name", secret.expose()]);
-        Self { name: *digest.first_chunk().expect("a digest is longer"), secret }
+        Self { name: *digest.first_chunk().expect("a digest is longer"), secret: Arc::new(secret) }
     }
 
     fn generate(source: TicketSource) -> Self {
-        let mut secret = Secret::zeroed();
+        let mut secret = GuardedSecret::zeroed();
         (source.fill)(secret.expose_mut());
         Self::new(secret)
     }
@@ -90,7 +89,7 @@ impl TicketKey {
 impl TicketKeys {
     /// Keys by which sessions can be resumed for `lifetime` after their full handshake. The first of `given` seals, all of them open. If
     /// there are none, this process generates its own and replaces them once per lifetime.
-    pub fn new(given: &[Secret<TICKET_KEY_SIZE>], lifetime: Duration, source: TicketSource) -> Self {
+    pub fn new(given: &[GuardedSecret], lifetime: Duration, source: TicketSource) -> Self {
         let keys = match given {
             [] => TicketKeyRing::Own(Mutex::new(OwnKeys {
                 current: TicketKey::generate(source),
@@ -226,7 +225,7 @@ mod tests {
     }
 
     fn keys(given: &[u8]) -> TicketKeys {
-        let given: Vec<Secret<32>> = given.iter().map(|byte| Secret::from_bytes(&[*byte; 32])).collect();
+        let given: Vec<GuardedSecret> = given.iter().map(|byte| GuardedSecret::from_bytes(&[*byte; 32])).collect();
         TicketKeys::new(&given, HOUR, source())
     }
 

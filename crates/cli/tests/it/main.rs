@@ -19,6 +19,8 @@ mod load;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
+mod memory_rsa;
+#[cfg(target_os = "linux")]
 mod packaging;
 mod paths;
 mod pooler;

@@ -64,7 +64,7 @@ pub(crate) fn tls_key(test_folder: &TestFolder, file: &str) -> Vec<Vec<u8>> {
 
 /// Parts of a secret in every form: each half of the number, in both orders of bytes, and hexadecimal and base64 of the first half, the
 /// latter at each of the three places that it may have in a longer text. DER contains these, and PEM unless a line ends within.
-fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
+pub(crate) fn forms(secret: &[u8]) -> Vec<Vec<u8>> {
     let reversed: Vec<u8> = secret.iter().rev().copied().collect();
     let mut forms: Vec<Vec<u8>> =
         [secret, &reversed].iter().flat_map(|order| order.chunks(16)).map(<[u8]>::to_vec).collect();

@@ -1,4 +1,5 @@
-//! BoringSSL's heap: private keys of TLS, session keys, and what parses and computes with them. Once the process has called
+//! BoringSSL's heap: private keys of TLS, session keys, and what parses and computes with them, and what the program allocates in
+//! [`in_guarded_memory`](super::allocator::in_guarded_memory). Once the process has called
 //! [`guard_secrets`](super::guarded::guard_secrets) it is memory that core dumps leave out and copies of the process find empty; before
 //! that, in other processes, and for long blocks, it is the C library's, as without this module. Freed blocks are overwritten in both.
 //!
@@ -9,6 +10,7 @@
 //! BoringSSL calls these functions while it holds locks, and in destructors of threads: they call nothing but the C library, and wait for
 //! no lock that is held for longer than a few instructions. A shard's blocks return to it, whatever thread frees them.
 
+use std::alloc::Layout;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -81,6 +83,36 @@ pub(super) fn enable() {
 /// Bytes that the heap has taken from the system.
 pub(super) fn usable_size() -> usize {
     USABLE.load(Ordering::Relaxed)
+}
+
+/// Whether there is such a heap.
+pub(super) fn is_enabled() -> bool {
+    BASE.load(Ordering::Relaxed) != NOWHERE
+}
+
+/// A block for a value of this layout; `None` where another allocator is to give it.
+pub(super) fn allocate(layout: Layout) -> Option<*mut u8> {
+    // Regions start at pages: blocks of a multiple of 64 bytes at multiples of 64.
+    let size = match layout.align() {
+        ..=16 => layout.size(),
+        17..=64 => layout.size().next_multiple_of(64),
+        _ => return None,
+    };
+    take(size).map(<*mut c_void>::cast)
+}
+
+/// The usable bytes of a block of this heap, `None` for any other.
+pub(super) fn usable_size_of(place: *mut u8) -> Option<usize> {
+    place_of(place.cast()).map(|(class, _)| CLASS_SIZES[class])
+}
+
+/// Frees a block of [`allocate`], and overwrites it.
+///
+/// # Safety
+/// [`usable_size_of`] has returned its size, and it is not used any more.
+pub(super) unsafe fn free(place: *mut u8) {
+    // SAFETY: BoringSSL's blocks are of this heap, too.
+    unsafe { OPENSSL_memory_free(place.cast()) }
 }
 
 /// The class of blocks with at least `size` bytes.
@@ -254,6 +286,23 @@ mod tests {
     /// Sizes around those of every class, and longer ones.
     fn sizes() -> impl Iterator<Item = usize> {
         CLASS_SIZES.into_iter().flat_map(|size| [size - 1, size, size + 1]).chain([0, 1, 100_000])
+    }
+
+    #[test]
+    fn values_of_lanes_are_aligned() {
+        enable();
+        for size in (1..=33_000).step_by(31) {
+            for align in [1, 16, 32, 64] {
+                let layout = Layout::from_size_align(size, align).expect("valid");
+                let Some(place) = allocate(layout) else { continue };
+                assert_eq!(place as usize % align, 0, "{size}");
+                assert!(usable_size_of(place).expect("its own") >= size);
+                // SAFETY: the block from above, which is not used any more.
+                unsafe { free(place) };
+            }
+        }
+        assert!(allocate(Layout::from_size_align(64, 128).expect("valid")).is_none());
+        assert!(usable_size_of(std::ptr::from_mut(&mut 7_u8)).is_none());
     }
 
     #[test]

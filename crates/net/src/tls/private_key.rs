@@ -25,6 +25,7 @@ use leafseal_config::{ms, settings};
 use leafseal_crypto::random::fresh_random;
 use leafseal_crypto::{
     Curve, EcdsaPrivateKey, HashFunction, PrivateKey, RsaComponents, RsaPrivateKey, RsaScheme, Secret,
+    in_guarded_memory,
 };
 use tokio::sync::Notify;
 use zeroize::Zeroizing;
@@ -132,7 +133,7 @@ pub(super) fn set_private_key(
     settings: PrivateKeySettings,
 ) -> Result<(), boring::error::ErrorStack> {
     let signer = match settings.batching {
-        PrivateKeyBatching::Auto => Signer::of(key),
+        PrivateKeyBatching::Auto => in_guarded_memory(|| Signer::of(key)),
         PrivateKeyBatching::Off => None,
     };
     let Some(signer) = signer else { return context.set_private_key(key) };

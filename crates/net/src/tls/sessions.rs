@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use boring::ssl::SslContextBuilder;
-use leafseal_crypto::Secret;
+use leafseal_crypto::GuardedSecret;
 use leafseal_crypto::rand_core::Rng;
 use leafseal_crypto::random::system_random;
 use leafseal_crypto::tickets::{TICKET_KEY_SIZE, TicketKeys, TicketSource, set_session_tickets};
@@ -24,7 +24,7 @@ pub struct SessionSettings {
     pub lifetime: Duration,
     /// Keys that several listeners share, so that each can resume sessions of the others: the first seals tickets, all of them open
     /// tickets. If there are none, the listener makes its own and replaces them once per lifetime.
-    pub ticket_keys: Vec<Secret<TICKET_KEY_SIZE>>,
+    pub ticket_keys: Vec<GuardedSecret>,
 }
 
 impl Default for SessionSettings {
@@ -56,7 +56,7 @@ fn unix_now() -> u64 {
 ///
 /// # Errors
 /// The first line that is no key, by its number, or the absence of keys. Never its content.
-pub fn ticket_keys(text: &[u8]) -> Result<Vec<Secret<TICKET_KEY_SIZE>>, TlsError> {
+pub fn ticket_keys(text: &[u8]) -> Result<Vec<GuardedSecret>, TlsError> {
     let unreadable = |reason: String| TlsError::Unreadable { what: "session ticket keys", reason };
     let mut keys = Vec::new();
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
@@ -78,9 +78,9 @@ pub fn ticket_keys(text: &[u8]) -> Result<Vec<Secret<TICKET_KEY_SIZE>>, TlsError
     }
 }
 
-fn key(line: &[u8]) -> Option<Secret<TICKET_KEY_SIZE>> {
+fn key(line: &[u8]) -> Option<GuardedSecret> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|digit| digit as u8);
-    let mut key = Secret::zeroed();
+    let mut key = GuardedSecret::zeroed();
     if line.len() != 2 * TICKET_KEY_SIZE {
         return None;
     }
