@@ -613,9 +613,10 @@ Examples:
     #[command(after_help = "\
 What the app's keys encrypted can never be decrypted again once the delay is over. The app is disabled at once, so that whatever still \
 needs it fails while the deletion can be undone (`keys undelete`). It is refused while engines have recorded that envelopes of the app \
-were opened within --unused-for; they record that about once a day (engine.use_record_interval). An engine, or `keys upkeep`, deletes \
-the keys when the delay is over, with the app's API keys and its places in grants. Backups of the keystore still have the keys; SQLite \
-overwrites the rows, PostgreSQL with its next vacuum.
+were opened within --unused-for; they record that about once a day (engine.use_record_interval), unless their role in PostgreSQL has \
+SELECT alone. An engine, or `keys upkeep`, deletes the keys when the delay is over, with the app's API keys and its places in grants. If \
+envelopes were opened after the request, it puts that off by a day (engine.use_record_interval). Backups of \
+the keystore still have the keys; SQLite overwrites the rows, PostgreSQL with its next vacuum.
 
 Examples:
   leafseal keys delete acme

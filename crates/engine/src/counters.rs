@@ -33,6 +33,8 @@ pub struct EngineCounters {
     /// How often the caches were cleared, because the store had changed, was connected again or has been silent for too long; the first
     /// look at the store is one.
     pub store_resyncs: u64,
+    /// Deletions of apps that this engine has put off, because the apps were in use after the request.
+    pub deletions_put_off: u64,
     /// Look-ups in the store.
     pub lookups: LookupCounters,
     /// What was seen of the store.

@@ -268,6 +268,7 @@ impl Engine {
             store_silence: self.store_silence(),
             store_is_sealed: self.is_sealed(),
             store_resyncs: self.epoch(),
+            deletions_put_off: self.shared.upkeep.put_off(),
             lookups: directory.lookups().counters(),
             memory: self.store().memory(),
             scan: self.shared.scanner.counters(self.now(), self.scan_rate()),

@@ -1,6 +1,7 @@
 //! Upkeep of the store in the background: keys are rotated and deleted when their time has come, and it is recorded which apps are in use.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,7 +34,11 @@ pub struct UpkeepNews {
 
 /// What is not recorded yet.
 #[derive(Debug, Default)]
-pub(crate) struct StoreUpkeep(Mutex<Pending>);
+pub(crate) struct StoreUpkeep {
+    pending: Mutex<Pending>,
+    /// Deletions that were put off.
+    put_off: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Pending {
@@ -42,6 +47,11 @@ struct Pending {
 }
 
 impl StoreUpkeep {
+    /// Deletions that were put off so far.
+    pub(crate) fn put_off(&self) -> u64 {
+        self.put_off.load(Ordering::Relaxed)
+    }
+
     /// Does what is due. `used`: apps of which envelopes were opened since the last call.
     pub(crate) fn run(
         &self,
@@ -52,7 +62,7 @@ impl StoreUpkeep {
     ) -> Option<UpkeepNews> {
         let life = store.life()?;
         // Held during the calls, so that one is made at a time.
-        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         pending.used.extend(used);
         let pause = rules.use_record_interval / RECORDS_PER_INTERVAL;
         let is_time = pending.recorded.is_none_or(|at| now.saturating_sub(at) >= pause);
@@ -69,8 +79,12 @@ impl StoreUpkeep {
                 }
             }
         }
-        match life.upkeep((!rules.rotate_after.is_zero()).then_some(rules.rotate_after)) {
-            Ok(done) => news.done = done,
+        let rotate_after = (!rules.rotate_after.is_zero()).then_some(rules.rotate_after);
+        match life.upkeep(rotate_after, rules.use_record_interval) {
+            Ok(done) => {
+                self.put_off.fetch_add(done.put_off.len() as u64, Ordering::Relaxed);
+                news.done = done;
+            }
             Err(error) => news.failure = Some(error),
         }
         news.done.failed.append(&mut unrecorded);

@@ -64,6 +64,8 @@ pub struct Upkeep {
     pub rotated: Vec<(AppName, u32)>,
     /// Apps that are gone, with their keys, API keys and places in grants.
     pub deleted: Vec<AppName>,
+    /// Apps that were due to be deleted, and in use after that was planned: they are due at this time, in Unix seconds.
+    pub put_off: Vec<(AppName, u64)>,
     /// Apps that were due and could not be changed, or of which it cannot be known.
     pub failed: Vec<(AppName, StoreError)>,
     /// All apps were looked at since a pass began; otherwise the next call goes on.
@@ -79,7 +81,7 @@ pub trait KeyLife {
     /// As [`Keystore::list_apps`](crate::Keystore::list_apps).
     fn lives(&self) -> Result<BTreeMap<AppName, AppLife>, StoreError>;
 
-    /// Disables an app at once, and has it deleted after the delay; returns when, in Unix seconds.
+    /// Disables an app at once, and has it deleted after the delay; returns when, in Unix seconds. Its record of use is cleared.
     ///
     /// # Errors
     /// [`StoreError::UsedRecently`], [`StoreError::DeletionPending`], [`StoreError::UnknownApp`], [`StoreError::OldSchema`],
@@ -106,9 +108,10 @@ pub trait KeyLife {
     fn record_use(&self, apps: &[AppName], interval: Duration) -> Result<UseRecord, StoreError>;
 
     /// Rotates and deletes what is due, some apps at a time: each call goes on behind the last one. `rotate_after`: for apps that have no
-    /// rule of their own.
+    /// rule of their own. An app that was in use after its deletion was planned is not deleted: that is put off for `put_off`, in which a
+    /// further use must have been recorded.
     ///
     /// # Errors
     /// [`StoreError::Busy`], and those of reading. Those of one app are in the result.
-    fn upkeep(&self, rotate_after: Option<Duration>) -> Result<Upkeep, StoreError>;
+    fn upkeep(&self, rotate_after: Option<Duration>, put_off: Duration) -> Result<Upkeep, StoreError>;
 }

@@ -237,6 +237,9 @@ impl Service for EngineService {
         for app in done.deleted {
             tracing::warn!(%app, "deleted an app with its keys: its delay was over");
         }
+        for (app, until) in done.put_off {
+            tracing::warn!(%app, until, "put off the deletion of an app: its envelopes were opened after the request");
+        }
         for (app, error) in done.failed {
             tracing::error!(%app, %error, "could not rotate or delete the keys of an app: trying again");
         }
@@ -253,12 +256,12 @@ impl Service for EngineService {
 
     fn maintain(&self) {
         self.unsealer.expire(Instant::now());
-        let mut lost = self.store_lost_since.lock().unwrap_or_else(PoisonError::into_inner);
-        match (self.engine.maintain(), *lost) {
-            (Err(error), None) => {
         if let Err(error) = self.unsealer.record(&self.engine) {
             tracing::warn!(%error, "cannot sign what happened while the keystore was sealed: trying again");
         }
+        let mut lost = self.store_lost_since.lock().unwrap_or_else(PoisonError::into_inner);
+        match (self.engine.maintain(), *lost) {
+            (Err(error), None) => {
                 *lost = Some(Instant::now());
                 let cause = error.cause().unwrap_or_default();
                 match self.engine.is_sealed() {

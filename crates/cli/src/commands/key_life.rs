@@ -45,7 +45,13 @@ pub(super) fn delete(
     print(&format!(
         "disabled app {app}: its keys are deleted from {} on; leafseal keys undelete {app} undoes it\n",
         utc(at)
-    ))
+    ))?;
+    if store.is_shared() {
+        note(
+            "engines whose role in the database has SELECT alone record no use of an app: that none is recorded says nothing of them",
+        );
+    }
+    Ok(())
 }
 
 /// Checks that the name of an app was repeated.
@@ -104,23 +110,34 @@ pub(super) fn rotate_after(context: &RunContext, app: &AppName, rule: RotationRu
 
 /// Rotates and deletes what is due.
 pub(super) fn upkeep(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
-    let after = context.config().engine.rotate_after;
+    let settings = &context.config().engine;
+    let (after, put_off) = (settings.rotate_after, settings.use_record_interval);
     let (store, mut done) = (context.store()?, Upkeep::default());
     while !done.is_complete {
-        let next = life(&*store)?.upkeep((!after.is_zero()).then_some(after))?;
+        let next = life(&*store)?.upkeep((!after.is_zero()).then_some(after), put_off)?;
         done.rotated.extend(next.rotated);
         done.deleted.extend(next.deleted);
+        done.put_off.extend(next.put_off);
         done.failed.extend(next.failed);
         done.is_complete = next.is_complete;
     }
     if form.json {
         let rotated = done.rotated.iter().map(|(app, version)| json!({ "app": app.as_str(), "version": version }));
         let deleted: Vec<&str> = done.deleted.iter().map(AppName::as_str).collect();
-        print_json(&json!({ "rotated": rotated.collect::<Vec<_>>(), "deleted": deleted }))?;
+        let put_off = done.put_off.iter().map(|(app, until)| json!({ "app": app.as_str(), "delete_at": until }));
+        print_json(&json!({
+            "rotated": rotated.collect::<Vec<_>>(), "deleted": deleted, "put_off": put_off.collect::<Vec<_>>(),
+        }))?;
     } else {
         let rotated = done.rotated.iter().map(|(app, version)| format!("rotated version {version} of app {app}\n"));
         let deleted = done.deleted.iter().map(|app| format!("deleted app {app} with its keys\n"));
-        let lines: String = rotated.chain(deleted).collect();
+        let put_off = done.put_off.iter().map(|(app, until)| {
+            format!(
+                "put off the deletion of app {app} until {}: its envelopes were opened after the request\n",
+                utc(*until)
+            )
+        });
+        let lines: String = rotated.chain(deleted).chain(put_off).collect();
         print(if lines.is_empty() { "nothing is due\n" } else { &lines })?;
     }
     let failures: Vec<String> = done.failed.iter().map(|(app, error)| format!("app {app}: {error}")).collect();

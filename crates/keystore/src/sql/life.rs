@@ -81,7 +81,8 @@ fn schedule(session: &mut StoreSession<'_>, app: &AppName, plan: DeletionPlan, n
         return Err(StoreError::UsedRecently { app: app.clone(), at });
     }
     let delete_at = now.saturating_add(plan.delay.as_secs());
-    let life = AppLife { delete_at: Some(delete_at), ..row.life };
+    // What is recorded from now on was opened although the app is disabled, or was not recorded yet.
+    let life = AppLife { delete_at: Some(delete_at), used_at: None, ..row.life };
     put(session, app, LifeRow { life, was_disabled: known.disabled })?;
     apps::set_state(session, app, EnabledState::Disabled)?;
     Ok(delete_at)
@@ -97,10 +98,31 @@ fn cancel(session: &mut StoreSession<'_>, app: &AppName) -> Result<(), StoreErro
     if row.was_disabled { Ok(()) } else { apps::set_state(session, app, EnabledState::Enabled) }
 }
 
-/// Deletes everything of an app, if its time has come; whether it did.
-pub(super) fn delete_due(session: &mut StoreSession<'_>, app: &AppName, now: u64) -> Result<bool, StoreError> {
-    if find(session, app)?.life.delete_at.is_none_or(|at| at > now) {
-        return Ok(false);
+/// What became of a deletion.
+pub(super) enum DueDeletion {
+    /// It is not due, or there is none.
+    NotDue,
+    /// The app was in use after it was planned: it is due at this time, in Unix seconds.
+    PutOff(u64),
+    Done,
+}
+
+/// Deletes everything of an app, if its time has come. If a use was recorded since the deletion was planned, or put off last, it is put
+/// off instead.
+pub(super) fn delete_due(
+    session: &mut StoreSession<'_>,
+    app: &AppName,
+    now: u64,
+    put_off: Duration,
+) -> Result<DueDeletion, StoreError> {
+    let row = find(session, app)?;
+    if row.life.delete_at.is_none_or(|at| at > now) {
+        return Ok(DueDeletion::NotDue);
+    }
+    if row.life.used_at.is_some() {
+        let at = now.saturating_add(put_off.as_secs().max(1));
+        put(session, app, LifeRow { life: AppLife { delete_at: Some(at), used_at: None, ..row.life }, ..row })?;
+        return Ok(DueDeletion::PutOff(at));
     }
     // All of them, verified, before the first write: a row that names the app may have been taken away, to be put back for the next app
     // of that name.
@@ -112,7 +134,7 @@ pub(super) fn delete_due(session: &mut StoreSession<'_>, app: &AppName, now: u64
     }
     session.remove(&key(app))?;
     session.remove(&apps::app_key(app))?;
-    Ok(true)
+    Ok(DueDeletion::Done)
 }
 
 /// The error of one app, which is none of the others.
@@ -206,8 +228,8 @@ impl<B: SqlBackend> KeyLife for SqlKeystore<B> {
         Ok(record)
     }
 
-    fn upkeep(&self, rotate_after: Option<Duration>) -> Result<Upkeep, StoreError> {
+    fn upkeep(&self, rotate_after: Option<Duration>, put_off: Duration) -> Result<Upkeep, StoreError> {
         self.remove_ended_links()?;
-        self.keep_up(rotate_after.map_or(0, |time| time.as_secs()))
+        self.keep_up(rotate_after.map_or(0, |time| time.as_secs()), put_off)
     }
 }

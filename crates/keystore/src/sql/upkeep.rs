@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::PoisonError;
+use std::time::Duration;
 
+use super::life::DueDeletion;
 use super::session::StoreSession;
 use super::stored::Compared;
 use super::table::{EntryKey, EntryKind, EntryRows};
@@ -50,6 +52,8 @@ struct DueRules {
     now: u64,
     /// The age for apps without a rule of their own, in seconds; 0 for never.
     rotate_after: u64,
+    /// How long a deletion is put off.
+    put_off: Duration,
 }
 
 /// What a step of a pass found.
@@ -129,8 +133,8 @@ fn of_app(edit: StoreEdit) -> Option<(AppName, StoreError)> {
 
 impl<B: SqlBackend> SqlKeystore<B> {
     /// Goes on with a pass.
-    pub(super) fn keep_up(&self, rotate_after: u64) -> Result<Upkeep, StoreError> {
-        let rules = DueRules { now: self.now(), rotate_after };
+    pub(super) fn keep_up(&self, rotate_after: u64, put_off: Duration) -> Result<Upkeep, StoreError> {
+        let rules = DueRules { now: self.now(), rotate_after, put_off };
         let mut pass = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut done, mut row_count, mut effort) = (Upkeep::default(), 0, 0);
         loop {
@@ -170,9 +174,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
     fn act(&self, (app, due): (AppName, Due), rules: DueRules, done: &mut Upkeep) {
         let outcome = match due {
-            Due::Deletion => self.change(|session| life::delete_due(session, &app, rules.now)).map(|is_gone| {
-                done.deleted.extend(is_gone.then(|| app.clone()));
-            }),
+            Due::Deletion => {
+                let delete = |session: &mut StoreSession<'_>| life::delete_due(session, &app, rules.now, rules.put_off);
+                self.change(delete).map(|due| match due {
+                    DueDeletion::NotDue => {}
+                    DueDeletion::PutOff(at) => done.put_off.push((app.clone(), at)),
+                    DueDeletion::Done => done.deleted.push(app.clone()),
+                })
+            }
             Due::Rotation => self.change(|session| self.rotate_due(session, &app, rules.rotate_after)).map(|version| {
                 done.rotated.extend(version.map(|version| (app.clone(), version)));
             }),

@@ -27,6 +27,7 @@ on_both_databases!(
     a_change_that_writes_nothing_is_none,
     an_app_made_again_gets_nothing_that_was_hidden_from_its_deletion,
     a_use_is_recorded_once_in_an_interval,
+    a_deletion_is_put_off_while_the_app_is_in_use_after_the_request,
 );
 
 /// A clock for several stores.
@@ -55,7 +56,7 @@ fn life(store: &Store) -> &dyn KeyLife {
 }
 
 fn upkeep(store: &Store, rotate_after: Option<Duration>) -> Upkeep {
-    let mut done = life(store).upkeep(rotate_after).expect("done");
+    let mut done = life(store).upkeep(rotate_after, DAYS(1)).expect("done");
     done.rotated.sort();
     assert!(done.failed.is_empty(), "{:?}", done.failed);
     done
@@ -107,6 +108,32 @@ fn an_app_is_deleted_after_its_delay_and_not_before(place: &Place) {
     assert_sound(&store);
 }
 
+fn a_deletion_is_put_off_while_the_app_is_in_use_after_the_request(place: &Place) {
+    let clock = Clock::new();
+    let store = clock.open(place);
+    fill(&store);
+    let record = || life(&store).record_use(&[app("a")], DAYS(1)).expect("recorded");
+    record();
+    clock.advance(DAYS(8));
+    life(&store).schedule_deletion(&app("a"), PLAN).expect("the use is old enough");
+    clock.advance(DAYS(7));
+    // By an engine that had not noticed, or had not recorded it yet.
+    record();
+    for round in 0..2 {
+        let done = upkeep(&store, None);
+        let until = NOW + (16 + round) * DAY;
+        assert_eq!((done.deleted, done.put_off), (vec![], vec![(app("a"), until)]));
+        assert_eq!(life(&store).lives().expect("read")[&app("a")].delete_at, Some(until));
+        assert_eq!(upkeep(&store, None).put_off, [], "not yet again");
+        if round == 0 {
+            record();
+        }
+        clock.advance(DAYS(1));
+    }
+    assert_eq!(upkeep(&store, None).deleted, [app("a")], "unused since");
+    assert_sound(&store);
+}
+
 /// Rows that are taken away for the time of the deletion, and put back for the next app of that name.
 fn an_app_made_again_gets_nothing_that_was_hidden_from_its_deletion(place: &Place) {
     let clock = Clock::new();
@@ -122,7 +149,7 @@ fn an_app_made_again_gets_nothing_that_was_hidden_from_its_deletion(place: &Plac
     ];
     for (hide, put_back) in hidden {
         place.tamper(hide);
-        let done = life(&store).upkeep(None).expect("done");
+        let done = life(&store).upkeep(None, DAYS(1)).expect("done");
         assert!(matches!(&done.failed[..], [(name, StoreError::Edited(_))] if *name == app("a")), "{hide}: {done:?}");
         assert_eq!(done.deleted, [], "{hide}");
         place.tamper(put_back);
@@ -252,7 +279,7 @@ fn apps_have_rules_of_their_own(place: &Place) {
 fn pass(store: &Store, rotate_after: Option<Duration>) -> Upkeep {
     let mut all = Upkeep::default();
     while !all.is_complete {
-        let done = life(store).upkeep(rotate_after).expect("done");
+        let done = life(store).upkeep(rotate_after, DAYS(1)).expect("done");
         assert!(done.rotated.len() + done.failed.len() <= 110, "{} in one call", done.rotated.len());
         all.rotated.extend(done.rotated);
         all.deleted.extend(done.deleted);
@@ -356,13 +383,16 @@ fn a_deletion_that_was_written_into_the_database_is_refused() {
         fill(&store);
         life(&store).set_rotation(&app("a"), RotationRule::Never).expect("set");
         place.tamper("UPDATE app_life SET delete_at = 1 WHERE app = 'a'");
-        let done = life(&store).upkeep(None).expect("done");
+        let done = life(&store).upkeep(None, DAYS(1)).expect("done");
         assert!(done.deleted.is_empty() && matches!(done.failed[..], [(_, StoreError::Edited(_))]), "{done:?}");
         place.tamper(match kind {
             crate::common::Kind::Sqlite => "INSERT INTO app_life VALUES ('b', 1, 0, NULL, NULL)",
             crate::common::Kind::Postgres => "INSERT INTO app_life VALUES ('b', 1, false, NULL, NULL)",
         });
-        assert!(life(&store).upkeep(None).expect("done").deleted.is_empty(), "a row that no leaf names is not there");
+        assert!(
+            life(&store).upkeep(None, DAYS(1)).expect("done").deleted.is_empty(),
+            "a row that no leaf names is not there"
+        );
         assert!(store.load_app(&app("b")).expect("read").is_some());
     }
 }

@@ -210,7 +210,7 @@ fn without_a_link_only_engines_with_a_provider_follow(place: &Place) {
 fn links_that_have_ended_are_removed_by_upkeep_and_commands(place: &Place) {
     type Removal = fn(&dyn Keystore);
     let removals: [Removal; 2] = [
-        |store| drop(store.life().expect("has one").upkeep(None).expect("done")),
+        |store| drop(store.life().expect("has one").upkeep(None, Duration::from_secs(60)).expect("done")),
         |store| store.remove_ended_root_links().expect("removed"),
     ];
     let store = place.open();

@@ -287,6 +287,10 @@ impl MetricsSnapshot {
             "keystore_resyncs",
             "How often cached keys and grants were dropped: the keystore had changed, was connected again, or was silent for too long",
         );
+        const PUT_OFF: MetricName = MetricName::plain(
+            "keystore_deletions_put_off",
+            "Deletions of apps that this engine has put off when their delay was over, because envelopes were opened after the request",
+        );
         let engine::EngineCounters {
             apps,
             grants,
@@ -299,6 +303,7 @@ impl MetricsSnapshot {
             store_silence,
             store_is_sealed,
             store_resyncs,
+            deletions_put_off,
             lookups: store_lookups,
             scan,
             memory,
@@ -321,6 +326,7 @@ impl MetricsSnapshot {
         out.gauge(SILENCE, store_silence.as_secs_f64())?;
         out.gauge(SEALED, u64::from(store_is_sealed))?;
         out.counter(RESYNCS, store_resyncs)?;
+        out.counter(PUT_OFF, deletions_put_off)?;
         write_lookups(store_lookups, out)?;
         write_scan(scan, out)?;
         write_memory(memory, out)

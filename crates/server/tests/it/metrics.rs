@@ -290,6 +290,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
         store_silence: _,
         store_is_sealed,
         store_resyncs,
+        deletions_put_off,
         lookups,
         scan: _,
         memory: _,
@@ -317,6 +318,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
     assert_eq!(sample(metrics, "leafseal_opening_agreements_total"), opening_agreements as f64);
     assert_eq!(sample(metrics, "leafseal_opening_trials_total"), opening_trials as f64);
     assert_eq!(sample(metrics, "leafseal_keystore_resyncs_total"), store_resyncs as f64);
+    assert_eq!(sample(metrics, "leafseal_keystore_deletions_put_off_total"), deletions_put_off as f64);
     assert!(sample(metrics, "leafseal_keystore_silence_seconds") >= 0.0);
     assert_eq!(sample(metrics, "leafseal_keystore_sealed"), f64::from(u8::from(store_is_sealed)));
     assert_eq!(sample(metrics, "leafseal_keystore_lookups_total{result=\"made\"}"), lookups.made as f64);
