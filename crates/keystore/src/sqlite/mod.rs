@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leafseal_crypto::ForkBarrier;
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, TransactionBehavior, params_from_iter};
 
@@ -41,6 +42,19 @@ const OBJECT_COUNT_MAX: u32 = 1_000;
 
 /// Maximum number of rows without a parent that are listed.
 const REFERENCE_FAULT_COUNT_MAX: u32 = 1_000;
+
+/// What a file may cost that someone else has written, far above what this program writes: a text or row of more bytes is not read, a
+/// longer statement, as in a planted schema, not parsed.
+const LIMITS: [(Limit, i32); 8] = [
+    (Limit::SQLITE_LIMIT_LENGTH, 16 * VALUE_SIZE_MAX.cast_signed()),
+    (Limit::SQLITE_LIMIT_SQL_LENGTH, 4 * VALUE_SIZE_MAX.cast_signed()),
+    (Limit::SQLITE_LIMIT_COLUMN, 64),
+    (Limit::SQLITE_LIMIT_FUNCTION_ARG, 16),
+    (Limit::SQLITE_LIMIT_VDBE_OP, 1 << 18),
+    (Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 100),
+    (Limit::SQLITE_LIMIT_ATTACHED, 0),
+    (Limit::SQLITE_LIMIT_TRIGGER_DEPTH, 1),
+];
 
 /// A [`Keystore`](crate::Keystore) in one SQLite file. Threads may share it; their calls queue. When a copy of the store is put in its
 /// place, as a backup is restored, the next call finds it.
@@ -237,6 +251,7 @@ impl SqlBackend for Sqlite {
 fn schema_faults(sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
     let schema = common::version(sql)?;
     let mut made = Connection::open_in_memory()?;
+    limit(&made)?;
     let transaction = made.transaction()?;
     let mut expected = Statements::of(&transaction);
     schema::TABLES.create(&mut expected, schema)?;
@@ -432,6 +447,8 @@ fn connect(path: &Path, limits: &StoreLimits) -> Result<Connection, rusqlite::Er
     // No mutex of SQLite's own: ours is around the connection. No URI: a path is a path.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_EXRESCODE;
     let connection = Connection::open_with_flags(path, flags)?;
+    // First: the schema is read with the first statement.
+    limit(&connection)?;
     connection.busy_timeout(limits.busy_timeout)?;
     // A damaged or prepared file must not run code or be written past its schema.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -448,6 +465,10 @@ fn connect(path: &Path, limits: &StoreLimits) -> Result<Connection, rusqlite::Er
     let page_count_max = i64::try_from((limits.store_size_max / PAGE_SIZE).max(1)).unwrap_or(i64::MAX);
     connection.pragma_update(None, "max_page_count", page_count_max)?;
     Ok(connection)
+}
+
+fn limit(connection: &Connection) -> Result<(), rusqlite::Error> {
+    LIMITS.iter().try_for_each(|(limit, most)| connection.set_limit(*limit, *most).map(drop))
 }
 
 /// Interprets SQLite's error while a file is being opened.
@@ -487,6 +508,8 @@ mod tests {
         let path = folder.path().join("store.db");
         prepare_path(&path, OpenMode::CreateIfMissing).expect("made");
         let mut connection = connect(&path, &StoreLimits::default()).expect("opened");
+        // As someone else's program, which has no such limit.
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 10_000_000).expect("set");
         let transaction = connection.transaction().expect("begun");
         schema::TABLES.create(&mut Statements::of(&transaction), 3).expect("made");
         transaction
@@ -503,6 +526,45 @@ mod tests {
             read(EntryKind::KeyVersion, "a").rows(1).iter().map(|row| row.blob(4).expect("bytes").len()).collect();
         assert_eq!(sizes, [65_536, 1], "the longest that is read, and one that is too long");
         assert_eq!(read(EntryKind::Client, "one").rows(2).len(), 100_001);
+    }
+
+    /// What is longer than a limit is refused before memory is taken for it, in values, rows, statements and schemas.
+    #[test]
+    fn a_planted_file_costs_no_more_than_the_limits() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("store.db");
+        prepare_path(&path, OpenMode::CreateIfMissing).expect("made");
+        let planted = Connection::open(&path).expect("opened");
+        planted
+            .execute_batch(
+                "CREATE TABLE planted (number INTEGER PRIMARY KEY, text TEXT, more BLOB);
+                 INSERT INTO planted VALUES (1, printf('%.*c', 2000000, 'x'), x'00'), (2, 'x', zeroblob(2000000)), (3, 'x', x'00');",
+            )
+            .expect("planted");
+        let connection = connect(&path, &StoreLimits::default()).expect("opened");
+        let refused = |sql: &str| {
+            let read =
+                connection.query_row(sql, [], |row| row.get_ref(0).map(|value| value.as_bytes().map(<[u8]>::len)));
+            matches!(read.map_err(|error| error.sqlite_error_code()), Err(Some(ErrorCode::TooBig)))
+        };
+        assert!(
+            refused("SELECT text FROM planted WHERE number = 1")
+                && refused("SELECT more FROM planted WHERE number = 2")
+        );
+        assert!(refused("SELECT max(text) FROM planted") && refused("SELECT printf('%.*c', 2000000, 'x')"));
+        assert!(!refused("SELECT more FROM planted WHERE number = 3"));
+        // Its length alone, as `Sql::bounded` asks for it, costs nothing.
+        assert!(!refused(
+            "SELECT CASE WHEN octet_length(text) > 9 THEN x'00' ELSE text END FROM planted WHERE number = 1"
+        ));
+        for (limit, most) in LIMITS {
+            assert_eq!(connection.limit(limit).expect("known"), most, "{limit:?}");
+        }
+        assert!(connection.execute_batch("ATTACH ':memory:' AS other").is_err());
+        drop(connection);
+        let columns: Vec<String> = (0..100).map(|number| format!("c{number}")).collect();
+        planted.execute_batch(&format!("CREATE TABLE wide ({})", columns.join(", "))).expect("planted");
+        assert!(connect(&path, &StoreLimits::default()).is_err(), "its schema is not read");
     }
 
     /// Durability and tenancy depend on these; SQLite silently ignores a misspelt pragma.
