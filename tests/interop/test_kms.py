@@ -142,6 +142,13 @@ def test_wrong_credentials_are_refused_with_advice(store: Leafseal, kms: Kms) ->
     assert "chmod 600" in refusal(store)
 
 
+def test_a_server_without_a_hybrid_key_exchange_is_refused_where_one_is_required(store: Leafseal) -> None:
+    if ssl.OPENSSL_VERSION_INFO >= (3, 5):
+        pytest.skip("the server's OpenSSL has X25519MLKEM768")
+    store.run("store", "check")
+    assert "a server without X25519MLKEM768" in refusal(store, "--set", "aws_kms.tls_require=hybrid")
+
+
 def test_a_server_that_is_down_or_another_is_named_and_another_slot_opens(store: Leafseal, tmp_path: Path) -> None:
     ca = Authority.fresh().write(tmp_path)
     assert "its certificate was refused" in refusal(store, "--set", f"aws_kms.authorities={ca}")

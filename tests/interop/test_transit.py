@@ -5,6 +5,7 @@ import socket
 import sqlite3
 import subprocess
 import threading
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -157,6 +158,33 @@ def test_a_server_that_is_down_is_named_and_another_slot_opens(store: Leafseal) 
     down = ("--set", f"transit.url=https://127.0.0.1:{port}")
     message = refusal(store, "store", "check", *down)
     assert f"transit at 127.0.0.1:{port}: it cannot be reached" in message
+@contextmanager
+def classic_tls(folder: Path) -> Iterator[tuple[str, Path]]:
+    """A server whose key exchange is on P-256: its URL and its authority."""
+    authority = Authority.fresh()
+    certificate = authority.issue_server(folder, "classic", ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate.certificate, certificate.key)
+    context.set_ecdh_curve("prime256v1")
+
+    def serve(peer: socket.socket) -> None:
+        with suppress(OSError), context.wrap_socket(peer, server_side=True) as stream:
+            stream.recv(65536)
+            stream.sendall(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n")
+
+    with listening(serve) as (port, _):
+        yield f"https://127.0.0.1:{port}", authority.write(folder)
+
+
+def test_a_hybrid_key_exchange_can_be_required(store: Leafseal, tmp_path: Path) -> None:
+    hybrid = ("--set", "transit.tls_require=hybrid")
+    store.run("store", "check", *hybrid)
+    with classic_tls(tmp_path) as (url, ca):
+        server = ("--set", f"transit.url={url}", "--set", f"transit.authorities={ca}")
+        assert "503" in refusal(store, "store", "check", *server), "it is spoken to"
+        assert "a server without X25519MLKEM768" in refusal(store, "store", "check", *server, *hybrid)
+
+
     store.run("store", "check", *down, "--set", "keystore.root_key_file=offline.key")
 
 

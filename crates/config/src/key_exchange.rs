@@ -117,6 +117,11 @@ impl KeyExchange {
         Self { groups, ..Self::default() }
     }
 
+    /// The default, by this rule.
+    pub fn by(require: KeyExchangeRule) -> Self {
+        Self { require, ..Self::default() }
+    }
+
     /// Whether only hybrid key exchanges are accepted, which TLS 1.2 does not have.
     pub fn requires_hybrid(&self) -> bool {
         self.require == KeyExchangeRule::Hybrid

@@ -36,6 +36,7 @@ const HEAD_SIZE_MAX: usize = 8 << 10;
 pub(crate) struct Endpoint<'s> {
     pub(crate) origin: &'s ServerOrigin,
     pub(crate) authorities: &'s Path,
+    pub(crate) key_exchange: KeyExchange,
     pub(crate) timeout: Duration,
     pub(crate) answer_size_max: usize,
 }
@@ -134,7 +135,7 @@ async fn read(mut body: hyper::body::Incoming, size_max: usize) -> Result<Zeroiz
 
 async fn connect(endpoint: &Endpoint<'_>) -> Result<SslStream<TcpStream>, ServiceError> {
     let ServerOrigin { host, port, .. } = endpoint.origin;
-    let mut configuration = connector(endpoint.authorities)?.configure()?;
+    let mut configuration = connector(endpoint)?.configure()?;
     // RFC 6066: server names are DNS names; an address is none.
     configuration.set_use_server_name_indication(host.parse::<std::net::IpAddr>().is_err());
     let addresses = lookup_host((host.as_str(), *port)).await.map_err(|error| ServiceError::Name(error.to_string()))?;
@@ -143,7 +144,8 @@ async fn connect(endpoint: &Endpoint<'_>) -> Result<SslStream<TcpStream>, Servic
         match TcpStream::connect(address).await {
             Ok(socket) => {
                 let connected = tokio_boring::connect(configuration, host, socket).await;
-                return connected.map_err(|error| handshake_error(&error));
+                let requires_hybrid = endpoint.key_exchange.requires_hybrid();
+                return connected.map_err(|error| handshake_error(&error, requires_hybrid));
             }
             Err(error) => failure = ServiceError::Socket(error.to_string()),
         }
@@ -151,7 +153,7 @@ async fn connect(endpoint: &Endpoint<'_>) -> Result<SslStream<TcpStream>, Servic
     Err(failure)
 }
 
-fn handshake_error(error: &HandshakeError<TcpStream>) -> ServiceError {
+fn handshake_error(error: &HandshakeError<TcpStream>, requires_hybrid: bool) -> ServiceError {
     // Without a certificate to verify, the result is that of a wrong call.
     if let Some(Err(verdict)) = error.ssl().map(|ssl| ssl.verify_result())
         && verdict != X509VerifyError::INVALID_CALL
@@ -159,20 +161,25 @@ fn handshake_error(error: &HandshakeError<TcpStream>) -> ServiceError {
         return ServiceError::Certificate(verdict.error_string().to_owned());
     }
     let source = error.source().and_then(|source| source.downcast_ref::<SslError>());
-    match source.and_then(SslError::ssl_error).map(reasons) {
-        Some(reasons) => ServiceError::Tls(reasons),
-        None => ServiceError::Tls("it closed the connection in the handshake".to_owned()),
+    let mut text = match source.and_then(SslError::ssl_error).map(reasons) {
+        Some(reasons) => reasons,
+        None => "it closed the connection in the handshake".to_owned(),
+    };
+    // TLS has no alert that says so.
+    if requires_hybrid {
+        text.push_str("; tls_require is hybrid, which a server without X25519MLKEM768 cannot meet");
     }
+    ServiceError::Tls(text)
 }
 
-fn connector(authorities: &Path) -> Result<SslConnector, ServiceError> {
+fn connector(endpoint: &Endpoint<'_>) -> Result<SslConnector, ServiceError> {
     let mut connector = SslConnector::builder(SslMethod::tls())?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_2))?;
-    set_key_exchange(&mut connector, &KeyExchange::default())?;
+    set_key_exchange(&mut connector, &endpoint.key_exchange)?;
     connector.set_verify(SslVerifyMode::PEER);
     // A store of its own: the system's authorities are not trusted with the keystore.
     let mut store = X509StoreBuilder::new()?;
-    for authority in certificates(authorities)? {
+    for authority in certificates(endpoint.authorities)? {
         store.add_cert(authority)?;
     }
     connector.set_cert_store_builder(store);

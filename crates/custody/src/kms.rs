@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::HeaderValue;
 use hyper::{Method, Request, StatusCode};
+use leafseal_config::KeyExchange;
 use leafseal_crypto::CryptoRng;
 use leafseal_keystore::{
     ProviderError, SecretPath, SlotKind, SlotPlace, SlotProvider, read_private_file, system_clock,
@@ -76,6 +77,7 @@ impl KmsProvider {
         let endpoint = Endpoint {
             origin: &self.origin,
             authorities: authorities.ok_or_else(|| self.unavailable("aws_kms.authorities is not set"))?,
+            key_exchange: KeyExchange::by(self.settings.tls_require),
             timeout: self.settings.timeout,
             answer_size_max: self.settings.answer_size_max,
         };

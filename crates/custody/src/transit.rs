@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Method, Request, StatusCode};
+use leafseal_config::KeyExchange;
 use leafseal_crypto::CryptoRng;
 use leafseal_keystore::{ProviderError, SecretPath, SlotKind, SlotPlace, SlotProvider, read_private_file};
 use serde_json::Value;
@@ -78,6 +79,7 @@ impl TransitProvider {
         let endpoint = Endpoint {
             origin: &self.origin,
             authorities,
+            key_exchange: KeyExchange::by(self.settings.tls_require),
             timeout: self.settings.timeout,
             answer_size_max: self.settings.answer_size_max,
         };

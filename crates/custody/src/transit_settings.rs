@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use leafseal_config::{Kind, ms, secs, settings};
+use leafseal_config::{KeyExchangeRule, Kind, ms, secs, settings};
 
 use crate::origin::ServerOrigin;
 
@@ -29,6 +29,10 @@ settings! {
         /// The certificate authorities that are trusted to issue the server's certificate, in PEM. Read for each call. The authorities
         /// of the system are not trusted.
         pub authorities: Option<PathBuf> = None;
+        /// `any`: each group for the key exchange of TLS that the server has. `hybrid`: only X25519MLKEM768, so that what is recorded today
+        /// stays secret from a future quantum computer; a server without it is refused.
+        pub tls_require: KeyExchangeRule = KeyExchangeRule::Any,
+            one of { "any" => KeyExchangeRule::Any, "hybrid" => KeyExchangeRule::Hybrid };
         /// Maximum time of a call, from the name resolution to the last byte of the answer.
         pub timeout: Duration = secs(5), in ms(1)..;
         /// Maximum size of an answer.

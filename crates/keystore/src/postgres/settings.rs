@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leafseal_config::{ms, secs, settings};
+use leafseal_config::{KeyExchangeRule, ms, secs, settings};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// PostgreSQL's port.
@@ -30,6 +30,10 @@ settings! {
         /// The certificate authorities that are trusted to issue the PostgreSQL server's certificate, in PEM. This file and the next three
         /// are read at every connect.
         pub authorities: Option<PathBuf> = None;
+        /// `any`: each group for the key exchange of TLS that the PostgreSQL server has. `hybrid`: only X25519MLKEM768, so that what is
+        /// recorded today stays secret from a future quantum computer; a server without it is refused.
+        pub tls_require: KeyExchangeRule = KeyExchangeRule::Any,
+            one of { "any" => KeyExchangeRule::Any, "hybrid" => KeyExchangeRule::Hybrid };
         /// The certificate chain for the login to PostgreSQL, in PEM, the client's own certificate first.
         pub certificate: Option<PathBuf> = None;
         /// The private key of `keystore.certificate`, in PEM.
@@ -58,6 +62,9 @@ impl PostgresSettings {
                 "keystore.authorities must name the certificates of the authorities that keystore.sslmode {} trusts",
                 self.sslmode.as_str()
             ));
+        }
+        if self.tls_require == KeyExchangeRule::Hybrid && self.sslmode == SslMode::Disable && self.url.uses_network() {
+            problems.push("keystore.tls_require hybrid needs TLS: set another keystore.sslmode".to_owned());
         }
         if self.certificate.is_some() != self.private_key.is_some() {
             problems.push("keystore.certificate and keystore.private_key must be set together".to_owned());

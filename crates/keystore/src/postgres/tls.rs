@@ -14,7 +14,7 @@ use boring::pkey::PKey;
 use boring::ssl::{ConnectConfiguration, Error as SslError, SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::store::X509StoreBuilder;
 use boring::x509::{X509, X509VerifyError};
-use leafseal_config::KeyExchange;
+use leafseal_config::{KeyExchange, KeyExchangeRule};
 use leafseal_crypto::chain::{chain_expiry, keep_chain_expiry, record_chain_expiries};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -36,6 +36,7 @@ type NoTlsReason = String;
 pub(super) struct Handshake {
     configuration: ConnectConfiguration,
     host: String,
+    requires_hybrid: bool,
 }
 
 impl Handshake {
@@ -48,7 +49,8 @@ impl Handshake {
         keep_chain_expiry(&mut configuration).map_err(refused)?;
         // RFC 6066: server names are DNS names; an address is none.
         configuration.set_use_server_name_indication(host.parse::<std::net::IpAddr>().is_err());
-        Ok(Self { configuration, host: host.to_owned() })
+        let requires_hybrid = settings.tls_require == KeyExchangeRule::Hybrid;
+        Ok(Self { configuration, host: host.to_owned(), requires_hybrid })
     }
 }
 
@@ -60,8 +62,12 @@ fn refused(error: ErrorStack) -> NoTlsReason {
 fn connector(settings: &PostgresSettings) -> Result<SslConnector, NoTlsReason> {
     let mut connector = SslConnector::builder(SslMethod::tls()).map_err(refused)?;
     connector.set_min_proto_version(Some(SslVersion::TLS1_2)).map_err(refused)?;
-    let groups = KeyExchange::default().list().map_err(|error| error.to_string())?;
+    let key_exchange = KeyExchange::by(settings.tls_require);
+    let groups = key_exchange.list().map_err(|error| error.to_string())?;
     connector.set_curves_list(&groups).map_err(refused)?;
+    if key_exchange.requires_hybrid() {
+        connector.set_min_proto_version(Some(SslVersion::TLS1_3)).map_err(refused)?;
+    }
     // A store of its own: the system's authorities must not be trusted for the keystore.
     let mut store = X509StoreBuilder::new().map_err(refused)?;
     if matches!(settings.sslmode, SslMode::VerifyFull | SslMode::VerifyCa) {
@@ -118,13 +124,13 @@ impl TlsConnect<TcpStream> for Handshake {
     fn connect(self, stream: TcpStream) -> Self::Future {
         Box::pin(async move {
             let connected = tokio_boring::connect(self.configuration, &self.host, stream).await;
-            connected.map(Encrypted).map_err(|error| explain(&error).into())
+            connected.map(Encrypted).map_err(|error| explain(&error, self.requires_hybrid).into())
         })
     }
 }
 
 /// Why a handshake failed.
-fn explain(error: &HandshakeError<TcpStream>) -> String {
+fn explain(error: &HandshakeError<TcpStream>, requires_hybrid: bool) -> String {
     // Without a certificate to verify, the result is that of a wrong call.
     if let Some(Err(verdict)) = error.ssl().map(|ssl| ssl.verify_result())
         && verdict != X509VerifyError::INVALID_CALL
@@ -135,10 +141,15 @@ fn explain(error: &HandshakeError<TcpStream>) -> String {
     let stack = source.and_then(SslError::ssl_error);
     let reasons: Vec<&str> =
         stack.map(|stack| stack.errors().iter().filter_map(|error| error.reason()).collect()).unwrap_or_default();
-    match reasons.as_slice() {
+    let mut text = match reasons.as_slice() {
         [] => "the server closed the connection in the TLS handshake".to_owned(),
         reasons => format!("the TLS handshake failed: {}", reasons.join(", ")),
+    };
+    // TLS has no alert that says so.
+    if requires_hybrid {
+        text.push_str("; keystore.tls_require is hybrid, which a server without X25519MLKEM768 cannot meet");
     }
+    text
 }
 
 fn unix_now() -> i64 {

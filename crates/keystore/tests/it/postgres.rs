@@ -7,6 +7,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::{Duration, SystemTime};
 
 use crate::common::{Kind, Place, app, client, environment, grant, key};
+use leafseal_config::KeyExchangeRule;
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
     Keystore, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SCHEMA_VERSION, SslMode, StoreError,
@@ -84,6 +85,16 @@ fn only_the_server_that_is_meant_is_used() {
     server.stop();
     server.start_again();
     assert!(refusal(&good).contains("does not offer TLS"), "{}", refusal(&good));
+}
+
+/// Its key exchange is on P-256 alone, PostgreSQL's old default.
+#[test]
+fn a_server_without_a_hybrid_key_exchange_is_refused_where_one_is_required() {
+    let server = PostgresServer::start(Durability::Fast, &["ssl_ecdh_curve = 'prime256v1'"]);
+    let hybrid = PostgresSettings { tls_require: KeyExchangeRule::Hybrid, ..server.settings(&server.database()) };
+    assert!(refusal(&hybrid).contains("a server without X25519MLKEM768"), "{}", refusal(&hybrid));
+    let plain = PostgresSettings { sslmode: SslMode::Disable, ..hybrid };
+    assert!(plain.problems().concat().contains("keystore.tls_require"));
 }
 
 #[test]
