@@ -1,13 +1,18 @@
 """Key slots that the Transit secrets engine of OpenBao keeps, and servers that are down, hang, or answer wrongly."""
 
+import json
 import os
+import signal
 import socket
 import sqlite3
+import ssl
 import subprocess
 import threading
-import ssl
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -153,11 +158,6 @@ def test_a_server_of_another_authority_gets_no_token(store: Leafseal, tmp_path: 
     assert "its certificate was refused" in refusal(store, "store", "check", "--set", f"transit.authorities={ca}")
 
 
-def test_a_server_that_is_down_is_named_and_another_slot_opens(store: Leafseal) -> None:
-    port = free_ports(1)[0]
-    down = ("--set", f"transit.url=https://127.0.0.1:{port}")
-    message = refusal(store, "store", "check", *down)
-    assert f"transit at 127.0.0.1:{port}: it cannot be reached" in message
 @contextmanager
 def classic_tls(folder: Path) -> Iterator[tuple[str, Path]]:
     """A server whose key exchange is on P-256: its URL and its authority."""
@@ -185,6 +185,11 @@ def test_a_hybrid_key_exchange_can_be_required(store: Leafseal, tmp_path: Path) 
         assert "a server without X25519MLKEM768" in refusal(store, "store", "check", *server, *hybrid)
 
 
+def test_a_server_that_is_down_is_named_and_another_slot_opens(store: Leafseal) -> None:
+    port = free_ports(1)[0]
+    down = ("--set", f"transit.url=https://127.0.0.1:{port}")
+    message = refusal(store, "store", "check", *down)
+    assert f"transit at 127.0.0.1:{port}: it cannot be reached" in message
     store.run("store", "check", *down, "--set", "keystore.root_key_file=offline.key")
 
 
@@ -264,3 +269,108 @@ def test_every_command_of_the_ceremony_works(tmp_path: Path) -> None:
         environment = {**os.environ, **bao.environment(), "PATH": os.pathsep.join(paths), "HOME": str(tmp_path)}
         done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace")
+
+
+@contextmanager
+def forwarded(port: int, to: int) -> Iterator[None]:
+    """Connections to a port of this machine reach another."""
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def accept(listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                behind = socket.create_connection(("127.0.0.1", to))
+                for ends in ((peer, behind), (behind, peer)):
+                    threading.Thread(target=copy, args=ends, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        yield
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def paused(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def serving_sealed(leafseal: Leafseal, log: Path) -> Iterator[dict[str, str]]:
+    """The line that a sealed engine prints when it listens."""
+    settings = ("--set", "operator.address=127.0.0.1:0", "--set", "log.format=json")
+    command = leafseal.command(*settings, "serve", "--sealed", "--json", "--address", "127.0.0.1:0")
+    with log.open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors)
+    try:
+        line = process.stdout.readline()
+        assert line, log.read_text()
+        yield json.loads(line)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def readiness(ready: dict[str, str]) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{ready['operator']}/readyz", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def encrypts(leafseal: Leafseal, ready: dict[str, str]) -> bool:
+    flags = ("--connect", ready["address"].replace("127.0.0.1", "localhost"), "--client", "app")
+    with suppress(CommandFailed):
+        return b"ev:" in leafseal.run("encrypt", "--app", APP, *flags, stdin=b'"x"')
+    return False
+
+
+@pytest.mark.parametrize("how", ["away", "hanging"])
+def test_a_sealed_engine_opens_by_itself_when_the_service_comes_back(store: Leafseal, bao: OpenBao, tmp_path: Path, how: str) -> None:
+    (store.folder / "offline.key").rename(store.folder / "root.key")
+    store.run("certs", "init", "--name", "localhost")
+    store.run("certs", "issue", "app", "--app", APP, "--allow", "encrypt")
+    (store.folder / "root.key").rename(store.folder / "offline.key")
+    port = free_ports(1)[0]
+    log = tmp_path / "sealed.log"
+    behind = int(bao.url.rsplit(":", 1)[1])
+    if how == "away":
+        settings = store.folder / "leafseal.toml"
+        settings.write_text(settings.read_text().replace(bao.url, f"https://127.0.0.1:{port}"))
+    with ExitStack() as end:
+        with paused(bao.process) if how == "hanging" else nullcontext():
+            ready = end.enter_context(serving_sealed(store, log))
+            status, reason = readiness(ready)
+            assert status == 503 and "the keystore is sealed" in reason
+            assert not encrypts(store, ready)
+            # Longer than the first attempts in the background.
+            time.sleep(4)
+            assert readiness(ready)[0] == 503
+        if how == "away":
+            end.enter_context(forwarded(port, behind))
+        deadline = time.monotonic() + 90
+        while readiness(ready)[0] != 200:
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+        # Grants are verified from now on.
+        while not encrypts(store, ready):
+            assert time.monotonic() < deadline, log.read_text()
+        while "what happened while the keystore was sealed" not in log.read_text():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+        report = json.loads(store.run("store", "check", "--json", "--verify-record", str(log)))
+        [record] = report["records"]["verified"]
+        assert record["opened_by"] is None, "nobody"
+        assert any(event["event"] == "sealed" and event["client"] == "app" for event in record["events"])
