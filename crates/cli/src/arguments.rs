@@ -587,7 +587,7 @@ Examples:
     /// Export the private keys of an app for escrow, encrypted to a recipient's public key
     #[command(after_help = "\
 Prints JSON with the keys of the active versions, each as JSON Web Encryption (RFC 7516: ECDH-ES on P-256, A256GCM) of its PEM, which any \
-JOSE library opens with the recipient's private key and `keys import` reads. Whoever has that private key and the export can decrypt what \
+JOSE library opens with the recipient's private key and `keys import` reads. The holder of both can decrypt what \
 the app has encrypted: keep both apart, and away from the engine.
 
 Examples:
@@ -844,11 +844,11 @@ pub(crate) enum StoreCommand {
   journalctl -u leafseal -o cat | leafseal store check --verify-record -")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: counts of apps, key versions, clients, API keys; records; faults")))]
     Check {
-        /// The form.
         /// Also check, in this log of an engine, the signed records of what happened while the keystore was sealed, and print them [- for
         /// standard input]
         #[arg(long, value_name = "FILE")]
         verify_record: Option<PathBuf>,
+        /// The form.
         #[command(flatten)]
         form: AnswerFormat,
     },

@@ -57,8 +57,9 @@ methods! {
         Info "info" (InfoParams) -> InfoResult;
         /// Returns a public key for the next `unseal` of this client.
         ///
-        /// Returns a public key, to which the client seals the secret of its next [`unseal`](#unseal): the engine forgets its private half
-        /// with that attempt, and at the next call. Only for the clients whose certificates `server.unsealers` names.
+        /// Returns a public key, to which the client seals the secret of its next [`unseal`](#unseal). A client has one such key: the next
+        /// call replaces it, and the engine forgets its private half with the attempt. Only for the clients whose certificates
+        /// `server.unsealers` names, whether the keystore is sealed or not; others get `forbidden`.
         UnsealKey "unseal_key" (UnsealKeyParams) -> UnsealKeyResult.public_key, for operators;
         /// Brings what opens a sealed keystore: a passphrase, or shares.
         ///
@@ -67,7 +68,9 @@ methods! {
         /// ciphertext alone, and no buffer that the secret was read into has to be overwritten. HPKE (RFC 9180, base mode) with X-Wing,
         /// HKDF-SHA-256 and AES-256-GCM, the info `leafseal unseal 1` and no associated data. Several callers may bring one share each.
         /// Only the clients whose certificates `server.unsealers` names may do so, and nobody else is admitted while the keystore is
-        /// sealed. What does not open it causes `forbidden`, and so do too many attempts.
+        /// sealed. What does not open it causes `forbidden`, and so do too many attempts. A secret that is sealed to another key, or is
+        /// neither a passphrase nor shares of one slot, causes `invalid_params`. One attempt is made at a time: `overloaded` during
+        /// another.
         Unseal "unseal" (UnsealParams<'a>) -> UnsealResult, for operators;
     }
 }

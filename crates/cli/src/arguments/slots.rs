@@ -43,7 +43,7 @@ Examples:
 The command opens another slot first, with what the settings name: the root key, keystore.unseal_file, or a key of [transit] or [aws_kms]. \
 A slot that nobody can open would otherwise be all that is left.
 
-Whoever has a copy of the keystore from before, and what opened the slot, can still open that copy. If they may, replace the root, too: \
+An earlier copy of the keystore can still be opened by what opened the slot. If someone may have both, replace the root, too: \
 leafseal slot rotate-root --compromised.
 
 Example:
@@ -58,14 +58,16 @@ Example:
     },
     /// Put the keystore under a new root, which every slot opens; no passphrase and no share is needed
     #[command(after_help = "\
-Every private key is encrypted again, in one transaction. Running engines follow by a link in the database, which the command removes \
-after --link-seconds; engines that were stopped open their slot when they start. With --compromised there is no link, because whoever has \
-the former root could follow it, too: engines ask their key file again, and those that were opened by a passphrase or shares must be \
-unsealed again (leafseal unseal) or restarted. It also replaces the secret that signs client-side tokens: those made before no longer work.
+Every private key is encrypted again, in one transaction. Running engines follow by a link in the database. The command removes it after \
+--link-seconds. Engines that were stopped open their slot when they start.
 
-What --compromised does not replace, because whoever had the former root and a copy of the keystore has it: the keys of slots (add each \
-again with leafseal slot add --replace, under a new key of the key service or a new passphrase), and the keys of apps (leafseal keys \
-rotate, and then disable the versions before).
+--compromised is for a root that others may have. There is no link, because they could follow it, too. Engines ask their key file or key \
+service again; those that were opened by a passphrase or shares must be unsealed again (leafseal unseal) or restarted. The secret that \
+signs client-side tokens is replaced: tokens from before no longer work.
+
+The holder of the former root and a copy of the keystore also has the keys of slots and apps, which --compromised does not replace. Add \
+each slot again with leafseal slot add --replace, under a new key of the key service or a new passphrase. Rotate each app with leafseal \
+keys rotate, then disable its older versions.
 
 Examples:
   leafseal slot rotate-root
