@@ -23,7 +23,7 @@ use super::memory::VectorMemory;
 use super::message::XaesMessage;
 use super::product::Product;
 use super::run::{BATCH, by_blocks, run};
-use super::schedule::expand_256;
+use super::schedule::{encrypt_256, expand_256};
 use super::vector::{BLOCK_SIZE, Block, LANES_MAX, Vector};
 use super::{BLOCKS_MAX, MESSAGE_SIZE_MAX, XaesNonce};
 use crate::wipe::wipe;
@@ -36,19 +36,28 @@ const LANES: usize = VECTORS_MAX * LANES_MAX;
 const ROUND_KEYS: usize = ROUNDS_MAX + 1;
 /// Columns of a lane besides those of its text: the hash key and the mask of the tag.
 const EXTRA: usize = 2;
+
 /// Messages with an equal prefix in a row from which one expansion, with powers of the hash key, takes less time than side by side.
-const RUN_MIN: usize = 12;
+#[inline(always)]
+fn run_min<V: Vector>() -> usize {
+    match V::LANES {
+        1 => 5,
+        2 => 7,
+        _ => 10,
+    }
+}
 
 type RoundKeys = VectorMemory<{ ROUND_KEYS * VECTORS_MAX * LANES_MAX * BLOCK_SIZE }>;
 /// [`group_vectors`] has fewer vectors where texts are longer.
 type KeyStream = VectorMemory<{ (BLOCKS_MAX + EXTRA) * LANES_MAX * BLOCK_SIZE }>;
 
-/// Vectors of a group whose messages have `blocks` blocks of text: enough to hide latencies, no more than the key stream has room for.
+/// Vectors of a group whose messages have `blocks` blocks of text: enough to hide latencies, no more than there are registers for short
+/// texts (32 of 512 bits, or 16), or than the key stream has room for.
 #[inline(always)]
-fn group_vectors(blocks: usize) -> usize {
+fn group_vectors<V: Vector>(blocks: usize) -> usize {
     match blocks {
-        0..=4 => 4,
-        5..=14 => 2,
+        0..=4 if V::LANES == LANES_MAX => 4,
+        0..=14 => 2,
         _ => 1,
     }
 }
@@ -167,10 +176,10 @@ pub(super) fn run_prefixes<'a, V: Vector, M: XaesMessage>(
     assert!(!M::IS_SEALED || opened.len() == items.len(), "a result for each message");
     while !items.is_empty() {
         let (mut count, mut size) = run_length(items);
-        let is_run = count >= RUN_MIN;
+        let is_run = count >= run_min::<V>();
         while !is_run && count < items.len() {
             let (next, next_size) = run_length(&items[count..]);
-            if next >= RUN_MIN {
+            if next >= run_min::<V>() {
                 break;
             }
             (count, size) = (count + next, size + next_size);
@@ -250,6 +259,11 @@ struct SideBySide<'w, V: Vector> {
     cpu: V::Cpu,
     key: &'w XaesKeyParts,
     opened: &'w mut [bool],
+    memory: OwnKeyMemory,
+}
+
+/// Working memory of a group.
+struct OwnKeyMemory {
     round_keys: RoundKeys,
     stream: KeyStream,
 }
@@ -257,7 +271,7 @@ struct SideBySide<'w, V: Vector> {
 impl<'w, V: Vector> SideBySide<'w, V> {
     #[inline(always)]
     fn new(cpu: V::Cpu, key: &'w XaesKeyParts, opened: &'w mut [bool]) -> Self {
-        Self { cpu, key, opened, round_keys: RoundKeys::new(), stream: KeyStream::new() }
+        Self { cpu, key, opened, memory: OwnKeyMemory { round_keys: RoundKeys::new(), stream: KeyStream::new() } }
     }
 
     #[inline(always)]
@@ -274,7 +288,7 @@ impl<'w, V: Vector> SideBySide<'w, V> {
             while let Some((&first, others)) = left.split_first() {
                 let blocks = batch[usize::from(first)].blocks();
                 let alike = |&&i: &&u8| batch[usize::from(i)].blocks() == blocks;
-                let most = group_vectors(blocks) * V::LANES;
+                let most = group_vectors::<V>(blocks) * V::LANES;
                 let count = 1 + others.iter().take(most - 1).take_while(alike).count();
                 let mut lanes = GroupLanes::<M, LANES>::new();
                 for &i in &left[..count] {
@@ -292,13 +306,22 @@ impl<'w, V: Vector> SideBySide<'w, V> {
         }
     }
 
+    /// Messages with the same number of blocks of text.
     #[inline(always)]
     fn group<M: XaesMessage>(&mut self, lanes: &mut [MessageLane<'_, M>], shared: Option<&Shared<'_, V>>) {
-        match lanes.len().div_ceil(V::LANES) {
-            1 => self.vectors::<M, 1>(lanes, shared),
-            2 => self.vectors::<M, 2>(lanes, shared),
-            3 => self.vectors::<M, 3>(lanes, shared),
-            _ => self.vectors::<M, VECTORS_MAX>(lanes, shared),
+        let mut rest = lanes;
+        while !rest.is_empty() {
+            let vectors = rest.len().div_ceil(V::LANES);
+            // Three are two and one, so that there is less code. Narrower registers have no groups of four.
+            let count = if vectors >= VECTORS_MAX && V::LANES == LANES_MAX { VECTORS_MAX } else { vectors.min(2) };
+            let (some, after) = rest.split_at_mut(rest.len().min(count * V::LANES));
+            match count {
+                1 => self.vectors::<M, 1>(some, shared),
+                2 => self.vectors::<M, 2>(some, shared),
+                _ if V::LANES == LANES_MAX => self.vectors::<M, VECTORS_MAX>(some, shared),
+                _ => unreachable!("at most two"),
+            }
+            rest = after;
         }
     }
 
@@ -317,8 +340,65 @@ impl<'w, V: Vector> SideBySide<'w, V> {
         for v in 0..N {
             prefixes[v] = gather_prefixes(cpu, nonces[v]);
         }
+        let derived = self.key.derive(cpu, prefixes);
+        let stream = match columns {
+            3 => self.memory.short_stream::<V, N, 3>(cpu, derived, nonces),
+            4 => self.memory.short_stream::<V, N, 4>(cpu, derived, nonces),
+            _ => self.memory.long_stream::<V, N>(cpu, derived, nonces, columns),
+        };
+        let mut powers = [(V::zero(cpu), V::zero(cpu)); N];
+        for (stream, power) in stream.chunks_exact(columns).zip(&mut powers) {
+            let hash_key = stream[0].reverse_bytes().double(cpu);
+            *power = (hash_key, hash_key.xor(hash_key.swap_halves()));
+        }
+        let states = absorb_each::<V, M, N>(cpu, lanes, shared, &powers);
+        for (v, lanes) in lanes.chunks_mut(V::LANES).enumerate() {
+            let stream = &stream[v * columns + 1..][..columns - 1];
+            let right = known(VectorText::new(lanes).complete_own(cpu, (states[v], powers[v]), stream, shared));
+            give_results(lanes, self.opened, right);
+        }
+    }
+}
+
+impl OwnKeyMemory {
+    /// For each vector the AES of 0 and of the counters, `C` blocks in each lane.
+    #[inline(always)]
+    fn short_stream<V: Vector, const N: usize, const C: usize>(
+        &mut self,
+        cpu: V::Cpu,
+        derived: [[V; N]; 2],
+        nonces: [[&[u8; 24]; LANES_MAX]; N],
+    ) -> &[V] {
+        let one = V::broadcast(cpu, &ONE);
+        let mut blocks = [[V::zero(cpu); C]; N];
+        for (blocks, nonces) in blocks.iter_mut().zip(nonces) {
+            let mut counters = gather_suffixes::<V>(cpu, nonces);
+            for block in &mut blocks[1..] {
+                counters = counters.add_bytes(one);
+                *block = counters;
+            }
+        }
+        encrypt_256(cpu, derived, &mut blocks);
+        let mut stream = self.stream.fill::<V>(C * N);
+        for blocks in &blocks {
+            for block in blocks {
+                stream.push(*block);
+            }
+        }
+        stream.finish()
+    }
+
+    /// The same for any number of blocks, with round keys that are stored.
+    #[inline(always)]
+    fn long_stream<V: Vector, const N: usize>(
+        &mut self,
+        cpu: V::Cpu,
+        derived: [[V; N]; 2],
+        nonces: [[&[u8; 24]; LANES_MAX]; N],
+        columns: usize,
+    ) -> &[V] {
         let mut round_keys = self.round_keys.fill::<V>(ROUND_KEYS * N);
-        expand_256(cpu, self.key.derive(cpu, prefixes), |_, keys| {
+        expand_256(cpu, derived, |_, keys| {
             for key in keys {
                 round_keys.push(*key);
             }
@@ -338,17 +418,7 @@ impl<'w, V: Vector> SideBySide<'w, V> {
         for (v, stream) in stream.chunks_exact_mut(columns).enumerate() {
             encrypt_with(cpu, round_keys, v, stream);
         }
-        let mut powers = [(V::zero(cpu), V::zero(cpu)); N];
-        for (stream, power) in stream.chunks_exact(columns).zip(&mut powers) {
-            let hash_key = stream[0].reverse_bytes().double(cpu);
-            *power = (hash_key, hash_key.xor(hash_key.swap_halves()));
-        }
-        let states = absorb_each::<V, M, N>(cpu, lanes, shared, &powers);
-        for (v, lanes) in lanes.chunks_mut(V::LANES).enumerate() {
-            let stream = &stream[v * columns + 1..][..columns - 1];
-            let right = known(VectorText::new(lanes).complete_own(cpu, (states[v], powers[v]), stream, shared));
-            give_results(lanes, self.opened, right);
-        }
+        stream
     }
 }
 

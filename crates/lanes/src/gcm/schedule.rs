@@ -59,6 +59,45 @@ pub(super) fn expand_256<V: Vector, const N: usize>(
     each(2 * CONSTANTS_256, &even);
 }
 
+/// Encrypts `C` blocks of each lane under a key of AES-256 of its own, for `N` vectors of keys: each round follows the step of the schedule
+/// that gives its key, so that the AES of blocks fills the time that the schedule takes. No round key is stored.
+#[inline(always)]
+pub(super) fn encrypt_256<V: Vector, const N: usize, const C: usize>(
+    cpu: V::Cpu,
+    [mut even, mut odd]: [[V; N]; 2],
+    states: &mut [[V; C]; N],
+) {
+    for (states, (even, odd)) in states.iter_mut().zip(even.iter().zip(&odd)) {
+        for state in states {
+            *state = state.xor(*even).aes_round(*odd);
+        }
+    }
+    let (constants, last) = CONSTANTS[..CONSTANTS_256].split_at(CONSTANTS_256 - 1);
+    for constant in constants {
+        next_even(cpu, &mut even, &odd, constant);
+        all_rounds(states, &even);
+        for i in 0..N {
+            odd[i] = odd[i].running_sum().xor(even[i].last_word().aes_last_round(V::zero(cpu)));
+        }
+        all_rounds(states, &odd);
+    }
+    next_even(cpu, &mut even, &odd, &last[0]);
+    for (states, key) in states.iter_mut().zip(&even) {
+        for state in states {
+            *state = state.aes_last_round(*key);
+        }
+    }
+}
+
+#[inline(always)]
+fn all_rounds<V: Vector, const N: usize, const C: usize>(states: &mut [[V; C]; N], keys: &[V; N]) {
+    for (states, key) in states.iter_mut().zip(keys) {
+        for state in states {
+            *state = state.aes_round(*key);
+        }
+    }
+}
+
 #[inline(always)]
 fn next_even<V: Vector, const N: usize>(cpu: V::Cpu, even: &mut [V; N], odd: &[V; N], constant: &Block) {
     let constant = V::broadcast(cpu, constant);
