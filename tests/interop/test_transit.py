@@ -283,13 +283,18 @@ def forwarded(port: int, to: int) -> Iterator[None]:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
+    def handle(peer: socket.socket) -> None:
+        with peer, socket.create_connection(("127.0.0.1", to)) as behind:
+            back = threading.Thread(target=copy, args=(behind, peer), daemon=True)
+            back.start()
+            copy(peer, behind)
+            back.join()
+
     def accept(listener: socket.socket) -> None:
         with suppress(OSError):
             while True:
                 peer, _ = listener.accept()
-                behind = socket.create_connection(("127.0.0.1", to))
-                for ends in ((peer, behind), (behind, peer)):
-                    threading.Thread(target=copy, args=ends, daemon=True).start()
+                threading.Thread(target=handle, args=(peer,), daemon=True).start()
 
     with socket.create_server(("127.0.0.1", port)) as listener:
         threading.Thread(target=accept, args=(listener,), daemon=True).start()

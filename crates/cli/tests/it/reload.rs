@@ -35,6 +35,12 @@ impl Log {
         format!("{:?}", self.0.lock().unwrap())
     }
 
+    /// All lines, as they were written.
+    pub(crate) fn lines(&self) -> String {
+        let line = |line: &Value| line.as_str().map_or_else(|| line.to_string(), str::to_owned);
+        self.0.lock().unwrap().iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
     /// Lines that are not JSON.
     pub(crate) fn others(&self) -> Vec<Value> {
         self.0.lock().unwrap().iter().filter(|line| line.is_string()).cloned().collect()
