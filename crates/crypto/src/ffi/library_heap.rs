@@ -308,9 +308,11 @@ mod tests {
     #[test]
     fn blocks_are_apart_and_overwritten_when_they_are_freed() {
         let before = Block::new(40, 1);
+        // Another test of the process may have been faster.
+        let was_before = !is_enabled();
         enable();
         enable();
-        assert!(!before.is_in_regions(), "where it was");
+        assert!(!was_before || !before.is_in_regions(), "where it was");
         let blocks: Vec<Block> = (1..=250).flat_map(|value| sizes().map(move |size| Block::new(size, value))).collect();
         for block in &blocks {
             assert_eq!(block.is_in_regions(), block.size <= 32768, "{}", block.size);
