@@ -128,7 +128,7 @@ fn a_line_that_was_changed_removed_repeated_or_signed_elsewhere_is_found() {
     let mut torn = lines.clone();
     torn[0].truncate(1000);
     assert_eq!(verified(&torn, &store).faults[0], RecordFault::Unreadable(1));
-    // By whoever has another store of the same name, or another engine's key.
+    // By the holder of another store of the same name, or of another engine's key.
     let other = ScratchStore::new(&["acme"]);
     assert!(verified(&lines, &other.open()).faults.iter().all(|fault| matches!(fault, RecordFault::OtherStore(_))));
     let renamed: Vec<String> = lines.iter().map(|line| line.replace("engine-0", "engine-1")).collect();
