@@ -29,14 +29,20 @@ const (
 type Inspection struct {
 	// The version in the envelope's text, such as `Tk9D`.
 	Version string
-	// The curve. One of r1, k1.
+	// The scheme; engines that know one alone leave it out: `public-key`. One of public-key, symmetric.
+	Scheme string
+	// The curve; only of envelopes to a public key. One of r1, k1.
 	Curve string
 	// The type of the encrypted value. One of string, number, boolean.
 	Type string
 	// Whether it is marked as made in debug mode.
 	IsDebug bool
-	// The ephemeral public key, SEC1-compressed, 33 bytes.
+	// The ephemeral public key, SEC1-compressed, 33 bytes; only of envelopes to a public key.
 	Ephemeral []byte
+	// The id of the key that a symmetric envelope names, 16 bytes.
+	SymmetricKeyID []byte
+	// Whether a symmetric envelope was resealed from one to a public key; only if the call names an app.
+	IsFromPublicKey bool
 	// The data role; only if the call names an app.
 	Role string
 	// The number of the software that made it; only if the call names an app.
@@ -48,10 +54,12 @@ type Inspection struct {
 }
 
 func readInspection(from []byte) (found Inspection, rest []byte, failure *Error) {
-	rest, failure = readRecord(from, []string{"version", "curve", "type", "debug", "ephemeral"}, func(name string, value []byte) (after []byte, failure *Error) {
+	rest, failure = readRecord(from, []string{"version", "type", "debug"}, func(name string, value []byte) (after []byte, failure *Error) {
 		switch name {
 		case "version":
 			found.Version, after, failure = readText(value)
+		case "scheme":
+			found.Scheme, after, failure = readText(value)
 		case "curve":
 			found.Curve, after, failure = readText(value)
 		case "type":
@@ -60,6 +68,10 @@ func readInspection(from []byte) (found Inspection, rest []byte, failure *Error)
 			found.IsDebug, after, failure = readFlag(value)
 		case "ephemeral":
 			found.Ephemeral, after, failure = readBytes(value)
+		case "symmetric_key_id":
+			found.SymmetricKeyID, after, failure = readBytes(value)
+		case "from_public_key":
+			found.IsFromPublicKey, after, failure = readFlag(value)
 		case "role":
 			found.Role, after, failure = readText(value)
 		case "origin":

@@ -10,6 +10,10 @@ type EncryptOptions struct {
 	App string
 	// Timeout overrides the client's.
 	Timeout time.Duration
+	// How the envelopes are sealed. Default: the engine's setting; `public-key` with a curve. One of public-key, symmetric.
+	Scheme string
+	// The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none.
+	Context string
 	// The curve of the envelopes. Default: the engine's setting. One of r1, k1.
 	Curve string
 	// How often a fresh ephemeral key is created. Default: the engine's setting. One of field, request, session.
@@ -21,6 +25,8 @@ type EncryptOptions struct {
 	// Leaves exactly those envelopes unchanged that `decrypt` would open for the same caller. Default: everything is encrypted, envelopes
 	// too, so that no text can pass as already protected.
 	SkipSealed bool
+	// The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption.
+	Accept string
 	// Documents: every selector must match something, or the call fails with `unmatched_selector`.
 	Strict bool
 	// Documents: JSONPath selectors (RFC 9535). Default: every value.
@@ -31,11 +37,14 @@ type EncryptOptions struct {
 
 func (o EncryptOptions) options() []option {
 	return []option{
+		{"Scheme", "scheme", o.Scheme, false, true},
+		{"Context", "context", o.Context, false, true},
 		{"Curve", "curve", o.Curve, false, true},
 		{"Keying", "keying", o.Keying, false, false},
 		{"Role", "role", o.Role, false, false},
 		{"OtherCase", "other_case", o.OtherCase, true, false},
 		{"SkipSealed", "skip_sealed", o.SkipSealed, false, false},
+		{"Accept", "accept", o.Accept, false, false},
 		{"Strict", "strict", o.Strict, true, false},
 		{"Select", "select", o.Select, true, false},
 	}
@@ -51,6 +60,10 @@ type DecryptOptions struct {
 	App string
 	// Timeout overrides the client's.
 	Timeout time.Duration
+	// The context that the envelopes are bound to: 1 to 1024 bytes. Default: none.
+	Context string
+	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+	Accept string
 	// The data role that every envelope must carry. Default: any.
 	Role string
 	// The action for an envelope that does not open. Default: the call fails. One of fail, leave, null.
@@ -69,6 +82,8 @@ type DecryptOptions struct {
 
 func (o DecryptOptions) options() []option {
 	return []option{
+		{"Context", "context", o.Context, false, true},
+		{"Accept", "accept", o.Accept, false, true},
 		{"Role", "role", o.Role, false, false},
 		{"OnFailure", "on_failure", o.OnFailure, false, false},
 		{"OtherCase", "other_case", o.OtherCase, true, false},
@@ -88,6 +103,12 @@ type RewrapOptions struct {
 	App string
 	// Timeout overrides the client's.
 	Timeout time.Duration
+	// How the new envelopes are sealed. Default: each keeps its own scheme; `public-key` with a curve. One of public-key, symmetric.
+	Scheme string
+	// The context that symmetric envelopes are bound to, old and new ones: 1 to 1024 bytes. Default: none.
+	Context string
+	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+	Accept string
 	// The curve of the new envelopes. Default: each keeps its own. One of r1, k1.
 	Curve string
 	// The action for an envelope that does not open. Default: the call fails. One of fail, leave.
@@ -98,6 +119,9 @@ type RewrapOptions struct {
 
 func (o RewrapOptions) options() []option {
 	return []option{
+		{"Scheme", "scheme", o.Scheme, false, false},
+		{"Context", "context", o.Context, false, false},
+		{"Accept", "accept", o.Accept, false, false},
 		{"Curve", "curve", o.Curve, false, false},
 		{"OnFailure", "on_failure", o.OnFailure, false, false},
 	}

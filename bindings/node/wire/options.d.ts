@@ -2,6 +2,10 @@
 
 /** Options of encryption. */
 export interface EncryptionOptions {
+  /** How the envelopes are sealed. Default: the engine's setting; `public-key` with a curve. */
+  scheme?: 'public-key' | 'symmetric';
+  /** The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none. */
+  context?: string;
   /** The curve of the envelopes. Default: the engine's setting. */
   curve?: 'r1' | 'k1';
   /** How often a fresh ephemeral key is created. Default: the engine's setting. */
@@ -13,10 +17,16 @@ export interface EncryptionOptions {
    * too, so that no text can pass as already protected.
    */
   skipSealed?: boolean;
+  /** The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption. */
+  accept?: string;
 }
 
 /** Options of decryption. */
 export interface DecryptionOptions {
+  /** The context that the envelopes are bound to: 1 to 1024 bytes. Default: none. */
+  context?: string;
+  /** The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all. */
+  accept?: string;
   /** The data role that every envelope must carry. Default: any. */
   role?: string;
   /** The action for an envelope that does not open. Default: the call fails. */
@@ -35,6 +45,12 @@ export interface SelectionOptions {
 
 /** Options of `rewrap`. */
 export interface RewrappingOptions {
+  /** How the new envelopes are sealed. Default: each keeps its own scheme; `public-key` with a curve. */
+  scheme?: 'public-key' | 'symmetric';
+  /** The context that symmetric envelopes are bound to, old and new ones: 1 to 1024 bytes. Default: none. */
+  context?: string;
+  /** The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all. */
+  accept?: string;
   /** The curve of the new envelopes. Default: each keeps its own. */
   curve?: 'r1' | 'k1';
   /** The action for an envelope that does not open. Default: the call fails. */

@@ -4,14 +4,20 @@
 export interface Inspection {
   /** The version in the envelope's text, such as `Tk9D`. */
   version: string;
-  /** The curve. */
-  curve: 'r1' | 'k1';
+  /** The scheme; engines that know one alone leave it out: `public-key`. */
+  scheme?: 'public-key' | 'symmetric';
+  /** The curve; only of envelopes to a public key. */
+  curve?: 'r1' | 'k1';
   /** The type of the encrypted value. */
   type: 'string' | 'number' | 'boolean';
   /** Whether it is marked as made in debug mode. */
   debug: boolean;
-  /** The ephemeral public key, SEC1-compressed, 33 bytes. */
-  ephemeral: Buffer;
+  /** The ephemeral public key, SEC1-compressed, 33 bytes; only of envelopes to a public key. */
+  ephemeral?: Buffer;
+  /** The id of the key that a symmetric envelope names, 16 bytes. */
+  symmetricKeyId?: Buffer;
+  /** Whether a symmetric envelope was resealed from one to a public key; only if the call names an app. */
+  fromPublicKey?: boolean;
   /** The data role; only if the call names an app. */
   role?: string;
   /** The number of the software that made it; only if the call names an app. */

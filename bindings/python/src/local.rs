@@ -3,7 +3,7 @@
 use leafseal_client::Inspection;
 use leafseal_engine::{
     Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, EnvelopeMetadata, Marking, OnFailure, OpenedValue,
-    Progress, Rewriter, SealedInput, Selection, Settled, ValueType,
+    Progress, Rewriter, Scheme, SealedInput, Selection, Settled, ValueType,
 };
 use leafseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
 
@@ -373,18 +373,24 @@ fn inspect(
 /// The form that the client returns.
 fn inspection(facts: EnvelopeMetadata) -> Inspection {
     Inspection {
-        version: facts.version.text().to_owned(),
-        curve: match facts.version.curve() {
+        scheme: Some(match facts.scheme {
+            Scheme::PublicKey => wire::Scheme::PublicKey,
+            Scheme::Symmetric => wire::Scheme::Symmetric,
+        }),
+        version: facts.version.to_owned(),
+        curve: facts.curve.map(|curve| match curve {
             Curve::P256 => wire::Curve::R1,
             Curve::Secp256k1 => wire::Curve::K1,
-        },
+        }),
         kind: match facts.value_type {
             ValueType::String => TextKind::String,
             ValueType::Number => TextKind::Number,
             ValueType::Boolean => TextKind::Boolean,
         },
         debug: facts.marking == Marking::Debug,
-        ephemeral: facts.ephemeral.to_vec(),
+        ephemeral: facts.ephemeral.map(|ephemeral| ephemeral.to_vec()),
+        symmetric_key_id: facts.key_id.map(|id| id.0.to_vec()),
+        from_public_key: facts.is_from_public_key.then_some(true),
         role: facts.role,
         origin: facts.origin.map(u64::from),
         encrypted_at: facts.encrypted_at.map(u64::from),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, new_empty_array};
 use arrow_schema::{DataType, Field, FieldRef};
-use leafseal_client::{Curve, Inspection, TextKind};
+use leafseal_client::{Curve, Inspection, Scheme, TextKind};
 use leafseal_protocol::{ErrorCode, Scalar, ValueFault};
 use pyo3::exceptions::{PyException, PyImportError};
 use pyo3::intern;
@@ -307,19 +307,17 @@ pub(crate) fn load<'py>(py: Python<'py>) -> PyResult<(&'py Bound<'py, PyAny>, &'
 }
 
 fn inspection<'py>(py: Python<'py>, one: Inspection) -> Result<Bound<'py, PyAny>, CallFault> {
-    let curve = match one.curve {
-        Curve::R1 => "r1",
-        Curve::K1 => "k1",
-    };
+    let (scheme, curve) = (one.scheme.unwrap_or(Scheme::PublicKey).as_str(), one.curve.map(Curve::as_str));
     let kind = match one.kind {
         TextKind::String => "string",
         TextKind::Number => "number",
         TextKind::Boolean => "boolean",
     };
-    let ephemeral = PyBytes::new(py, &one.ephemeral);
+    let ephemeral = one.ephemeral.map(|ephemeral| PyBytes::new(py, &ephemeral));
+    let key_id = one.symmetric_key_id.map(|id| PyBytes::new(py, &id));
     let (make, _) = load(py)?;
-    let facts =
-        (one.version, curve, kind, one.debug, ephemeral, one.role, one.origin, one.encrypted_at, one.key_version);
+    let seal = (scheme, one.version, curve, ephemeral, key_id, one.from_public_key.unwrap_or(false));
+    let facts = (seal, kind, one.debug, one.role, one.origin, one.encrypted_at, one.key_version);
     Ok(make.call1(facts)?)
 }
 

@@ -83,9 +83,17 @@ fn read(name: &str, value: &Bound<'_, PyAny>, options: &mut wire::OwnedOptions) 
             let text: String = value.extract().map_err(|_| wrong("a string"))?;
             options.insert(option.field, OptionValue::Text(&text));
         }
+        OptionKind::Words(list) => {
+            let words: String = value.extract().map_err(|_| wrong("a string"))?;
+            if !list.has_set(&words) {
+                let words = list.joined("\"", ", ", ", ");
+                return Err(wrong(&format!("some of {words}, each once, separated by commas")));
+            }
+            options.insert(option.field, OptionValue::Text(&words));
+        }
         OptionKind::Word(list) => {
             let word: String = value.extract().map_err(|_| wrong("a string"))?;
-            if list.words.iter().all(|(known, _)| *known != word) {
+            if !list.has(&word) {
                 return Err(wrong(&format!("one of {}", list.joined("\"", ", ", ", "))));
             }
             options.insert(option.field, OptionValue::Text(&word));

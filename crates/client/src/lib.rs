@@ -50,7 +50,7 @@ pub use leafseal_protocol::{
     ApiKeyFacts, AuthenticateParams, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
     ErrorCode, Field, FrameLimits, HealthParams, InfoParams, Inspection, Interface, Keying, Method, OnFailure,
     OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, PublicKeySet, PublicKeysParams, QueryParams, Retry,
-    RewrapOptions, Scalar, SecretText, Surface, Text, TextKind, UnsealKeyParams, UnsealKeyResult, UnsealParams,
+    RewrapOptions, Scalar, Scheme, SecretText, Surface, Text, TextKind, UnsealKeyParams, UnsealKeyResult, UnsealParams,
     UnsealResult,
 };
 pub use observer::{CallObserver, CallOutcome};

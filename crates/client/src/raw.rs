@@ -332,7 +332,7 @@ mod tests {
 
     /// A request with `size` bytes of content.
     fn request_of(size: usize) -> EncodedRequest {
-        let options = leafseal_protocol::EncryptFileOptions { app: "app", curve: None, deadline_ms: None };
+        let options = leafseal_protocol::EncryptFileOptions::new("app");
         EncodedRequest::new(|id, out| request::encrypt_file(id, &options, &vec![7; size], out))
     }
 

@@ -24,6 +24,13 @@ const LABEL_FILE: &[u8] = b"leafseal-symmetric-1 file key";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SymmetricKeyId(pub [u8; KEY_ID_SIZE]);
 
+impl std::fmt::Display for SymmetricKeyId {
+    /// In lower-case hexadecimal.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// A symmetric root. Wiped on drop.
 #[derive(Debug, Clone)]
 pub struct SymmetricRoot(GuardedSecret);

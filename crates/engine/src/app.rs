@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use leafseal_crypto::symmetric::{SymmetricKey, SymmetricKeyId};
 use leafseal_crypto::{Curve, PublicKey};
 use leafseal_keystore::{AppKeyPair, AppKeys, AppName, AppPublicKeys};
 
 use crate::error::{Error, ErrorCode};
 use crate::recent::RecentVersions;
+use crate::symmetric::SymmetricKeys;
 
 /// An app whose keys may be used.
 pub(crate) struct App {
@@ -22,8 +24,9 @@ pub(crate) enum CachedAppKeys {
     /// All of a store.
     Pairs {
         keys: Arc<AppKeys>,
-        /// The version that encrypts.
+        /// The version that encrypts to public keys.
         encrypting: u32,
+        symmetric: Arc<SymmetricKeys>,
     },
     /// Those of one version, which encrypt.
     Public(AppPublicKeys),
@@ -53,6 +56,39 @@ impl App {
         self.versions(curve).next().map(|(version, _)| version)
     }
 
+    /// The symmetric key with this id, and its version, if it may decrypt.
+    pub(crate) fn symmetric(&self, id: SymmetricKeyId) -> Option<(u32, Arc<SymmetricKey>)> {
+        match &self.keys {
+            CachedAppKeys::Pairs { keys, symmetric, .. } => symmetric.get(keys, id),
+            CachedAppKeys::Public(_) => None,
+        }
+    }
+
+    /// The symmetric key that encrypts: that of the newest version, at once, as its envelopes name it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn newest_symmetric(&self) -> Result<(u32, Arc<SymmetricKey>), Error> {
+        self.check_private()?;
+        let newest = match &self.keys {
+            CachedAppKeys::Pairs { keys, symmetric, .. } => symmetric.newest(keys),
+            CachedAppKeys::Public(_) => None,
+        };
+        newest.ok_or_else(|| {
+            let message = format!(
+                "app {} has no symmetric key yet: `leafseal store migrate` makes one, if the keystore is of an older version, else \
+                 `leafseal keys rotate`",
+                self.name
+            );
+            Error::new(ErrorCode::InvalidParams, message)
+        })
+    }
+
+    /// Whether new values are sealed with the symmetric key of this id.
+    pub(crate) fn seals_with(&self, id: SymmetricKeyId) -> bool {
+        self.newest_symmetric().is_ok_and(|(_, key)| key.id() == id)
+    }
+
     /// The versions that decrypted most recently.
     pub(crate) fn recent(&self) -> &RecentVersions {
         &self.recent
@@ -63,8 +99,11 @@ impl App {
         match &self.keys {
             CachedAppKeys::Pairs { .. } => Ok(()),
             CachedAppKeys::Public(_) => {
-                let message =
-                    format!("of app {} this engine has the public keys alone: it can encrypt, not decrypt", self.name);
+                let message = format!(
+                    "of app {} this engine has the public keys alone: it can encrypt to them, but neither decrypt nor use \
+                     symmetric keys",
+                    self.name
+                );
                 Err(Error::new(ErrorCode::Forbidden, message))
             }
         }
@@ -95,7 +134,7 @@ impl App {
     /// Whether the newest version is the one that encrypts.
     pub(crate) fn encrypts_with_newest(&self) -> bool {
         match &self.keys {
-            CachedAppKeys::Pairs { keys, encrypting } => {
+            CachedAppKeys::Pairs { keys, encrypting, .. } => {
                 keys.newest_active().is_some_and(|newest| newest.version == *encrypting)
             }
             CachedAppKeys::Public(_) => true,

@@ -8,6 +8,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use leafseal_crypto::GuardedSecret;
+use leafseal_crypto::symmetric::SymmetricKeyId;
 use leafseal_keystore::{
     ApiKey, ApiKeyId, AppKeys, AppName, ClientGrant, ClientName, Generation, KeyVersion, Keystore,
 };
@@ -19,6 +20,7 @@ use crate::counters::{CacheCounters, Lookups};
 use crate::error::{Error, ErrorCode};
 use crate::lookups::{Asker, Bounds, LookupAnswer, LookupRun, Progress, Standing, StoreLookups};
 use crate::recent::RecentVersions;
+use crate::symmetric::SymmetricKeys;
 use crate::wanted::{Absence, Wanted};
 
 /// Maximum delay between the creation time of a version and its commit, including the difference between the clocks of machines. It applies
@@ -144,6 +146,20 @@ impl Cached for Arc<TokenSecret> {
     }
 }
 
+/// An app that has the symmetric key that was wanted.
+pub(crate) struct KeyedApp(pub(crate) Arc<App>);
+
+impl Cached for KeyedApp {
+    fn of(fetched: Fetched) -> Self {
+        Self(<Arc<App> as Cached>::of(fetched))
+    }
+
+    fn find(directory: &Directory, wanted: &Wanted) -> Option<Self> {
+        let Wanted::SymmetricKey(name, id) = wanted else { unreachable!("wanted by its own name") };
+        directory.known().apps.get(name).filter(|app| app.symmetric(*id).is_some()).cloned().map(Self)
+    }
+}
+
 /// The engine's cache of the store. Its size is limited by the store's own limits.
 pub(crate) struct Directory {
     store: Box<dyn Keystore>,
@@ -250,12 +266,13 @@ impl Directory {
         let KnownApp { apps, established, changed_at, .. } = known;
         let mut has_newcomers = false;
         for app in apps.values_mut() {
-            let CachedAppKeys::Pairs { keys, encrypting } = &app.keys else { continue };
+            let CachedAppKeys::Pairs { keys, encrypting, symmetric } = &app.keys else { continue };
             let established = established.get(&app.name).map(Vec::as_slice);
             let chosen =
                 self.encrypting(keys, established, *changed_at, clock).expect("checked when the app was loaded");
             if chosen != *encrypting {
-                let keys = CachedAppKeys::Pairs { keys: Arc::clone(keys), encrypting: chosen };
+                let (keys, symmetric) = (Arc::clone(keys), Arc::clone(symmetric));
+                let keys = CachedAppKeys::Pairs { keys, encrypting: chosen, symmetric };
                 *app = Arc::new(App { name: app.name.clone(), keys, recent: Arc::clone(&app.recent) });
             }
             has_newcomers |= !app.encrypts_with_newest();
@@ -359,6 +376,22 @@ impl Directory {
             Absence::Missing => Error::new(ErrorCode::UnknownApp, format!("there is no app {name}")),
             Absence::Disabled => Error::new(ErrorCode::AppDisabled, format!("app {name} is disabled")),
         })
+    }
+
+    /// The app with the symmetric key of this id, which the app that the caller knows does not have: none if no version that may decrypt
+    /// has it.
+    pub(crate) fn app_with_key(
+        &self,
+        name: &AppName,
+        id: SymmetricKeyId,
+        clock: &dyn EngineClock,
+    ) -> Result<Option<Arc<App>>, Error> {
+        let wanted = Wanted::SymmetricKey(name.clone(), id);
+        if let Some(KeyedApp(app)) = KeyedApp::find(self, &wanted) {
+            return Ok(Some(app));
+        }
+        let asker = Asker { standing: Standing::Known, source: self.source(None) };
+        Ok(self.found::<KeyedApp>(&wanted, asker, clock)?.ok().map(|KeyedApp(app)| app))
     }
 
     /// The client's grant, disabled or not.
@@ -484,6 +517,10 @@ impl Directory {
                 None => return Ok(Err(Absence::Missing)),
             },
             Wanted::TokenSecret => Fetched::TokenSecret(Arc::new(TokenSecret::from(self.store.token_secret()?))),
+            Wanted::SymmetricKey(name, id) => match self.read_app_with_key(name, *id, clock)? {
+                Some(app) => Fetched::App(app),
+                None => return Ok(Err(Absence::Missing)),
+            },
         };
         let mut known = self.known();
         if known.epoch != epoch {
@@ -520,9 +557,25 @@ impl Directory {
         let established = self.known().established.get(name).cloned();
         let encrypting = self.encrypting(&keys, established.as_deref(), changed_at, clock);
         let Some(encrypting) = encrypting.filter(|_| !keys.disabled) else { return Ok(Err(Absence::Disabled)) };
-        let keys = CachedAppKeys::Pairs { keys: Arc::new(keys), encrypting };
+        let symmetric = Arc::new(SymmetricKeys::new(&keys));
+        let keys = CachedAppKeys::Pairs { keys: Arc::new(keys), encrypting, symmetric };
         let recent = self.known().recent.get(name).cloned().unwrap_or_default();
         Ok(Ok(Arc::new(App { name: name.clone(), keys, recent })))
+    }
+
+    /// Of an app without this key nothing is decrypted: a list of its versions tells.
+    fn read_app_with_key(
+        &self,
+        name: &AppName,
+        id: SymmetricKeyId,
+        clock: &dyn EngineClock,
+    ) -> Result<Option<Arc<App>>, Error> {
+        let summary = self.store.app_summary(name)?;
+        let is_there = summary.is_some_and(|app| app.versions.iter().any(|version| version.symmetric == Some(id)));
+        if !is_there {
+            return Ok(None);
+        }
+        Ok(self.read_app(name, clock)?.ok().filter(|app| app.symmetric(id).is_some()))
     }
 }
 

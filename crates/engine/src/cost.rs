@@ -7,7 +7,7 @@
 //! A public key's table is computed in pieces: one in each step with a key agreement for it, until it is complete, which may make a step 50
 //! µs longer, a few times per key.
 
-/// Target time of a step without a key agreement.
+/// SealingTarget time of a step without a key agreement.
 const STEP_NS: u64 = 50_000;
 /// Maximum time of a step.
 const STEP_CEILING_NS: u64 = 200_000;
@@ -30,7 +30,7 @@ const TABLE_PIECE_NS: u64 = 60_000;
 const TRIAL_NS: u64 = 1_500;
 /// The hash of a small value.
 const DIGEST_NS: u64 = 400;
-/// Target time of the trials of a step, which come in addition to a key agreement.
+/// SealingTarget time of the trials of a step, which come in addition to a key agreement.
 const TRIALS_NS: u64 = 30_000;
 
 /// Up to eight key agreements in SIMD lanes, for decryption.

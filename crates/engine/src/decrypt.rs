@@ -4,7 +4,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, OpenedValue, Role};
+use leafseal_envelope::{
+    Envelope, Malformed, OpenError, OpenScratch, OpenedValue, PublicKeyEnvelope, Role, Scheme, SymmetricEnvelope,
+    SymmetricOpening,
+};
 use leafseal_pool::{others_wait, yield_slice};
 
 use crate::app::App;
@@ -13,10 +16,12 @@ use crate::engine::Engine;
 use crate::engine::permit::{Knowledge, Permit, Renewal};
 use crate::error::Error;
 use crate::gatherer::Wanted;
+use crate::keyring::{KeySearch, Keyring};
 use crate::opening::{Agreements, EphemeralId, Opening};
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
-use crate::request_openings::{FoundOpening, RequestOpenings, UnopenedReason};
+use crate::request_openings::{FoundOpening, OpeningFault};
+use crate::schemes::{AcceptedSchemes, accepted};
 
 /// Maximum number of adjacent values that are parsed before they are decrypted, so that the results stay in the first-level cache.
 const RUN_VALUES_MAX: usize = 64;
@@ -31,6 +36,11 @@ pub struct DecryptOptions<'a> {
     pub app: &'a str,
     /// The role that every value must carry.
     pub role: Option<&'a str>,
+    /// What symmetric envelopes are bound to.
+    pub context: Option<&'a str>,
+    /// The schemes of envelopes that are decrypted; others fail to. By default all, but with a context the symmetric one alone: the other
+    /// is bound to none.
+    pub accept: Option<AcceptedSchemes>,
     /// The action for an envelope that fails to decrypt.
     pub on_failure: OnFailure,
 }
@@ -38,7 +48,7 @@ pub struct DecryptOptions<'a> {
 impl<'a> DecryptOptions<'a> {
     /// For `app`, values of any role that the caller may read; values that fail to decrypt fail the request.
     pub fn new(app: &'a str) -> Self {
-        Self { app, role: None, on_failure: OnFailure::Fail }
+        Self { app, role: None, context: None, accept: None, on_failure: OnFailure::Fail }
     }
 }
 
@@ -46,7 +56,7 @@ impl<'a> DecryptOptions<'a> {
 pub struct Decryptor {
     pub(crate) permit: Permit,
     pub(crate) role: Option<Role>,
-    pub(crate) openings: RequestOpenings,
+    pub(crate) keyring: Keyring,
     /// The openings that the request has announced, while it waits for others that need some.
     wanted: Vec<Arc<Wanted>>,
     scratch: OpenScratch,
@@ -68,7 +78,7 @@ impl Decryptor {
     pub(crate) fn new(permit: Permit, options: &DecryptOptions<'_>) -> Result<Self, Error> {
         Ok(Self {
             role: options.role.map(Role::parse).transpose()?,
-            openings: RequestOpenings::new(&permit.engine),
+            keyring: Keyring::new(&permit.engine, options.context, accepted(options.accept, options.context))?,
             permit,
             wanted: Vec::new(),
             scratch: OpenScratch::default(),
@@ -86,8 +96,11 @@ impl Decryptor {
     /// agreements, but enough to fill the lanes of two steps.
     pub fn part_values_max(&self) -> usize {
         let lanes = self.permit.engine.agreements().ec.batch_size();
-        let fitting =
-            if lanes > 1 { self.openings.values_in_step().max(2 * lanes) } else { self.openings.values_in_step() };
+        let fitting = if lanes > 1 {
+            self.keyring.openings.values_in_step().max(2 * lanes)
+        } else {
+            self.keyring.openings.values_in_step()
+        };
         fitting.min(self.step_values_max())
     }
 
@@ -96,7 +109,7 @@ impl Decryptor {
         Self {
             permit: self.permit.clone(),
             role: self.role.clone(),
-            openings: self.openings.fork(),
+            keyring: self.keyring.fork(),
             wanted: Vec::new(),
             scratch: OpenScratch::default(),
             on_failure: self.on_failure,
@@ -158,19 +171,24 @@ impl Decryptor {
 
     /// [`Decryptor::open`] after the permit was renewed.
     fn open_current(&mut self, texts: &[&[u8]], receiver: &mut impl OutcomeReceiver) -> Result<usize, Error> {
-        let mut run: Vec<Envelope<'_>> = Vec::with_capacity(texts.len().min(RUN_VALUES_MAX));
+        let (mut run, mut symmetric) = (Vec::new(), Vec::new());
         let (mut done, mut budget) = (0, SearchBudget::default());
         while done < texts.len() {
             run.clear();
-            let taken = take_run(&texts[done..], &mut run);
-            let opening = match (taken, run.first()) {
-                (Err(malformed), _) => Err(malformed.into()),
-                (Ok(()), None) => Ok(None),
-                (Ok(()), Some(first)) => {
-                    if self.prepare(first, &texts[done + run.len()..], &mut budget).is_break() {
+            symmetric.clear();
+            let opening = match take_run(&texts[done..], &mut run, &mut symmetric) {
+                Err(malformed) => Err(malformed.into()),
+                Ok(Taken::Plain) => Ok(None),
+                Ok(Taken::Symmetric) => match self.open_symmetric(&symmetric, &mut done, receiver)? {
+                    ControlFlow::Continue(()) => continue,
+                    ControlFlow::Break(()) => break,
+                },
+                Ok(Taken::PublicKey) if !self.keyring.accept.public_key => Err(OpenError::DecryptFailed.into()),
+                Ok(Taken::PublicKey) => {
+                    if self.prepare(&run[0], &texts[done + run.len()..], &mut budget).is_break() {
                         break;
                     }
-                    self.opening(first).map(Some)
+                    self.opening(&run[0]).map(Some)
                 }
             };
             let opening = match opening {
@@ -192,7 +210,7 @@ impl Decryptor {
                 break;
             }
         }
-        self.openings.note(done, budget.agreements());
+        self.keyring.openings.note(done, budget.agreements());
         Ok(done)
     }
 
@@ -201,12 +219,12 @@ impl Decryptor {
     fn open_with(
         &mut self,
         opening: &Arc<Opening>,
-        mut run: &[Envelope<'_>],
+        mut run: &[PublicKeyEnvelope<'_>],
         done: &mut usize,
         receiver: &mut impl OutcomeReceiver,
         budget: &mut SearchBudget,
     ) -> Result<ControlFlow<()>, Error> {
-        let Self { permit, role, openings, scratch, .. } = self;
+        let Self { permit, role, keyring: Keyring { openings, .. }, scratch, .. } = self;
         while let Some((first, rest)) = run.split_first() {
             let index = *done;
             let (key, rest) = match openings.key(&permit.engine, opening, first, scratch, budget) {
@@ -219,7 +237,7 @@ impl Decryptor {
                     }
                     (key, rest)
                 }
-                Err(UnopenedReason::Value(error)) => {
+                Err(OpeningFault::Value(error)) => {
                     *done += 1;
                     if receiver.failed(index, error.into()).is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -227,7 +245,7 @@ impl Decryptor {
                     run = rest;
                     continue;
                 }
-                Err(UnopenedReason::TooManyTrials) => return Err(openings.too_many_trials()),
+                Err(unopened) => return Err(openings.error(unopened, |error| error)),
             };
             let index = *done;
             *done += rest.len();
@@ -242,22 +260,55 @@ impl Decryptor {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Decrypts a run of values of one symmetric key; `Break` at the end of the step.
+    fn open_symmetric(
+        &mut self,
+        run: &[SymmetricEnvelope<'_>],
+        done: &mut usize,
+        receiver: &mut impl OutcomeReceiver,
+    ) -> Result<ControlFlow<()>, Error> {
+        let Self { permit, role, keyring: Keyring { symmetric, binding, accept, .. }, scratch, .. } = self;
+        let found = match accept.accepts(Scheme::Symmetric) {
+            true => symmetric.find(permit, run[0].key_id)?,
+            false => KeySearch::Missing,
+        };
+        let index = *done;
+        let mut flow = ControlFlow::Continue(());
+        match found {
+            KeySearch::Waiting => return Ok(ControlFlow::Break(())),
+            KeySearch::Missing => {
+                *done += 1;
+                flow = receiver.failed(index, OpenError::DecryptFailed.into());
+            }
+            KeySearch::Found(found) => {
+                *done += run.len();
+                SymmetricOpening::new(&found.key, binding).open_many(run, scratch, |i, result| {
+                    let result = result.and_then(|opened| accept.check(opened));
+                    if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
+                        flow = ControlFlow::Break(());
+                    }
+                });
+            }
+        }
+        Ok(flow)
+    }
+
     /// Call it at the beginning of each step.
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
-            self.openings.clear();
+            self.keyring.clear();
         }
         Ok(renewal)
     }
 
     /// Sees that the keys of an envelope, and of some of the next texts, are computed together, and with those of concurrent requests, if
     /// they have ephemeral keys that are not known and SIMD lanes make that cheaper. `Break` if that is left to the next step.
-    fn prepare(&mut self, first: &Envelope<'_>, next: &[&[u8]], budget: &mut SearchBudget) -> ControlFlow<()> {
+    fn prepare(&mut self, first: &PublicKeyEnvelope<'_>, next: &[&[u8]], budget: &mut SearchBudget) -> ControlFlow<()> {
         let engine = self.permit.engine.clone();
         let app = Arc::clone(&self.permit.app);
         let agreements = engine.agreements();
-        let batch_size = agreements.ec.batch_size().min(self.openings.count_max());
+        let batch_size = agreements.ec.batch_size().min(self.keyring.openings.count_max());
         let first = EphemeralId::of(first);
         let is_needed = batch_size > 1 && (!self.wanted.is_empty() || !self.is_known(first));
         if !is_needed {
@@ -269,7 +320,7 @@ impl Decryptor {
         }
         if self.wanted.is_empty() {
             let ephemerals = self.unknown(first, next, batch_size);
-            let version = self.openings.likely_version(&app, first.curve);
+            let version = self.keyring.openings.likely_version(&app, first.curve);
             let Some(version) = version.filter(|_| ephemerals.len() > 1 || others_wait()) else {
                 budget.return_agreement();
                 return ControlFlow::Continue(());
@@ -290,7 +341,7 @@ impl Decryptor {
 
     /// Whether there is an opening, perhaps without a key yet.
     fn is_known(&self, ephemeral: EphemeralId) -> bool {
-        self.openings.has(ephemeral) || self.permit.engine.has_opening(&self.permit.app, ephemeral)
+        self.keyring.openings.has(ephemeral) || self.permit.engine.has_opening(&self.permit.app, ephemeral)
     }
 
     /// The ephemeral keys without an opening among the next texts, from the first on: up to a batch, of one curve.
@@ -300,7 +351,7 @@ impl Decryptor {
             if ephemerals.len() == batch_size {
                 break;
             }
-            let Ok(envelope) = Envelope::parse(text) else { continue };
+            let Ok(Envelope::PublicKey(envelope)) = Envelope::parse(text) else { continue };
             let ephemeral = EphemeralId::of(&envelope);
             let is_new =
                 ephemeral.curve == first.curve && !ephemerals.contains(&ephemeral) && !self.is_known(ephemeral);
@@ -321,14 +372,14 @@ impl Decryptor {
         let computes = engine.gatherer().compute(&wanted, agreements, batch_size);
         for opening in wanted.iter().filter_map(|wanted| wanted.computed()) {
             engine.note_opening_miss();
-            self.openings.put(Arc::clone(opening));
+            self.keyring.openings.put(Arc::clone(opening));
         }
         computes
     }
 
-    fn opening(&mut self, envelope: &Envelope<'_>) -> Result<Arc<Opening>, Error> {
+    fn opening(&mut self, envelope: &PublicKeyEnvelope<'_>) -> Result<Arc<Opening>, Error> {
         let ephemeral = EphemeralId::of(envelope);
-        Ok(self.openings.find(ephemeral, || self.permit.engine.opening(&self.permit.app, ephemeral))?)
+        Ok(self.keyring.openings.find(ephemeral, || self.permit.engine.opening(&self.permit.app, ephemeral))?)
     }
 }
 
@@ -419,21 +470,53 @@ impl<R: OutcomeReceiver> OutcomeReceiver for Judged<'_, R> {
     }
 }
 
-/// Takes adjacent values with the same ephemeral key from the front; none if the first text is not an envelope.
-fn take_run<'a>(texts: &[&'a [u8]], run: &mut Vec<Envelope<'a>>) -> Result<(), Malformed> {
-    for text in texts.iter().take(RUN_VALUES_MAX) {
-        match Envelope::parse_next(text, run) {
-            Ok(()) => {
-                let is_neighbour = run.last().zip(run.first()).is_some_and(|(last, first)| first.shares_key(last));
-                if !is_neighbour {
+/// What the first texts are.
+enum Taken {
+    /// Not an envelope.
+    Plain,
+    /// Values of one ephemeral key.
+    PublicKey,
+    /// Values of one symmetric key.
+    Symmetric,
+}
+
+/// Takes adjacent values with the same ephemeral key, or with the same symmetric key, from the front.
+fn take_run<'a>(
+    texts: &[&'a [u8]],
+    run: &mut Vec<PublicKeyEnvelope<'a>>,
+    symmetric: &mut Vec<SymmetricEnvelope<'a>>,
+) -> Result<Taken, Malformed> {
+    let Some((first, rest)) = texts.split_first() else { return Ok(Taken::Plain) };
+    let rest = &rest[..rest.len().min(RUN_VALUES_MAX - 1)];
+    // A fault after other values is reported later, so that the first fault of all is reported.
+    match Envelope::parse(first) {
+        Err(Malformed::NotAnEnvelope) => Ok(Taken::Plain),
+        Err(malformed) => Err(malformed),
+        Ok(Envelope::PublicKey(first)) => {
+            run.push(first);
+            for text in rest {
+                if PublicKeyEnvelope::parse_next(text, run).is_err() {
+                    break;
+                }
+                if !run.last().is_some_and(|last| first.shares_key(last)) {
                     run.pop();
                     break;
                 }
             }
-            // A fault after other values is reported later, so that the first fault of all is reported.
-            Err(malformed) if malformed != Malformed::NotAnEnvelope && run.is_empty() => return Err(malformed),
-            Err(_) => break,
+            Ok(Taken::PublicKey)
+        }
+        Ok(Envelope::Symmetric(first)) => {
+            symmetric.push(first);
+            for text in rest {
+                if SymmetricEnvelope::parse_next(text, symmetric).is_err() {
+                    break;
+                }
+                if symmetric.last().is_none_or(|last| last.key_id != first.key_id) {
+                    symmetric.pop();
+                    break;
+                }
+            }
+            Ok(Taken::Symmetric)
         }
     }
-    Ok(())
 }

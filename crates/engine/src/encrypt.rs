@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use leafseal_crypto::random::{fresh_random, system_random};
-use leafseal_crypto::{Curve, PublicKey, Recipient};
+use leafseal_crypto::random::fresh_random;
+use leafseal_crypto::{Curve, Recipient};
 use leafseal_envelope::{
-    Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, SealScratch, SealedInput, SealingKey, ValueType, seal_each,
+    Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, Scheme, SealScratch, SealedInput, ValueType, seal_each,
 };
 
 use crate::cost;
@@ -15,6 +15,8 @@ use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
+use crate::schemes::AcceptedSchemes;
+use crate::sealing::{SealingTarget, ValueSealing};
 use crate::settings::{EmptyStrings, Keying};
 
 /// The options of an encryption. `None` uses the engine's settings.
@@ -22,33 +24,45 @@ use crate::settings::{EmptyStrings, Keying};
 pub struct EncryptOptions<'a> {
     /// The app.
     pub app: &'a str,
-    /// The curve.
+    /// The scheme; a curve without a scheme means public-key.
+    pub scheme: Option<Scheme>,
+    /// The curve of the scheme public-key.
     pub curve: Option<Curve>,
+    /// What symmetric envelopes are bound to.
+    pub context: Option<&'a str>,
     /// How often a fresh ephemeral key is generated.
     pub keying: Option<Keying>,
     /// The data role to write into each envelope.
     pub role: Option<&'a str>,
     /// Skips the envelopes that the caller could decrypt under this app and role, instead of encrypting them again.
     pub skip_sealed: bool,
+    /// The schemes of the envelopes that are skipped; see [`DecryptOptions::accept`].
+    pub accept: Option<AcceptedSchemes>,
 }
 
 impl<'a> EncryptOptions<'a> {
     /// For `app`, with the engine's settings, without a role.
     pub fn new(app: &'a str) -> Self {
-        Self { app, curve: None, keying: None, role: None, skip_sealed: false }
+        Self {
+            app,
+            scheme: None,
+            curve: None,
+            context: None,
+            keying: None,
+            role: None,
+            skip_sealed: false,
+            accept: None,
+        }
     }
 }
 
 /// Encrypts the values of one request.
 pub struct Encryptor {
     pub(crate) permit: Permit,
-    recipient: PublicKey,
-    profile: Profile,
+    target: SealingTarget,
     pub(crate) metadata: Option<Metadata>,
     keying: Keying,
-    key: Option<Arc<SealingKey>>,
-    /// The table for keying `field`.
-    table: Option<Arc<Recipient>>,
+    key: Option<ValueSealing>,
     scratch: SealScratch,
     /// Decrypts values that are already encrypted, if such are skipped.
     opener: Option<Box<Decryptor>>,
@@ -94,22 +108,25 @@ impl Engine {
         let permit = Permit::new(self, caller, operations, options.app)?;
         let opener = match options.skip_sealed {
             true => {
-                let options = DecryptOptions { app: options.app, role: options.role, on_failure: OnFailure::Leave };
+                let options = DecryptOptions {
+                    app: options.app,
+                    role: options.role,
+                    context: options.context,
+                    accept: options.accept,
+                    on_failure: OnFailure::Leave,
+                };
                 Some(Box::new(Decryptor::new(permit.probe(), &options)?))
             }
             false => None,
         };
         let role = options.role.map(Role::parse).transpose()?;
-        let curve = options.curve.unwrap_or(self.settings().curve);
-        let profile = if role.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
+        let scheme = (options.scheme, options.curve);
         Ok(Encryptor {
-            recipient: *permit.app.encrypting(curve).1,
+            target: SealingTarget::new(self, &permit.app, scheme, options.context, role.is_some())?,
             permit,
-            profile,
             metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_LEAFSEAL, self.now_unix_s())),
             keying: options.keying.unwrap_or(self.settings().keying),
             key: None,
-            table: None,
             scratch: SealScratch::default(),
             opener,
             tally: Tally::default(),
@@ -121,12 +138,12 @@ impl Encryptor {
     /// The number of values that one step should take to stay short.
     pub fn step_values_max(&self) -> usize {
         let values_max = self.permit.engine.settings().step_values_max.max(1);
-        match self.keying {
-            Keying::Field => {
-                let batch = self.table.as_ref().map_or(cost::STEP_AGREEMENTS_MAX, |table| table.batch_size());
+        match (self.keying, &self.target) {
+            (Keying::Field, SealingTarget::PublicKey { table, .. }) => {
+                let batch = table.as_ref().map_or(cost::STEP_AGREEMENTS_MAX, |table| table.batch_size());
                 batch.min(values_max)
             }
-            Keying::Request | Keying::Session => values_max,
+            _ => values_max,
         }
     }
 
@@ -138,17 +155,17 @@ impl Encryptor {
     pub fn fork(&mut self) -> Result<Self, Error> {
         self.renew()?;
         if self.keying == Keying::Request {
-            self.key();
+            self.key()?;
         }
         Ok(Self {
             permit: self.permit.clone(),
             metadata: self.metadata.clone(),
             key: self.key.clone(),
-            table: self.table.clone(),
+            target: self.target.clone(),
             scratch: SealScratch::default(),
             opener: self.opener.as_mut().map(|opener| Box::new(opener.fork())),
             tally: self.tally.fork(),
-            ..*self
+            keying: self.keying,
         })
     }
 
@@ -212,20 +229,22 @@ impl Encryptor {
     ) -> Result<(), Error> {
         self.renew()?;
         self.note_sealed(values);
-        if self.keying == Keying::Field {
-            let (ec, mut rng, recipient) = (self.permit.engine.ec(), fresh_random(), self.with_table());
-            let Self { profile, metadata, scratch, .. } = self;
-            seal_each(&ec, &recipient, *profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
+        if self.keying == Keying::Field
+            && let Some((recipient, profile)) = self.with_table()
+        {
+            let (ec, mut rng) = (self.permit.engine.ec(), fresh_random());
+            let Self { metadata, scratch, .. } = self;
+            seal_each(&ec, &recipient, profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
             return Ok(());
         }
         let mut done = 0;
         while done < values.len() {
-            let key = self.key();
+            let key = self.key()?;
             let count = usize::try_from(key.values_left()).unwrap_or(usize::MAX).min(values.len() - done);
             let part = &values[done..done + count];
             let shifted = |index: usize, size: usize, out: &mut Vec<u8>| before(done + index, size, out);
             let metadata = self.metadata.as_ref();
-            match key.seal_many(metadata, &mut system_random(), part, &mut self.scratch, out, shifted) {
+            match key.seal_many(metadata, part, &mut self.scratch, out, shifted) {
                 Ok(()) => done += count,
                 // Another request of the session used up the key: the next iteration gets a fresh one.
                 Err(_) => self.key = None,
@@ -236,33 +255,33 @@ impl Encryptor {
 
     pub(crate) fn renew(&mut self) -> Result<(), Error> {
         if self.permit.renew()? == Renewal::Renewed {
-            self.recipient = *self.permit.app.encrypting(self.recipient.curve()).1;
+            self.target.renewed(&self.permit.app);
             self.key = None;
-            self.table = None;
         }
         Ok(())
     }
 
-    /// The recipient; keeps its table once there is one.
-    fn with_table(&mut self) -> Arc<Recipient> {
-        if let Some(recipient) = &self.table {
-            return Arc::clone(recipient);
+    /// The recipient of a value and its profile, where each value costs an agreement; keeps its table once there is one.
+    fn with_table(&mut self) -> Option<(Arc<Recipient>, Profile)> {
+        let SealingTarget::PublicKey { recipient, profile, table } = &mut self.target else { return None };
+        if let Some(recipient) = table {
+            return Some((Arc::clone(recipient), *profile));
         }
-        let recipient = self.permit.engine.recipient(&self.recipient);
-        self.table = recipient.has_table().then(|| Arc::clone(&recipient));
-        recipient
+        let recipient = self.permit.engine.recipient(recipient);
+        *table = recipient.has_table().then(|| Arc::clone(&recipient));
+        Some((recipient, *profile))
     }
 
     /// The current key, unless it is used up. A session's key is requested again in each step, so that its age limit applies within a
     /// request; with keying per value each value has its own.
-    pub(crate) fn key(&mut self) -> Arc<SealingKey> {
-        match self.keying {
-            Keying::Session => return self.permit.engine.session_key(&self.recipient, self.profile),
-            Keying::Field => return self.permit.engine.request_key(&self.recipient, self.profile),
-            Keying::Request => {}
+    pub(crate) fn key(&mut self) -> Result<ValueSealing, Error> {
+        let Permit { engine, app, .. } = &self.permit;
+        let is_kept = self.keying == Keying::Request || !self.target.agrees();
+        if let Some(key) = self.key.as_ref().filter(|key| is_kept && key.values_left() > 0) {
+            return Ok(key.clone());
         }
-        let usable = self.key.take().filter(|key| key.values_left() > 0);
-        let key = usable.unwrap_or_else(|| self.permit.engine.request_key(&self.recipient, self.profile));
-        Arc::clone(self.key.insert(key))
+        let key = self.target.key(engine, app, self.keying)?;
+        self.key = is_kept.then(|| key.clone());
+        Ok(key)
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use leafseal_crypto::random::{fresh_random, system_random};
+use leafseal_crypto::symmetric::SymmetricKeyId;
 use leafseal_crypto::{EcContext, PublicKey, Recipient, prepare_tables};
 use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
@@ -388,6 +389,11 @@ impl Engine {
     fn app(&self, caller: &Caller, name: &AppName) -> Result<Arc<App>, Error> {
         let standing = if *caller == Caller::Anonymous { Standing::Unknown } else { Standing::Known };
         self.shared.directory.app(name, standing, &*self.shared.clock)
+    }
+
+    /// The app with a symmetric key that a request's app does not have; see [`Directory::app_with_key`].
+    pub(crate) fn app_with_key(&self, app: &AppName, id: SymmetricKeyId) -> Result<Option<Arc<App>>, Error> {
+        self.shared.directory.app_with_key(app, id, &*self.shared.clock)
     }
 
     /// Whether a value that no key of an app opens will fail to decrypt whenever it is tried again. Call it before reading the keys.

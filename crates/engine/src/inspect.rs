@@ -1,35 +1,49 @@
 //! The metadata of an envelope without its value, and an app's public keys.
 
-use leafseal_crypto::Curve;
-use leafseal_crypto::PublicKey;
-use leafseal_envelope::{Envelope, Marking, OpenScratch, OpenedMetadata, ValueType, Version};
+use leafseal_crypto::ec::COMPRESSED_SIZE;
+use leafseal_crypto::symmetric::SymmetricKeyId;
+use leafseal_crypto::{Curve, PublicKey};
+use leafseal_envelope::{
+    Envelope, Marking, OpenError, OpenScratch, OpenedMetadata, PublicKeyEnvelope, Scheme, SymmetricEnvelope,
+    SymmetricOpening, ValueType,
+};
 
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
+use crate::keyring::{KeySearch, Keyring};
 use crate::long::LongOpen;
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
-use crate::request_openings::{FoundOpening, RequestOpenings};
+use crate::request_openings::FoundOpening;
+use crate::schemes::AcceptedSchemes;
 
 /// The metadata of an envelope; the last four fields only if it was decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvelopeMetadata {
-    /// The format version.
-    pub version: Version,
+    /// The scheme.
+    pub scheme: Scheme,
+    /// The four characters of the format version.
+    pub version: &'static str,
     /// The type stated in the text.
     pub value_type: ValueType,
     /// Live or debug.
     pub marking: Marking,
-    /// The ephemeral public key, compressed.
-    pub ephemeral: [u8; 33],
+    /// The curve, of one to a public key.
+    pub curve: Option<Curve>,
+    /// The ephemeral public key, compressed, of one to a public key.
+    pub ephemeral: Option<[u8; COMPRESSED_SIZE]>,
+    /// The id of the key, of a symmetric one.
+    pub key_id: Option<SymmetricKeyId>,
     /// The data role.
     pub role: Option<String>,
     /// The software that wrote it.
     pub origin: Option<u32>,
     /// The time of encryption in Unix seconds.
     pub encrypted_at: Option<u32>,
+    /// Whether it was resealed from an envelope to a public key.
+    pub is_from_public_key: bool,
     /// The key version that decrypts it.
     pub key_version: Option<u32>,
 }
@@ -54,7 +68,7 @@ pub struct Inspector {
 /// Requirements of decryption: an app, and the permission to decrypt for it.
 struct Inside {
     permit: Permit,
-    openings: RequestOpenings,
+    keyring: Keyring,
     scratch: OpenScratch,
     /// The current envelope, if it is long.
     long: Option<LongOpen>,
@@ -69,7 +83,7 @@ impl Engine {
         let inside = match app {
             Some(app) => Some(Inside {
                 permit: Permit::new(self, caller, &[Operation::Inspect], app)?,
-                openings: RequestOpenings::new(self),
+                keyring: Keyring::new(self, None, AcceptedSchemes::default())?,
                 scratch: OpenScratch::default(),
                 long: None,
             }),
@@ -107,9 +121,20 @@ impl Engine {
 }
 
 impl Inspector {
+    /// What symmetric envelopes are bound to.
+    ///
+    /// # Errors
+    /// The context is empty or too long.
+    pub fn with_context(mut self, context: Option<&str>) -> Result<Self, Error> {
+        if let Some(inside) = &mut self.inside {
+            inside.keyring = Keyring::new(&inside.permit.engine, context, AcceptedSchemes::default())?;
+        }
+        Ok(self)
+    }
+
     /// The number of envelopes that one worker should take at a time: fewer if the envelopes so far have cost key agreements.
     pub fn part_values_max(&self) -> usize {
-        let fitting = self.inside.as_ref().map_or(usize::MAX, |inside| inside.openings.values_in_step());
+        let fitting = self.inside.as_ref().map_or(usize::MAX, |inside| inside.keyring.openings.values_in_step());
         fitting.min(self.step_values_max)
     }
 
@@ -118,7 +143,7 @@ impl Inspector {
     pub fn fork(&mut self) -> Self {
         let inside = self.inside.as_mut().map(|inside| Inside {
             permit: inside.permit.clone(),
-            openings: inside.openings.fork(),
+            keyring: inside.keyring.fork(),
             scratch: OpenScratch::default(),
             long: inside.long.take(),
         });
@@ -132,18 +157,14 @@ impl Inspector {
     /// Malformed; with an app also: decrypt failed, a role that the caller may not read.
     pub fn inspect(&mut self, text: &[u8]) -> Result<Option<EnvelopeMetadata>, Error> {
         let envelope = Envelope::parse(text)?;
-        let mut inspected = EnvelopeMetadata {
-            version: envelope.version,
-            value_type: envelope.value_type,
-            marking: envelope.marking,
-            ephemeral: envelope.ephemeral,
-            role: None,
-            origin: None,
-            encrypted_at: None,
-            key_version: None,
-        };
+        let mut inspected = EnvelopeMetadata::of_text(&envelope);
         let is_told = match &mut self.inside {
-            None => envelope.ephemeral_key().map(|_| true)?,
+            None => {
+                if let Envelope::PublicKey(envelope) = &envelope {
+                    envelope.ephemeral_key()?;
+                }
+                true
+            }
             Some(inside) => {
                 let filled = inside.fill(&envelope, &mut inspected);
                 filled.map_err(|error| inside.permit.knowledge.judge(error))?
@@ -157,13 +178,41 @@ impl Inside {
     /// Fills in the fields inside; returns whether the envelope was decrypted.
     fn fill(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
         if self.permit.renew()? == Renewal::Renewed {
-            self.openings.clear();
+            self.keyring.clear();
             self.long = None;
         }
         if envelope.sealed_size() > self.permit.step_bytes_max() {
             return self.tell_long(envelope, inspected);
         }
-        let Self { permit, openings, scratch, .. } = self;
+        match envelope {
+            Envelope::PublicKey(envelope) => self.fill_public_key(envelope, inspected),
+            Envelope::Symmetric(envelope) => self.fill_symmetric(envelope, inspected),
+        }
+    }
+
+    fn fill_symmetric(
+        &mut self,
+        envelope: &SymmetricEnvelope<'_>,
+        inspected: &mut EnvelopeMetadata,
+    ) -> Result<bool, Error> {
+        let Self { permit, keyring: Keyring { symmetric, binding, .. }, scratch, .. } = self;
+        let found = match symmetric.find(permit, envelope.key_id)? {
+            KeySearch::Waiting => return Ok(false),
+            KeySearch::Missing => return Err(OpenError::DecryptFailed.into()),
+            KeySearch::Found(found) => found,
+        };
+        let opened = SymmetricOpening::new(&found.key, binding).open(envelope, scratch)?;
+        permit.check_role(None, opened.metadata)?;
+        inspected.fill(opened.metadata, Some(found.version));
+        Ok(true)
+    }
+
+    fn fill_public_key(
+        &mut self,
+        envelope: &PublicKeyEnvelope<'_>,
+        inspected: &mut EnvelopeMetadata,
+    ) -> Result<bool, Error> {
+        let Self { permit, keyring: Keyring { openings, .. }, scratch, .. } = self;
         let Permit { engine, app, .. } = &*permit;
         let ephemeral = EphemeralId::of(envelope);
         let opening = openings.find(ephemeral, || engine.opening(app, ephemeral))?;
@@ -179,30 +228,52 @@ impl Inside {
             Some(FoundOpening { key, opened: None }) => key.open(envelope, scratch)?,
         };
         permit.check_role(None, opened.metadata)?;
-        inspected.fill(opened.metadata, opening.version());
+        // Anyone may have written the mark into one to a public key.
+        let metadata = opened.metadata.map(|metadata| OpenedMetadata { is_from_public_key: false, ..metadata });
+        inspected.fill(metadata, opening.version());
         Ok(true)
     }
 
     fn tell_long(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
         let long = self.long.get_or_insert_default();
         if !long.is_open() {
-            let step = long.step(&self.permit, &mut self.openings, envelope, <[u8]>::len);
-            step.map_err(|unopened| self.openings.error(unopened, |error| error))?;
+            let step = long.step(&self.permit, &mut self.keyring, envelope, <[u8]>::len);
+            step.map_err(|unopened| self.keyring.error(unopened, |error| error))?;
             return Ok(false);
         }
         self.permit.check_role(None, long.metadata())?;
-        inspected.fill(long.metadata(), long.opening().version());
+        inspected.fill(long.metadata(), long.opener().version());
         self.long = None;
         Ok(true)
     }
 }
 
 impl EnvelopeMetadata {
+    fn of_text(envelope: &Envelope<'_>) -> Self {
+        let public_key = if let Envelope::PublicKey(envelope) = envelope { Some(envelope) } else { None };
+        let symmetric = if let Envelope::Symmetric(envelope) = envelope { Some(envelope) } else { None };
+        Self {
+            scheme: envelope.scheme(),
+            version: envelope.version_text(),
+            value_type: envelope.value_type(),
+            marking: envelope.marking(),
+            curve: public_key.map(|envelope| envelope.version.curve()),
+            ephemeral: public_key.map(|envelope| envelope.ephemeral),
+            key_id: symmetric.map(|envelope| envelope.key_id),
+            role: None,
+            origin: None,
+            encrypted_at: None,
+            is_from_public_key: false,
+            key_version: None,
+        }
+    }
+
     fn fill(&mut self, metadata: Option<OpenedMetadata<'_>>, key_version: Option<u32>) {
         let metadata = metadata.unwrap_or_default();
         self.role = metadata.role.map(str::to_owned);
         self.origin = metadata.origin;
         self.encrypted_at = metadata.encrypted_at;
+        self.is_from_public_key = metadata.is_from_public_key;
         self.key_version = key_version;
     }
 }

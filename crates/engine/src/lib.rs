@@ -25,6 +25,7 @@ mod error;
 mod file;
 mod gatherer;
 mod inspect;
+mod keyring;
 mod long;
 mod long_search;
 mod lookup_lane;
@@ -41,9 +42,12 @@ mod report;
 mod request_openings;
 mod rewrap;
 mod scan;
+mod schemes;
+mod sealing;
 mod sessions;
 mod settings;
 mod spares;
+mod symmetric;
 mod token;
 mod upkeep;
 mod wanted;
@@ -59,9 +63,10 @@ pub use document::{
 pub use encrypt::{EncryptOptions, Encryptor, Settled};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Side};
-pub use file::{FileDecryption, FileEncryption};
+pub use file::{FileDecryption, FileEncryption, FileOptions};
 pub use inspect::{EnginePublicKeys, EnvelopeMetadata, Inspector};
 pub use leafseal_crypto::random::system_random;
+pub use leafseal_crypto::symmetric::SymmetricKeyId;
 pub use leafseal_crypto::{
     Curve, CurveLanes, EcContext, GuardedMemory, Implementations, LanesUnavailable, ProcessMark, PublicKey,
     WipingAllocator, guard_secrets, use_curve_lanes, use_lanes,
@@ -70,7 +75,7 @@ pub use leafseal_document::{
     BYTE_ORDER_MARK, CaseFold, DocumentLimits, LineFinder, NextLine, Selection, SelectionBuilder,
 };
 pub use leafseal_envelope::{
-    ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, OpenedMetadata, OpenedValue, Role, SealedInput, ValueType,
+    ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, OpenedMetadata, OpenedValue, Role, Scheme, SealedInput, ValueType,
 };
 pub use leafseal_errors::{
     Decision, DecisionCounts, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin,
@@ -82,6 +87,7 @@ pub use permissions::{Caller, PayloadDigest, TokenCaller};
 pub use report::{Failure, OnFailure, RequestReport};
 pub use rewrap::{RewrapOptions, RewrappedText, Rewrapper};
 pub use scan::ScanNews;
+pub use schemes::AcceptedSchemes;
 pub use settings::{EmptyStrings, Keying, Settings};
 pub use token::{IssuedToken, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
 pub use upkeep::UpkeepNews;

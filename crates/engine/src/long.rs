@@ -4,22 +4,24 @@
 
 use std::sync::Arc;
 
-use leafseal_crypto::random::system_random;
 use leafseal_envelope::{
-    Envelope, EnvelopeDigest, EnvelopeForm, LongSealing, LongText, Malformed, Metadata, OpenError, OpenedMetadata,
-    Sealed, SealedInput, SealingKey, ValueType,
+    Envelope, EnvelopeDigest, EnvelopeForm, LongKey, LongOpening, LongSealing, LongText, Malformed, Metadata,
+    OpenError, OpenedMetadata, PublicKeyEnvelope, Sealed, SealedInput, SymmetricEnvelope, SymmetricOpening, ValueType,
 };
 use zeroize::Zeroize;
 
+use crate::app::App;
 use crate::decrypt::Decryptor;
 use crate::encrypt::{Encryptor, is_sealed};
 use crate::engine::permit::{Permit, Renewal};
 use crate::error::Error;
+use crate::keyring::{FoundKey, KeySearch, Keyring};
 use crate::long_search::LongSearch;
 use crate::opening::{EphemeralId, Opening};
 use crate::report::OnFailure;
-use crate::request_openings::{RequestOpenings, UnopenedReason};
+use crate::request_openings::{OpeningFault, RequestOpenings};
 use crate::rewrap::{Old, Rewrapper};
+use crate::sealing::ValueSealing;
 
 /// Bytes that may follow a text: a quotation mark.
 const SHAPE_END_SIZE: usize = 1;
@@ -66,7 +68,7 @@ struct SealingText {
 impl SealingText {
     /// Writes the envelope's beginning; returns `None` if another request used up the key.
     fn begin(
-        key: &SealingKey,
+        key: &ValueSealing,
         metadata: Option<&Metadata>,
         (value_type, size): (ValueType, usize),
         shape: &impl Shape,
@@ -74,7 +76,7 @@ impl SealingText {
     ) -> Result<Option<Self>, Error> {
         let start = out.len();
         shape.begin(ValueType::String, key.envelope_size(metadata, value_type, size), out)?;
-        let sealing = key.seal_long(metadata, &mut system_random(), value_type, out);
+        let sealing = key.seal_long(metadata, value_type, out);
         if sealing.is_err() {
             out.truncate(start);
         }
@@ -133,7 +135,7 @@ impl Encryptor {
         }
         let Some(sealing) = &mut long.sealing else {
             self.note_sealed(&[*value]);
-            let key = self.key();
+            let key = self.key()?;
             let of_value = (value.value_type, value.text.len());
             long.sealing = SealingText::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
             return Ok(LongStep::More);
@@ -176,18 +178,44 @@ enum LongStage {
     Recall(Arc<Opening>, EnvelopeDigest),
     /// The tag is being verified, with one key after the other.
     Search(LongSearch),
+    /// The tag is being verified with the symmetric key that the envelope names.
+    Symmetric(FoundKey, LongOpening),
     /// No key opens it: the digest is being computed, to remember that.
     Remember(EnvelopeDigest),
     /// The tag was correct; the text is being checked.
     Check(OpenMetadata),
     Open(OpenMetadata),
     /// It fails to decrypt: the output is being wiped, this many bytes so far.
-    Wipe(UnopenedReason, usize),
+    Wipe(OpeningFault, usize),
+}
+
+/// The key that has decrypted an envelope.
+pub(crate) enum Opener {
+    PublicKey(Arc<Opening>),
+    Symmetric(FoundKey),
+}
+
+impl Opener {
+    /// The key version.
+    pub(crate) fn version(&self) -> Option<u32> {
+        match self {
+            Self::PublicKey(opening) => opening.version(),
+            Self::Symmetric(found) => Some(found.version),
+        }
+    }
+
+    /// Whether new values are sealed with it, in its scheme.
+    fn is_newest(&self, app: &App) -> bool {
+        match self {
+            Self::PublicKey(opening) => opening.by_newest(),
+            Self::Symmetric(found) => app.seals_with(found.key.id()),
+        }
+    }
 }
 
 /// The metadata of a decrypted envelope.
 struct OpenMetadata {
-    opening: Arc<Opening>,
+    opener: Opener,
     form: EnvelopeForm,
     text: LongText,
     /// The size of the text in the output.
@@ -203,12 +231,90 @@ impl LongOpen {
     pub(crate) fn step(
         &mut self,
         permit: &Permit,
-        openings: &mut RequestOpenings,
+        keyring: &mut Keyring,
         envelope: &Envelope<'_>,
         measure: impl FnOnce(&[u8]) -> usize,
-    ) -> Result<(), UnopenedReason> {
+    ) -> Result<(), OpeningFault> {
+        if !keyring.accept.accepts(envelope.scheme()) {
+            return Err(OpeningFault::Value(OpenError::DecryptFailed));
+        }
+        self.stage = match (std::mem::take(&mut self.stage), envelope) {
+            (LongStage::Check(open), _) => self.check(open, permit, measure),
+            (LongStage::Wipe(unopened, wiped), _) if wiped == self.plaintext.len() => return Err(unopened),
+            (LongStage::Wipe(unopened, wiped), _) => {
+                LongStage::Wipe(unopened, wipe(&mut self.plaintext, wiped, permit.step_bytes_max()))
+            }
+            (LongStage::Open(open), _) => LongStage::Open(open),
+            (stage, Envelope::PublicKey(envelope)) => {
+                self.public_key_step(stage, permit, &mut keyring.openings, envelope)?
+            }
+            (stage, Envelope::Symmetric(envelope)) => self.symmetric_step(stage, permit, keyring, envelope)?,
+        };
+        Ok(())
+    }
+
+    /// Checks the next piece of a text whose tag was right.
+    fn check(&mut self, mut open: OpenMetadata, permit: &Permit, measure: impl FnOnce(&[u8]) -> usize) -> LongStage {
+        let before = open.text.checked();
+        let result = open.text.check(&self.plaintext, permit.step_bytes_max());
+        open.size += measure(&open.text.text(&self.plaintext)[before..open.text.checked()]);
+        match result {
+            Ok(true) => LongStage::Open(open),
+            Ok(false) => LongStage::Check(open),
+            Err(error) => LongStage::Wipe(error.into(), 0),
+        }
+    }
+
+    /// Continues to verify the tag of a symmetric envelope.
+    fn symmetric_step(
+        &mut self,
+        stage: LongStage,
+        permit: &Permit,
+        keyring: &mut Keyring,
+        envelope: &SymmetricEnvelope<'_>,
+    ) -> Result<LongStage, OpeningFault> {
+        let sealed = Sealed::Value(Envelope::Symmetric(*envelope));
+        let LongStage::Symmetric(found, mut opening) = stage else {
+            return Ok(match keyring.symmetric.find(permit, envelope.key_id).map_err(OpeningFault::Request)? {
+                KeySearch::Waiting => LongStage::Arrived,
+                KeySearch::Missing => return Err(OpeningFault::Value(OpenError::DecryptFailed)),
+                KeySearch::Found(found) => {
+                    self.plaintext.reserve_exact(sealed.plaintext_size());
+                    LongStage::Symmetric(found, LongOpening::new(0))
+                }
+            });
+        };
+        let key = LongKey::Symmetric(SymmetricOpening::new(&found.key, &keyring.binding));
+        let step = opening.step(key, &sealed, permit.step_bytes_max(), &mut self.plaintext);
+        Ok(match step {
+            Ok(None) => LongStage::Symmetric(found, opening),
+            Ok(Some(form)) => {
+                let text = LongText::new(&Envelope::Symmetric(*envelope), &self.plaintext);
+                let accepted = text.and_then(|text| {
+                    keyring.accept.check_metadata(text.metadata(&self.plaintext))?;
+                    Ok(text)
+                });
+                match accepted {
+                    Ok(text) => {
+                        LongStage::Check(OpenMetadata { opener: Opener::Symmetric(found), form, text, size: 0 })
+                    }
+                    Err(error) => LongStage::Wipe(error.into(), 0),
+                }
+            }
+            Err(error) => LongStage::Wipe(error.into(), 0),
+        })
+    }
+
+    /// Continues to verify the tag of an envelope to a public key.
+    fn public_key_step(
+        &mut self,
+        stage: LongStage,
+        permit: &Permit,
+        openings: &mut RequestOpenings,
+        envelope: &PublicKeyEnvelope<'_>,
+    ) -> Result<LongStage, OpeningFault> {
         let (engine, size) = (&permit.engine, permit.step_bytes_max());
-        let stage = match std::mem::take(&mut self.stage) {
+        Ok(match stage {
             LongStage::Arrived => {
                 let ephemeral = EphemeralId::of(envelope);
                 let opening = openings
@@ -233,26 +339,12 @@ impl LongOpen {
                     LongStage::Wipe(OpenError::DecryptFailed.into(), 0)
                 }
             },
-            LongStage::Check(mut open) => {
-                let before = open.text.checked();
-                let result = open.text.check(&self.plaintext, size);
-                open.size += measure(&open.text.text(&self.plaintext)[before..open.text.checked()]);
-                match result {
-                    Ok(true) => LongStage::Open(open),
-                    Ok(false) => LongStage::Check(open),
-                    Err(error) => LongStage::Wipe(error.into(), 0),
-                }
-            }
-            LongStage::Wipe(unopened, wiped) if wiped == self.plaintext.len() => return Err(unopened),
-            LongStage::Wipe(unopened, wiped) => LongStage::Wipe(unopened, wipe(&mut self.plaintext, wiped, size)),
-            LongStage::Open(open) => LongStage::Open(open),
-        };
-        self.stage = stage;
-        Ok(())
+            stage => stage,
+        })
     }
 
-    fn search(&mut self, opening: Arc<Opening>, envelope: &Envelope<'_>) -> LongStage {
-        self.plaintext.reserve_exact(Sealed::Value(*envelope).plaintext_size());
+    fn search(&mut self, opening: Arc<Opening>, envelope: &PublicKeyEnvelope<'_>) -> LongStage {
+        self.plaintext.reserve_exact(Sealed::Value(Envelope::PublicKey(*envelope)).plaintext_size());
         LongStage::Search(LongSearch::new(opening, 0))
     }
 
@@ -261,23 +353,25 @@ impl LongOpen {
         mut search: LongSearch,
         permit: &Permit,
         openings: &mut RequestOpenings,
-        envelope: &Envelope<'_>,
+        envelope: &PublicKeyEnvelope<'_>,
     ) -> LongStage {
-        let (engine, sealed) = (&permit.engine, Sealed::Value(*envelope));
+        let either = Envelope::PublicKey(*envelope);
+        let (engine, sealed) = (&permit.engine, Sealed::Value(either));
         let step = search.step(engine, openings.version(), &sealed, permit.step_bytes_max(), &mut self.plaintext);
-        let step = step.map_err(UnopenedReason::from);
+        let step = step.map_err(OpeningFault::from);
         match openings.note_trials(engine, search.take_trials()).and(step) {
             Ok(None) => LongStage::Search(search),
             Ok(Some(form)) => {
                 openings.note_version(search.opening());
-                match LongText::new(envelope, &self.plaintext) {
+                match LongText::new(&either, &self.plaintext) {
                     Ok(text) => {
-                        LongStage::Check(OpenMetadata { opening: Arc::clone(search.opening()), form, text, size: 0 })
+                        let opener = Opener::PublicKey(Arc::clone(search.opening()));
+                        LongStage::Check(OpenMetadata { opener, form, text, size: 0 })
                     }
                     Err(error) => LongStage::Wipe(error.into(), 0),
                 }
             }
-            Err(UnopenedReason::Value(OpenError::DecryptFailed)) if search.opening().known().is_none() => {
+            Err(OpeningFault::Value(OpenError::DecryptFailed)) if search.opening().known().is_none() => {
                 LongStage::Remember(envelope.digest_in_pieces())
             }
             Err(unopened) => LongStage::Wipe(unopened, 0),
@@ -289,8 +383,8 @@ impl LongOpen {
         open
     }
 
-    pub(crate) fn opening(&self) -> &Opening {
-        &self.open().opening
+    pub(crate) fn opener(&self) -> &Opener {
+        &self.open().opener
     }
 
     pub(crate) fn metadata(&self) -> Option<OpenedMetadata<'_>> {
@@ -363,11 +457,11 @@ impl Decryptor {
         }
         let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
         if !long.open.is_open() {
-            let measure = |piece: &[u8]| shape.size(envelope.value_type, piece);
-            let step = long.open.step(&self.permit, &mut self.openings, &envelope, measure);
-            return step.map(|()| LongStep::More).map_err(|unopened| self.openings.error(unopened, of_the_value));
+            let measure = |piece: &[u8]| shape.size(envelope.value_type(), piece);
+            let step = long.open.step(&self.permit, &mut self.keyring, &envelope, measure);
+            return step.map(|()| LongStep::More).map_err(|unopened| self.keyring.error(unopened, of_the_value));
         }
-        let (value_type, opened) = (envelope.value_type, long.open.text());
+        let (value_type, opened) = (envelope.value_type(), long.open.text());
         let Some(written) = &mut long.written else {
             let role = self.permit.check_role(self.role.as_ref(), long.open.metadata());
             role.and_then(|()| shape.begin(value_type, long.open.open().size, out)).map_err(of_the_value)?;
@@ -456,8 +550,8 @@ impl Rewrapper {
         }
         let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
         if !long.open.is_open() {
-            let step = long.open.step(&self.permit, &mut self.openings, &envelope, <[u8]>::len);
-            return step.map(|()| LongStep::More).map_err(|unopened| self.openings.error(unopened, of_the_value));
+            let step = long.open.step(&self.permit, &mut self.keyring, &envelope, <[u8]>::len);
+            return step.map(|()| LongStep::More).map_err(|unopened| self.keyring.error(unopened, of_the_value));
         }
         let Some(sealing) = &mut long.sealing else {
             return self.begin_long(long, &envelope, shape, out);
@@ -478,11 +572,11 @@ impl Rewrapper {
     ) -> Result<LongStep, Error> {
         let metadata = long.open.metadata();
         self.permit.check_role(None, metadata).map_err(of_the_value)?;
-        let (form, by_newest) = (long.open.open().form, long.open.opening().by_newest());
-        let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest }) else {
+        let (form, by_newest) = (long.open.open().form, long.open.opener().is_newest(&self.permit.app));
+        let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest })? else {
             return Ok(LongStep::Left);
         };
-        let value = (envelope.value_type, long.open.text().len());
+        let value = (envelope.value_type(), long.open.text().len());
         long.sealing = SealingText::begin(&key, metadata.as_ref(), value, shape, out)?;
         Ok(LongStep::More)
     }

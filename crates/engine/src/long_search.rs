@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leafseal_envelope::{EnvelopeForm, LongOpening, OpenError, Sealed};
+use leafseal_envelope::{EnvelopeForm, LongKey, LongOpening, OpenError, Sealed};
 
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
@@ -53,7 +53,7 @@ impl LongSearch {
                 OpeningAttempt::Nothing => return Err(OpenError::DecryptFailed),
             },
         };
-        let tried = self.trial.step(key, sealed, size, plaintext);
+        let tried = self.trial.step(LongKey::PublicKey(key), sealed, size, plaintext);
         self.pieces += 1;
         if tried == Err(OpenError::DecryptFailed)
             && let Some(candidate) = self.candidate.take()

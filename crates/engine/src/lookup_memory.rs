@@ -22,6 +22,7 @@ impl Wanted {
                 Self::Client(name) => name.as_str().len(),
                 Self::ApiKey(id) => id.as_str().len(),
                 Self::TokenSecret => 0,
+                Self::SymmetricKey(name, id) => name.as_str().len() + id.0.len(),
             }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use leafseal_crypto::ec::{COMPRESSED_SIZE, SCALAR_SIZE};
 use leafseal_crypto::{Curve, EcContext, Peer, PeerWork, PublicKey, Secret};
-use leafseal_envelope::{Envelope, Malformed, OpeningKey};
+use leafseal_envelope::{Malformed, OpeningKey, PublicKeyEnvelope};
 use leafseal_keystore::AppKeyPair;
 
 use crate::app::App;
@@ -32,7 +32,7 @@ pub(crate) struct EphemeralId {
 }
 
 impl EphemeralId {
-    pub(crate) fn of(envelope: &Envelope<'_>) -> Self {
+    pub(crate) fn of(envelope: &PublicKeyEnvelope<'_>) -> Self {
         Self { curve: envelope.version.curve(), point: envelope.ephemeral }
     }
 

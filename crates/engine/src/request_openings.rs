@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leafseal_crypto::Curve;
 use leafseal_crypto::hash::SHA256_SIZE;
-use leafseal_envelope::{Envelope, Malformed, OpenError, OpenScratch, OpenedValue, OpeningKey};
+use leafseal_envelope::{Malformed, OpenError, OpenScratch, OpenedValue, OpeningKey, PublicKeyEnvelope};
 use lru::LruCache;
 
 use crate::app::App;
@@ -28,14 +28,16 @@ pub(crate) struct FoundOpening<'o, 's> {
 }
 
 /// Why a value has no key.
-pub(crate) enum UnopenedReason {
+pub(crate) enum OpeningFault {
     /// The fault of the value.
     Value(OpenError),
     /// The request has tried too many key versions without success.
     TooManyTrials,
+    /// The fault of the request, or of the store.
+    Request(Error),
 }
 
-impl From<OpenError> for UnopenedReason {
+impl From<OpenError> for OpeningFault {
     fn from(error: OpenError) -> Self {
         Self::Value(error)
     }
@@ -177,10 +179,10 @@ impl RequestOpenings {
         &mut self,
         engine: &Engine,
         opening: &'o Arc<Opening>,
-        envelope: &Envelope<'_>,
+        envelope: &PublicKeyEnvelope<'_>,
         scratch: &'s mut OpenScratch,
         budget: &mut SearchBudget,
-    ) -> Result<Option<FoundOpening<'o, 's>>, UnopenedReason> {
+    ) -> Result<Option<FoundOpening<'o, 's>>, OpeningFault> {
         if let Some(key) = self.known(opening) {
             return Ok(Some(FoundOpening { key, opened: None }));
         }
@@ -272,17 +274,18 @@ impl RequestOpenings {
     ///
     /// # Errors
     /// These were too many.
-    pub(crate) fn note_trials(&mut self, engine: &Engine, count: u64) -> Result<(), UnopenedReason> {
+    pub(crate) fn note_trials(&mut self, engine: &Engine, count: u64) -> Result<(), OpeningFault> {
         engine.note_trials(count);
         let trials = self.add(&Tally { trials: count, ..Tally::default() }).trials;
-        if trials > self.trials_max { Err(UnopenedReason::TooManyTrials) } else { Ok(()) }
+        if trials > self.trials_max { Err(OpeningFault::TooManyTrials) } else { Ok(()) }
     }
 
     /// The error of a value without a key, with its place, or of the request if it has tried too many versions.
-    pub(crate) fn error(&self, unopened: UnopenedReason, placed: impl FnOnce(Error) -> Error) -> Error {
+    pub(crate) fn error(&self, unopened: OpeningFault, placed: impl FnOnce(Error) -> Error) -> Error {
         match unopened {
-            UnopenedReason::Value(error) => placed(error.into()),
-            UnopenedReason::TooManyTrials => self.too_many_trials(),
+            OpeningFault::Value(error) => placed(error.into()),
+            OpeningFault::TooManyTrials => self.too_many_trials(),
+            OpeningFault::Request(error) => error,
         }
     }
 

@@ -4,28 +4,38 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leafseal_crypto::Curve;
-use leafseal_crypto::random::system_random;
 use leafseal_envelope::{
-    Envelope, EnvelopeForm, Malformed, Marking, Metadata, ORIGIN_LEAFSEAL, OpenScratch, OpenedMetadata, Profile, Role,
-    SealScratch, SealedInput, SealingKey,
+    Binding, Envelope, EnvelopeForm, Malformed, Marking, Metadata, ORIGIN_LEAFSEAL, OpenError, OpenScratch,
+    OpenedMetadata, Profile, Role, Scheme, SealScratch, SealedInput, SymmetricOpening, SymmetricProfile,
+    SymmetricVersion,
 };
 
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
 use crate::error::{Error, ErrorCode};
+use crate::keyring::{KeySearch, Keyring};
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
-use crate::request_openings::{FoundOpening, RequestOpenings};
+use crate::request_openings::FoundOpening;
+use crate::schemes::AcceptedSchemes;
+use crate::sealing::{ValueSealing, curve_with_symmetric, symmetric_sealing};
+use crate::settings::Keying;
 
 /// The options of a rewrap.
 #[derive(Debug, Clone, Copy)]
 pub struct RewrapOptions<'a> {
     /// The app.
     pub app: &'a str,
-    /// The curve of new envelopes; by default each keeps its own.
+    /// The scheme of new envelopes; by default each keeps its own, and with a curve it is public-key.
+    pub scheme: Option<Scheme>,
+    /// The curve of new envelopes to a public key; by default each keeps its own.
     pub curve: Option<Curve>,
+    /// What symmetric envelopes are bound to, before and after.
+    pub context: Option<&'a str>,
+    /// The schemes of envelopes that are opened; others fail to. By default all.
+    pub accept: Option<AcceptedSchemes>,
     /// The action for an envelope that fails to decrypt. `Null` is refused, because it would destroy a stored value that another key may
     /// open.
     pub on_failure: OnFailure,
@@ -34,7 +44,7 @@ pub struct RewrapOptions<'a> {
 impl<'a> RewrapOptions<'a> {
     /// For `app`, each envelope with its own curve; envelopes that fail to decrypt fail the request.
     pub fn new(app: &'a str) -> Self {
-        Self { app, curve: None, on_failure: OnFailure::Fail }
+        Self { app, scheme: None, curve: None, context: None, accept: None, on_failure: OnFailure::Fail }
     }
 }
 
@@ -52,8 +62,8 @@ pub enum RewrappedText<'a> {
 /// Rewraps the envelopes of one request.
 pub struct Rewrapper {
     pub(crate) permit: Permit,
-    curve: Option<Curve>,
-    pub(crate) openings: RequestOpenings,
+    wish: SchemeWish,
+    pub(crate) keyring: Keyring,
     keys: Arc<RequestKeys>,
     open_scratch: OpenScratch,
     seal_scratch: SealScratch,
@@ -75,8 +85,8 @@ impl Engine {
         let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
         Ok(Rewrapper {
             permit,
-            curve: options.curve,
-            openings: RequestOpenings::new(self),
+            wish: SchemeWish::new(options)?,
+            keyring: Keyring::new(self, options.context, options.accept.unwrap_or_default())?,
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
             seal_scratch: SealScratch::default(),
@@ -90,15 +100,15 @@ impl Rewrapper {
     /// The number of envelopes that one worker should take at a time: fewer if the envelopes so far have cost key agreements.
     pub fn part_values_max(&self) -> usize {
         // Decrypted and encrypted, so half as many as if only decrypted.
-        (self.openings.values_in_step() / 2).clamp(1, self.permit.engine.settings().step_values_max.max(1))
+        (self.keyring.openings.values_in_step() / 2).clamp(1, self.permit.engine.settings().step_values_max.max(1))
     }
 
     /// Creates a rewrapper of the same request for another worker, with the same keys.
     pub fn fork(&mut self) -> Self {
         Self {
             permit: self.permit.clone(),
-            curve: self.curve,
-            openings: self.openings.fork(),
+            wish: self.wish,
+            keyring: self.keyring.fork(),
             keys: Arc::clone(&self.keys),
             open_scratch: OpenScratch::default(),
             seal_scratch: SealScratch::default(),
@@ -144,7 +154,7 @@ impl Rewrapper {
             }
             done += 1;
         }
-        self.openings.note(done, spent.agreements());
+        self.keyring.openings.note(done, spent.agreements());
         Ok(done)
     }
 
@@ -158,7 +168,7 @@ impl Rewrapper {
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
-            self.openings.clear();
+            self.keyring.clear();
             self.keys = Arc::default();
         }
         Ok(renewal)
@@ -177,40 +187,58 @@ impl Rewrapper {
             Err(Malformed::NotAnEnvelope) => return Ok(RewrapStep::Done),
             parsed => parsed.map_err(|malformed| at(malformed.into()))?,
         };
-        let ephemeral = EphemeralId::of(&envelope);
-        let Self { permit, curve, openings, keys, open_scratch, seal_scratch, .. } = self;
-        let Permit { engine, app, .. } = &*permit;
-        let opening =
-            openings.find(ephemeral, || engine.opening(app, ephemeral)).map_err(|malformed| at(malformed.into()))?;
-        let opened = match openings.key(engine, &opening, &envelope, open_scratch, &mut spent.search) {
-            Ok(None) => return Ok(RewrapStep::Searching),
-            Ok(Some(FoundOpening { opened: Some(opened), .. })) => opened,
-            Ok(Some(FoundOpening { key, opened: None })) => {
-                key.open(&envelope, open_scratch).map_err(|error| at(error.into()))?
+        let Self { permit, keyring: Keyring { openings, symmetric, binding, accept }, open_scratch, .. } = self;
+        if !accept.accepts(envelope.scheme()) {
+            return Err(at(OpenError::DecryptFailed.into()));
+        }
+        let (opened, by_newest) = match &envelope {
+            Envelope::PublicKey(envelope) => {
+                let Permit { engine, app, .. } = &*permit;
+                let ephemeral = EphemeralId::of(envelope);
+                let opening = openings
+                    .find(ephemeral, || engine.opening(app, ephemeral))
+                    .map_err(|malformed| at(malformed.into()))?;
+                let opened = match openings.key(engine, &opening, envelope, open_scratch, &mut spent.search) {
+                    Ok(None) => return Ok(RewrapStep::Searching),
+                    Ok(Some(FoundOpening { opened: Some(opened), .. })) => opened,
+                    Ok(Some(FoundOpening { key, opened: None })) => {
+                        key.open(envelope, open_scratch).map_err(|error| at(error.into()))?
+                    }
+                    Err(unopened) => return Err(openings.error(unopened, at)),
+                };
+                (opened, opening.by_newest())
             }
-            Err(unopened) => return Err(openings.error(unopened, at)),
+            Envelope::Symmetric(envelope) => {
+                let found = match symmetric.find(permit, envelope.key_id)? {
+                    KeySearch::Waiting => return Ok(RewrapStep::Searching),
+                    KeySearch::Missing => return Err(at(OpenError::DecryptFailed.into())),
+                    KeySearch::Found(found) => found,
+                };
+                let opening = SymmetricOpening::new(&found.key, binding);
+                let opened = opening.open(envelope, open_scratch).and_then(|opened| accept.check(opened));
+                (opened.map_err(|error| at(error.into()))?, permit.app.seals_with(envelope.key_id))
+            }
         };
         permit.check_role(None, opened.metadata).map_err(at)?;
-        let old =
-            Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest: opening.by_newest() };
-        let Some((profile, metadata)) = old.target(*curve, engine.now_unix_s()) else { return Ok(RewrapStep::Done) };
-        let sealing = keys.find(profile, || {
-            spent.sealing += 1;
-            engine.request_key(app.newest(profile.version().curve()), profile)
-        });
+        let old = Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest };
+        let target = self.wish.target(&old, self.permit.engine.now_unix_s());
+        let Some((kind, metadata)) = target else { return Ok(RewrapStep::Done) };
+        let sealing = self.keys.find(kind, || {
+            spent.sealing += u64::from(matches!(kind, SealingKind::PublicKey(_)));
+            kind.key(&self.permit, &self.keyring.binding)
+        })?;
         let value = SealedInput { value_type: opened.value_type, text: opened.text.as_bytes() };
         sealing
-            .seal_many(metadata.as_ref(), &mut system_random(), &[value], seal_scratch, out, |_, _, _| ())
+            .seal_many(metadata.as_ref(), &[value], &mut self.seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
         Ok(RewrapStep::Done)
     }
 
     /// The target of a decrypted envelope, unless it stays unchanged: the key, and the metadata if there is any.
-    pub(crate) fn target(&self, old: &Old<'_>) -> Option<(Arc<SealingKey>, Option<Metadata>)> {
-        let Permit { engine, app, .. } = &self.permit;
-        let (profile, metadata) = old.target(self.curve, engine.now_unix_s())?;
-        let recipient = app.newest(profile.version().curve());
-        Some((self.keys.find(profile, || engine.request_key(recipient, profile)), metadata))
+    pub(crate) fn target(&self, old: &Old<'_>) -> Result<Option<(ValueSealing, Option<Metadata>)>, Error> {
+        let target = self.wish.target(old, self.permit.engine.now_unix_s());
+        let Some((kind, metadata)) = target else { return Ok(None) };
+        Ok(Some((self.keys.find(kind, || kind.key(&self.permit, &self.keyring.binding))?, metadata)))
     }
 }
 
@@ -245,48 +273,121 @@ pub(crate) struct Old<'a> {
     pub(crate) by_newest: bool,
 }
 
-impl Old<'_> {
-    /// The profile and metadata to encrypt it with, unless it stays unchanged.
-    fn target(&self, curve: Option<Curve>, now_unix_s: u32) -> Option<(Profile, Option<Metadata>)> {
-        let version = self.envelope.version;
-        let curve = curve.unwrap_or(version.curve());
-        let is_current = self.form == EnvelopeForm::Standard && !version.is_legacy();
-        if self.by_newest && is_current && curve == version.curve() {
-            return None;
+/// The scheme that a request wants: nothing keeps that of each envelope.
+#[derive(Clone, Copy)]
+enum SchemeWish {
+    Kept,
+    PublicKey(Option<Curve>),
+    Symmetric,
+}
+
+/// A kind of key that a request seals with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SealingKind {
+    PublicKey(Profile),
+    Symmetric(SymmetricProfile),
+}
+
+impl SealingKind {
+    fn key(self, permit: &Permit, binding: &Binding) -> Result<ValueSealing, Error> {
+        let Permit { engine, app, .. } = permit;
+        match self {
+            Self::PublicKey(profile) => {
+                Ok(ValueSealing::PublicKey(engine.request_key(app.newest(profile.version().curve()), profile)))
+            }
+            Self::Symmetric(profile) => {
+                let (_, key) = app.newest_symmetric()?;
+                Ok(ValueSealing::Symmetric(symmetric_sealing(key, profile, binding, Keying::Request)))
+            }
         }
-        let role = self.metadata.and_then(|metadata| metadata.role);
-        let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
-        // Metadata is kept even without a role: the format versions that have it bind type and both keys.
-        let metadata = self.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_LEAFSEAL, now_unix_s));
-        let profile = if metadata.is_some() { Profile::with_metadata(curve) } else { Profile::plain(curve) };
-        let profile = if self.envelope.marking == Marking::Debug { profile.debug() } else { profile };
-        Some((profile, metadata))
     }
 }
 
-/// Sealing keys of one request, shared by its workers: one for each profile, of which there are eight.
+impl SchemeWish {
+    fn new(options: &RewrapOptions<'_>) -> Result<Self, Error> {
+        match (options.scheme, options.curve) {
+            (None, None) => Ok(Self::Kept),
+            (None | Some(Scheme::PublicKey), curve) => Ok(Self::PublicKey(curve)),
+            (Some(Scheme::Symmetric), None) => Ok(Self::Symmetric),
+            (Some(Scheme::Symmetric), Some(_)) => Err(curve_with_symmetric()),
+        }
+    }
+
+    /// The kind of key and the metadata to encrypt it with, unless it stays unchanged.
+    fn target(self, old: &Old<'_>, now_unix_s: u32) -> Option<(SealingKind, Option<Metadata>)> {
+        let role = old.metadata.and_then(|metadata| metadata.role);
+        let role = role.map(|role| Role::parse(role).expect("checked when it was opened"));
+        let is_symmetric = old.envelope.scheme() == Scheme::Symmetric;
+        let marking = old.envelope.marking();
+        if matches!(self, Self::Symmetric) || matches!(self, Self::Kept) && is_symmetric {
+            if old.by_newest && is_symmetric {
+                return None;
+            }
+            // The mark stays: a value that anyone may have made is not an engine's because it was sealed again.
+            let is_from_public_key = !is_symmetric || old.metadata.is_some_and(|metadata| metadata.is_from_public_key);
+            let has_metadata = old.metadata.is_some() || is_from_public_key;
+            let metadata = Metadata::marked(role.as_ref(), ORIGIN_LEAFSEAL, now_unix_s, is_from_public_key);
+            let profile = SymmetricProfile { version: SymmetricVersion::of(has_metadata), marking };
+            return Some((SealingKind::Symmetric(profile), has_metadata.then_some(metadata)));
+        }
+        // Metadata is kept even without a role: the format versions that have it bind type and both keys.
+        let metadata = old.metadata.map(|_| Metadata::new(role.as_ref(), ORIGIN_LEAFSEAL, now_unix_s));
+        let wanted = if let Self::PublicKey(curve) = self { curve } else { None };
+        let profile = public_profile(wanted, old.envelope, old, metadata.is_some(), marking)?;
+        Some((SealingKind::PublicKey(profile), metadata))
+    }
+}
+
+/// The profile of a new envelope to a public key, unless the old one stays.
+fn public_profile(
+    wanted: Option<Curve>,
+    envelope: &Envelope<'_>,
+    old: &Old<'_>,
+    has_metadata: bool,
+    marking: Marking,
+) -> Option<Profile> {
+    let curve = match envelope {
+        Envelope::PublicKey(envelope) => {
+            let curve = wanted.unwrap_or(envelope.version.curve());
+            let is_current = old.form == EnvelopeForm::Standard && !envelope.version.is_legacy();
+            if old.by_newest && is_current && curve == envelope.version.curve() {
+                return None;
+            }
+            curve
+        }
+        Envelope::Symmetric(_) => wanted.unwrap_or(Curve::P256),
+    };
+    let profile = if has_metadata { Profile::with_metadata(curve) } else { Profile::plain(curve) };
+    Some(if marking == Marking::Debug { profile.debug() } else { profile })
+}
+
+/// Sealing keys of one request, shared by its workers: one of each kind, of which there are twelve.
 #[derive(Default)]
 struct RequestKeys {
-    keys: Mutex<Vec<Arc<SealingKey>>>,
+    keys: Mutex<Vec<(SealingKind, ValueSealing)>>,
 }
 
 impl RequestKeys {
-    fn find(&self, profile: Profile, make: impl FnOnce() -> Arc<SealingKey>) -> Arc<SealingKey> {
-        let usable = |key: &&Arc<SealingKey>| key.profile() == profile && key.values_left() > 0;
-        if let Some(key) = self.lock().iter().find(usable) {
-            return Arc::clone(key);
+    fn find(
+        &self,
+        kind: SealingKind,
+        make: impl FnOnce() -> Result<ValueSealing, Error>,
+    ) -> Result<ValueSealing, Error> {
+        let usable = |(of, key): &&(SealingKind, ValueSealing)| *of == kind && key.values_left() > 0;
+        if let Some((_, key)) = self.lock().iter().find(usable) {
+            return Ok(key.clone());
         }
         // Created outside the lock, because other workers may wait for it. If two create one, both use the first.
-        let made = make();
+        let made = make()?;
         let mut keys = self.lock();
-        if let Some(key) = keys.iter().find(usable) {
-            return Arc::clone(key);
+        if let Some((_, key)) = keys.iter().find(usable) {
+            return Ok(key.clone());
         }
-        keys.push(Arc::clone(&made));
-        made
+        keys.push((kind, made.clone()));
+        Ok(made)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<SealingKey>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(SealingKind, ValueSealing)>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

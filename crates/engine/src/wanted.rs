@@ -1,5 +1,6 @@
 //! The kinds of entries that are looked up in the store, and why one may be missing.
 
+use leafseal_crypto::symmetric::SymmetricKeyId;
 use leafseal_keystore::{ApiKeyId, AppName, ClientName};
 
 /// The entry that is looked up.
@@ -9,6 +10,8 @@ pub(crate) enum Wanted {
     Client(ClientName),
     ApiKey(ApiKeyId),
     TokenSecret,
+    /// The app as one that has this key: an envelope names it, and the cached app does not have it.
+    SymmetricKey(AppName, SymmetricKeyId),
 }
 
 /// Why there is nothing to use.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey, Recipient};
 use leafseal_envelope::{
-    Envelope, OpenScratch, OpeningKey, Profile, SealScratch, SealedInput, SealingKey, ValueType, seal_each,
+    OpenScratch, OpeningKey, Profile, PublicKeyEnvelope, SealScratch, SealedInput, SealingKey, ValueType, seal_each,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -36,10 +36,10 @@ fn seal(context: &EcContext, row: &Row, rng: &mut StdRng, out: &mut Vec<u8>) {
 }
 
 fn open(key: &OpeningKey, texts: &[&[u8]], scratch: &mut OpenScratch) {
-    let mut envelopes: Vec<Envelope<'_>> = Vec::with_capacity(RUN);
+    let mut envelopes: Vec<PublicKeyEnvelope<'_>> = Vec::with_capacity(RUN);
     for texts in texts.chunks(RUN) {
         for text in texts {
-            Envelope::parse_next(text, &mut envelopes).expect("an envelope");
+            PublicKeyEnvelope::parse_next(text, &mut envelopes).expect("an envelope");
         }
         key.open_many(&envelopes, scratch, |_, opened| {
             black_box(opened.expect("opens"));
@@ -64,7 +64,7 @@ fn many(context: &EcContext, curve: Curve, rounds: usize, rng: &mut StdRng) {
         sealing.push(start.elapsed().as_nanos() as f64 / MANY as f64);
         let texts: Vec<&[u8]> = out.chunks(out.len() / MANY).map(|text| &text[2..]).collect();
         let opening_key = opening_key.get_or_insert_with(|| {
-            let ephemeral = Envelope::parse(texts[0]).expect("an envelope").ephemeral_key().expect("a point");
+            let ephemeral = PublicKeyEnvelope::parse(texts[0]).expect("an envelope").ephemeral_key().expect("a point");
             OpeningKey::agree(context, &private, &public, &ephemeral)
         });
         let start = Instant::now();

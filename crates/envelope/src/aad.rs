@@ -4,7 +4,7 @@
 use leafseal_crypto::ec::COMPRESSED_SIZE;
 use leafseal_crypto::{Curve, PublicKey};
 
-use crate::format::{Marking, ValueType};
+use crate::parts::{Marking, ValueType};
 
 const FLAGGED_SIZE: usize = 1 + 2 * COMPRESSED_SIZE;
 const FLAG_DEBUG: u8 = 0x80;

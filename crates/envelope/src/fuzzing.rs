@@ -6,8 +6,8 @@ use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Recipi
 
 use crate::file::{EncryptedFile, FileCheck, FileSealing};
 use crate::{
-    Envelope, LongOpening, LongText, Marking, OpenError, OpenScratch, OpeningKey, Profile, SealScratch, Sealed,
-    SealedInput, SealingKey, ValueType,
+    Envelope, LongKey, LongOpening, LongText, Marking, OpenError, OpenScratch, OpeningKey, Profile, PublicKeyEnvelope,
+    SealScratch, Sealed, SealedInput, SealingKey, ValueType,
 };
 
 /// A fixed app key on each curve and an envelope and file sealed to it.
@@ -60,7 +60,7 @@ pub fn check_envelope(bytes: &[u8]) {
 }
 
 fn open_text(ec: &EcContext, fixture: &Fixture, text: &[u8]) -> Option<String> {
-    let envelope = Envelope::parse(text).ok()?;
+    let Ok(Envelope::PublicKey(envelope)) = Envelope::parse(text) else { return None };
     let ephemeral = envelope.ephemeral_key().ok()?;
     if ephemeral.curve() != fixture.public.curve() {
         return None;
@@ -101,22 +101,24 @@ pub fn open_file(bytes: &[u8], key: &OpeningKey, size: usize) -> Result<Vec<u8>,
     let mut check = FileCheck::default();
     while !check.step(bytes, size).map_err(OpenError::Malformed)? {}
     let (mut content, mut opening) = (Vec::new(), LongOpening::default());
-    while opening.step(key, &Sealed::File(file), size, &mut content)?.is_none() {}
+    while opening.step(LongKey::PublicKey(key), &Sealed::File(file), size, &mut content)?.is_none() {}
     Ok(content)
 }
 
 /// The text of an envelope, opened in pieces of `size`.
-pub fn open_in_pieces(envelope: &Envelope<'_>, key: &OpeningKey, size: usize) -> Result<String, OpenError> {
-    let sealed = Sealed::Value(*envelope);
+pub fn open_in_pieces(envelope: &PublicKeyEnvelope<'_>, key: &OpeningKey, size: usize) -> Result<String, OpenError> {
+    let envelope = Envelope::PublicKey(*envelope);
+    let sealed = Sealed::Value(envelope);
     let (mut plaintext, mut opening) = (Vec::new(), LongOpening::default());
-    while opening.step(key, &sealed, size, &mut plaintext)?.is_none() {}
-    let mut text = LongText::new(envelope, &plaintext)?;
+    while opening.step(LongKey::PublicKey(key), &sealed, size, &mut plaintext)?.is_none() {}
+    let mut text = LongText::new(&envelope, &plaintext)?;
     while !text.check(&plaintext, size)? {}
     Ok(String::from_utf8(text.text(&plaintext).to_vec()).expect("checked"))
 }
 
 fn open_edited_file(ec: &EcContext, fixture: &Fixture, bytes: &[u8]) -> Option<Vec<u8>> {
-    let ephemeral = EncryptedFile::parse(bytes).ok()?.ephemeral_key().ok()?;
+    let Ok(EncryptedFile::PublicKey(file)) = EncryptedFile::parse(bytes) else { return None };
+    let ephemeral = file.ephemeral_key().ok()?;
     if ephemeral.curve() != fixture.public.curve() {
         return None;
     }

@@ -9,23 +9,37 @@
 
 mod aad;
 mod base64;
+mod binding;
 mod digest;
+mod envelope;
 mod format;
 mod kdf;
 mod long;
+mod long_sealing;
 mod metadata;
 mod number;
 mod open;
+mod parts;
 mod seal;
+mod symmetric;
+mod versions;
 
 pub mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use binding::{Binding, BindingPart, CONTEXT_SIZE_MAX, InvalidContext};
 pub use digest::EnvelopeDigest;
-pub use format::{ENVELOPE_OVERHEAD, Envelope, Malformed, Marking, ValueType, Version};
+pub use envelope::Envelope;
+pub use format::{ENVELOPE_OVERHEAD, PublicKeyEnvelope};
 pub use leafseal_crypto::DecryptFailed;
-pub use long::{LongOpening, LongSealing, LongText, Sealed};
+pub use long::{LongKey, LongOpening, LongText, Sealed};
+pub use long_sealing::LongSealing;
 pub use metadata::{InvalidRole, Metadata, ORIGIN_LEAFSEAL, OpenedMetadata, ROLE_SIZE_MAX, Role, metadata_in_file};
 pub use open::{EnvelopeForm, OpenError, OpenScratch, OpenedValue, OpeningKey};
+pub use parts::{Malformed, Marking, ValueType};
 pub use seal::{KeySpent, Profile, SealScratch, SealedInput, SealingKey, seal_each};
+pub use symmetric::{
+    NoncePrefixes, SYMMETRIC_OVERHEAD, SymmetricEnvelope, SymmetricOpening, SymmetricProfile, SymmetricSealing,
+};
+pub use versions::{Scheme, SymmetricVersion, Version};

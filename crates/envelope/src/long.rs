@@ -1,72 +1,18 @@
-//! Values and files in pieces, for callers that must yield between them. The result equals that of processing the whole.
+//! The decryption of values and files in pieces, for callers that must yield between them. The result equals that of the whole.
 //!
 //! Decryption has two phases: until the tag is verified nothing inspects the plaintext, so that neither timing nor the position of
 //! a fault reveals anything; then [`LongText`] parses it.
 
-use leafseal_crypto::CryptoRng;
-use leafseal_crypto::aead::{OpenStream, SealStream, TAG_SIZE};
+use leafseal_crypto::aead::{OpenStream, TAG_SIZE};
 
-use crate::base64::append_base64;
+use crate::envelope::Envelope;
 use crate::file::EncryptedFile;
-use crate::format::{Envelope, Malformed, SUFFIX, ValueType, Version};
-use crate::metadata::{self, Metadata, OpenedMetadata};
+use crate::metadata::{self, OpenedMetadata};
 use crate::number::NumberText;
 use crate::open::{EnvelopeForm, EnvelopeLabel, OpenError, OpeningKey};
-use crate::seal::{KeySpent, SealingKey};
-
-/// Bytes of base64's smallest group.
-const GROUP_SIZE: usize = 3;
-
-/// A value on its way into its envelope.
-pub struct LongSealing {
-    stream: SealStream,
-    /// Encrypted bytes that are not written yet: between two pieces less than one group of base64.
-    sealed: Vec<u8>,
-}
-
-impl SealingKey {
-    /// Begins the envelope of a value. `metadata` must be given exactly when the profile has it. `rng` as for
-    /// [`leafseal_crypto::NonceSequence::take`].
-    ///
-    /// # Errors
-    /// [`KeySpent`].
-    pub fn seal_long(
-        &self,
-        metadata: Option<&Metadata>,
-        rng: &mut dyn CryptoRng,
-        value_type: ValueType,
-        out: &mut Vec<u8>,
-    ) -> Result<LongSealing, KeySpent> {
-        assert_eq!(metadata.is_some(), self.profile().version().has_metadata(), "metadata as the profile has it");
-        let (nonce, stream) = self.stream(rng, value_type)?;
-        self.write_head(value_type, &nonce, out);
-        let mut sealing = LongSealing { stream, sealed: Vec::new() };
-        if let Some(metadata) = metadata {
-            sealing.update(&metadata.encoded, out);
-        }
-        Ok(sealing)
-    }
-}
-
-impl LongSealing {
-    /// Seals the next piece of the text.
-    pub fn update(&mut self, text: &[u8], out: &mut Vec<u8>) {
-        let before = self.sealed.len();
-        self.sealed.resize(before + text.len(), 0);
-        self.stream.update(text, &mut self.sealed[before..]);
-        let whole = self.sealed.len() / GROUP_SIZE * GROUP_SIZE;
-        append_base64(&self.sealed[..whole], out);
-        self.sealed.copy_within(whole.., 0);
-        self.sealed.truncate(self.sealed.len() - whole);
-    }
-
-    /// Ends the envelope.
-    pub fn finish(mut self, out: &mut Vec<u8>) {
-        self.sealed.extend_from_slice(&self.stream.finish());
-        append_base64(&self.sealed, out);
-        out.extend_from_slice(&SUFFIX);
-    }
-}
+use crate::parts::{Malformed, ValueType};
+use crate::symmetric::SymmetricOpening;
+use crate::versions::Version;
 
 /// Something sealed, taken apart.
 #[derive(Clone, Copy)]
@@ -86,25 +32,33 @@ impl<'a> Sealed<'a> {
         }
     }
 
-    fn version(&self) -> Version {
-        match self {
-            Self::Value(envelope) => envelope.version,
+    /// Begins to open it by one row of its version's table; nothing where there are no more rows.
+    ///
+    /// # Panics
+    /// When `key` is of the other scheme.
+    fn stream(&self, key: LongKey<'_>, attempt: usize) -> Option<OpenStream> {
+        match (self, key) {
+            (Self::Value(Envelope::PublicKey(envelope)), LongKey::PublicKey(key)) => {
+                key.stream(envelope.version, EnvelopeLabel::of(envelope), attempt)
+            }
             // A file is bound as the plain version of its curve is.
-            Self::File(file) => Version::plain(file.curve),
-        }
-    }
-
-    fn label(&self) -> EnvelopeLabel {
-        match self {
-            Self::Value(envelope) => EnvelopeLabel::of(envelope),
-            Self::File(file) => file.label(),
+            (Self::File(EncryptedFile::PublicKey(file)), LongKey::PublicKey(key)) => {
+                key.stream(Version::plain(file.curve), file.label(), attempt)
+            }
+            (Self::Value(Envelope::Symmetric(envelope)), LongKey::Symmetric(key)) => {
+                (attempt == 0).then(|| key.stream(envelope))
+            }
+            (Self::File(EncryptedFile::Symmetric(file)), LongKey::Symmetric(key)) => {
+                (attempt == 0).then(|| key.file_stream(file))
+            }
+            _ => panic!("a key of the other scheme"),
         }
     }
 
     /// Its size as it is read: in characters of base64, or in bytes.
     fn size(&self) -> usize {
         match self {
-            Self::Value(envelope) => envelope.text_size(),
+            Self::Value(envelope) => envelope.ciphertext().text().len(),
             Self::File(file) => file.sealed().len(),
         }
     }
@@ -116,7 +70,7 @@ impl<'a> Sealed<'a> {
     {
         match self {
             Self::Value(envelope) => {
-                let read = envelope.decode_piece(start, size, decoded)?;
+                let read = envelope.ciphertext().decode_piece(start, size, decoded)?;
                 Ok((decoded, read))
             }
             Self::File(file) => {
@@ -126,6 +80,15 @@ impl<'a> Sealed<'a> {
             }
         }
     }
+}
+
+/// A key that opens.
+#[derive(Clone, Copy)]
+pub enum LongKey<'k> {
+    /// Of an ephemeral key.
+    PublicKey(&'k OpeningKey),
+    /// Of a symmetric root.
+    Symmetric(SymmetricOpening<'k>),
 }
 
 /// Something on its way out of its envelope, with one key: one row of its version's table after the other.
@@ -157,13 +120,13 @@ impl LongOpening {
     /// As [`OpeningKey::open`]. The content of `plaintext` must be wiped then.
     pub fn step(
         &mut self,
-        key: &OpeningKey,
+        key: LongKey<'_>,
         sealed: &Sealed<'_>,
         size: usize,
         plaintext: &mut Vec<u8>,
     ) -> Result<Option<EnvelopeForm>, OpenError> {
         if self.stream.is_none() {
-            self.stream = key.stream(sealed.version(), sealed.label(), self.attempt);
+            self.stream = sealed.stream(key, self.attempt);
             (self.read, self.written) = (0, 0);
             self.tag.clear();
         }
@@ -207,12 +170,12 @@ impl LongText {
     /// # Errors
     /// [`OpenError::DecryptFailed`] for metadata that is not of its form.
     pub fn new(envelope: &Envelope<'_>, plaintext: &[u8]) -> Result<Self, OpenError> {
-        let text_size = match envelope.version.has_metadata() {
+        let text_size = match envelope.has_metadata() {
             true => metadata::split(plaintext).ok_or(OpenError::DecryptFailed)?.1.len(),
             false => plaintext.len(),
         };
         let metadata_size = plaintext.len() - text_size;
-        Ok(Self { value_type: envelope.value_type, metadata_size, checked: 0, number: NumberText::default() })
+        Ok(Self { value_type: envelope.value_type(), metadata_size, checked: 0, number: NumberText::default() })
     }
 
     /// Checks about `size` more bytes of the text, and at the end that it is valid for its type. Returns whether that was all.

@@ -1,6 +1,7 @@
-//! Metadata before the text of a value: `u16 little-endian length ‖ MessagePack map`, with `dr` data role, `eo` origin and `et`
-//! time of encryption. It is authenticated with the text, but anyone who knows the public key may have written it: parsing is
-//! strict about form and bounds, and ignores unknown keys with plain values.
+//! Metadata before the text of a value: `u16 little-endian length ‖ MessagePack map`, with `dr` data role, `eo` origin, `et` time of
+//! encryption and `pk` the mark of a symmetric envelope whose value came in one to a public key. It is authenticated with the text, but
+//! anyone who knows the public key may have written it: parsing is strict about form and bounds, and ignores unknown keys with plain
+//! values.
 
 use rmp::Marker;
 use thiserror::Error;
@@ -51,9 +52,14 @@ pub struct Metadata {
 impl Metadata {
     /// `origin` is at most 127; `encrypted_at` in Unix seconds.
     pub fn new(role: Option<&Role>, origin: u8, encrypted_at: u32) -> Self {
+        Self::marked(role, origin, encrypted_at, false)
+    }
+
+    /// The same, with the mark that the value was resealed if `is_from_public_key`.
+    pub fn marked(role: Option<&Role>, origin: u8, encrypted_at: u32, is_from_public_key: bool) -> Self {
         assert!(origin < 128, "a positive fixint");
         let mut map = Vec::with_capacity(40);
-        map.push(0x82 + u8::from(role.is_some()));
+        map.push(0x82 + u8::from(role.is_some()) + u8::from(is_from_public_key));
         if let Some(role) = role {
             write_key(&mut map, "dr");
             write_key(&mut map, role.as_str());
@@ -63,6 +69,10 @@ impl Metadata {
         write_key(&mut map, "et");
         map.push(Marker::U32.to_u8());
         map.extend_from_slice(&encrypted_at.to_be_bytes());
+        if is_from_public_key {
+            write_key(&mut map, "pk");
+            map.push(Marker::True.to_u8());
+        }
         let size = u16::try_from(map.len()).expect("a role is short");
         Self { encoded: [size.to_le_bytes().as_slice(), &map].concat() }
     }
@@ -83,6 +93,9 @@ pub struct OpenedMetadata<'a> {
     pub origin: Option<u32>,
     /// When, in Unix seconds.
     pub encrypted_at: Option<u32>,
+    /// Whether an engine resealed the value from an envelope to a public key. True only of symmetric envelopes that say so; others could
+    /// say anything.
+    pub is_from_public_key: bool,
 }
 
 /// Returns the metadata at the start of a file's content, if there is any. The legacy version `TENZ` shares key and associated data
@@ -111,6 +124,7 @@ fn read_map(mut input: &[u8]) -> Option<OpenedMetadata<'_>> {
             "dr" => metadata.role = read_role(&mut input)?,
             "eo" => metadata.origin = Some(rmp::decode::read_int(&mut input).ok()?),
             "et" => metadata.encrypted_at = Some(rmp::decode::read_int(&mut input).ok()?),
+            "pk" => metadata.is_from_public_key = rmp::decode::read_bool(&mut input).ok()?,
             _ => skip_scalar(&mut input)?,
         }
     }
@@ -161,8 +175,12 @@ mod tests {
             let plaintext = [metadata.encoded.as_slice(), b"text"].concat();
             let (opened, text) = split(&plaintext).expect("well formed");
             assert_eq!(text, b"text");
-            let expected = OpenedMetadata { role, origin: Some(70), encrypted_at: Some(1_700_000_000) };
+            let expected =
+                OpenedMetadata { role, origin: Some(70), encrypted_at: Some(1_700_000_000), is_from_public_key: false };
             assert_eq!(opened, expected);
+            let marked = Metadata::marked(parsed.as_ref(), ORIGIN_LEAFSEAL, 1_700_000_000, true);
+            let (opened, _) = split(&marked.encoded).expect("well formed");
+            assert_eq!(opened, OpenedMetadata { is_from_public_key: true, ..expected });
         }
     }
 

@@ -10,15 +10,17 @@ use leafseal_crypto::{AeadAlgorithm, AeadKey, DecryptFailed, EcContext, Nonce, P
 use thiserror::Error;
 
 use crate::aad::AssociatedData;
-use crate::format::{Envelope, Malformed, Marking, ValueType, Version};
+use crate::format::PublicKeyEnvelope;
 use crate::kdf;
 use crate::metadata::{self, OpenedMetadata};
 use crate::number::NumberText;
+use crate::parts::{CiphertextText, Malformed, Marking, ValueType};
+use crate::versions::Version;
 
 /// Values opened side by side.
-const GROUP_VALUES_MAX: usize = 64;
+pub(crate) const GROUP_VALUES_MAX: usize = 64;
 /// Bytes of ciphertext in a group of more than one value.
-const GROUP_BYTES_MAX: usize = 8 << 10;
+pub(crate) const GROUP_BYTES_MAX: usize = 8 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Derivation {
@@ -67,7 +69,7 @@ pub(crate) struct EnvelopeLabel {
 }
 
 impl EnvelopeLabel {
-    pub(crate) fn of(envelope: &Envelope<'_>) -> Self {
+    pub(crate) fn of(envelope: &PublicKeyEnvelope<'_>) -> Self {
         Self { iv: envelope.iv, value_type: envelope.value_type, marking: envelope.marking }
     }
 }
@@ -112,8 +114,9 @@ impl std::fmt::Debug for OpenedValue<'_> {
 /// Buffers that live longer than one call.
 #[derive(Default)]
 pub struct OpenScratch {
-    sealed: Vec<u8>,
-    plaintext: Vec<u8>,
+    pub(crate) sealed: Vec<u8>,
+    pub(crate) plaintext: Vec<u8>,
+    pub(crate) associated: Vec<u8>,
 }
 
 impl OpenScratch {
@@ -121,8 +124,8 @@ impl OpenScratch {
     ///
     /// # Errors
     /// [`OpenError::DecryptFailed`] for a content that is not of its type, as for a wrong tag.
-    pub fn opened(&self, envelope: &Envelope<'_>, form: EnvelopeForm) -> Result<OpenedValue<'_>, OpenError> {
-        interpret(envelope, &self.plaintext, form)
+    pub fn opened(&self, envelope: &PublicKeyEnvelope<'_>, form: EnvelopeForm) -> Result<OpenedValue<'_>, OpenError> {
+        interpret(envelope.value_type, envelope.version.has_metadata(), &self.plaintext, form)
     }
 }
 
@@ -172,7 +175,7 @@ impl OpeningKey {
     /// When the envelope's ephemeral key is another.
     pub fn open<'s>(
         &self,
-        envelope: &Envelope<'_>,
+        envelope: &PublicKeyEnvelope<'_>,
         scratch: &'s mut OpenScratch,
     ) -> Result<OpenedValue<'s>, OpenError> {
         let form = self.verify(envelope, scratch)?;
@@ -187,12 +190,16 @@ impl OpeningKey {
     ///
     /// # Panics
     /// When the envelope's ephemeral key is another.
-    pub fn verify(&self, envelope: &Envelope<'_>, scratch: &mut OpenScratch) -> Result<EnvelopeForm, OpenError> {
+    pub fn verify(
+        &self,
+        envelope: &PublicKeyEnvelope<'_>,
+        scratch: &mut OpenScratch,
+    ) -> Result<EnvelopeForm, OpenError> {
         assert!(envelope.has_ephemeral(&self.aad.ephemeral), "an envelope of this ephemeral key");
         scratch.sealed.resize(envelope.sealed_size(), 0);
-        envelope.decode_sealed(&mut scratch.sealed).map_err(OpenError::Malformed)?;
+        envelope.ciphertext.decode(&mut scratch.sealed).map_err(OpenError::Malformed)?;
         scratch.plaintext.resize(envelope.sealed_size() - TAG_SIZE, 0);
-        let OpenScratch { sealed, plaintext } = scratch;
+        let OpenScratch { sealed, plaintext, .. } = scratch;
         self.try_attempts(attempts(envelope.version), EnvelopeLabel::of(envelope), sealed, plaintext)
     }
 
@@ -203,7 +210,7 @@ impl OpeningKey {
     /// When an envelope's ephemeral key is another.
     pub fn open_many(
         &self,
-        envelopes: &[Envelope<'_>],
+        envelopes: &[PublicKeyEnvelope<'_>],
         scratch: &mut OpenScratch,
         mut each: impl FnMut(usize, Result<OpenedValue<'_>, OpenError>),
     ) {
@@ -218,12 +225,12 @@ impl OpeningKey {
     /// A group shares its first attempt's key. Values that fail are retried individually.
     fn open_group(
         &self,
-        group: &[Envelope<'_>],
+        group: &[PublicKeyEnvelope<'_>],
         scratch: &mut OpenScratch,
         mut each: impl FnMut(usize, Result<OpenedValue<'_>, OpenError>),
     ) {
-        let OpenScratch { sealed, plaintext } = scratch;
-        let decoded = decode_group(group, sealed);
+        let OpenScratch { sealed, plaintext, .. } = scratch;
+        let decoded = decode_group(group.iter().map(|envelope| envelope.ciphertext), sealed);
         let mut rest = sealed.as_slice();
         let mut items = [OpenItem { nonce: Nonce([0; 12]), aad: &[], sealed: &[] }; GROUP_VALUES_MAX];
         for (item, envelope) in items.iter_mut().zip(group) {
@@ -252,7 +259,7 @@ impl OpeningKey {
                 }
             };
             match form {
-                Ok(form) => each(i, interpret(envelope, opened, form)),
+                Ok(form) => each(i, interpret(envelope.value_type, envelope.version.has_metadata(), opened, form)),
                 Err(error) => each(i, Err(error)),
             }
         }
@@ -311,20 +318,23 @@ pub enum OpenError {
 }
 
 /// Ciphertexts one after the other in `sealed`, and which of them are not base64: their bytes count for nothing.
-fn decode_group(group: &[Envelope<'_>], sealed: &mut Vec<u8>) -> [Result<(), Malformed>; GROUP_VALUES_MAX] {
-    sealed.resize(group.iter().map(Envelope::sealed_size).sum(), 0);
+pub(crate) fn decode_group<'a>(
+    group: impl Iterator<Item = CiphertextText<'a>> + Clone,
+    sealed: &mut Vec<u8>,
+) -> [Result<(), Malformed>; GROUP_VALUES_MAX] {
+    sealed.resize(group.clone().map(CiphertextText::sealed_size).sum(), 0);
     let mut results = [Ok(()); GROUP_VALUES_MAX];
     let mut rest = sealed.as_mut_slice();
-    for (envelope, result) in group.iter().zip(&mut results) {
-        let (this, after) = rest.split_at_mut(envelope.sealed_size());
-        *result = envelope.decode_sealed(this);
+    for (ciphertext, result) in group.zip(&mut results) {
+        let (this, after) = rest.split_at_mut(ciphertext.sealed_size());
+        *result = ciphertext.decode(this);
         rest = after;
     }
     results
 }
 
 /// How many of the first envelopes make a group: one derivation, bounded in number and bytes, at least one.
-fn group_size(envelopes: &[Envelope<'_>]) -> usize {
+fn group_size(envelopes: &[PublicKeyEnvelope<'_>]) -> usize {
     let derivation = attempts(envelopes[0].version)[0].0;
     let mut bytes = 0;
     let fitting = envelopes.iter().take(GROUP_VALUES_MAX).take_while(|envelope| {
@@ -336,13 +346,13 @@ fn group_size(envelopes: &[Envelope<'_>]) -> usize {
 
 /// Invalid content fails like a wrong tag: anyone who knows the public key can encrypt anything.
 #[inline]
-fn interpret<'s>(
-    envelope: &Envelope<'_>,
-    plaintext: &'s [u8],
+pub(crate) fn interpret(
+    value_type: ValueType,
+    has_metadata: bool,
+    plaintext: &[u8],
     form: EnvelopeForm,
-) -> Result<OpenedValue<'s>, OpenError> {
-    let value_type = envelope.value_type;
-    if !envelope.version.has_metadata() {
+) -> Result<OpenedValue<'_>, OpenError> {
+    if !has_metadata {
         let text = text_of(value_type, plaintext).ok_or(OpenError::DecryptFailed)?;
         return Ok(OpenedValue { value_type, text, metadata: None, form });
     }

@@ -12,12 +12,14 @@ use thiserror::Error;
 
 use crate::aad::AssociatedData;
 use crate::base64::append_base64;
-use crate::format::{MIDDLE_SIZE, Marking, SUFFIX, ValueType, Version};
+use crate::format::MIDDLE_SIZE;
 use crate::kdf;
 use crate::metadata::Metadata;
+use crate::parts::{Head, Marking, SUFFIX, ValueType};
+use crate::versions::Version;
 
 /// Values sealed side by side.
-const GROUP_VALUES_MAX: usize = 64;
+pub(crate) const GROUP_VALUES_MAX: usize = 64;
 /// Bytes of plaintext in a group of more than one value: with its ciphertext it stays in a first-level cache.
 const GROUP_BYTES_MAX: usize = 8 << 10;
 
@@ -74,8 +76,8 @@ pub struct KeySpent;
 /// Buffers that live longer than one call, to save allocations.
 #[derive(Default)]
 pub struct SealScratch {
-    plaintexts: Vec<u8>,
-    sealed: Vec<u8>,
+    pub(crate) plaintexts: Vec<u8>,
+    pub(crate) sealed: Vec<u8>,
 }
 
 /// An AES key agreed with one recipient through a fresh ephemeral key. Shared between threads; wiped on drop.
@@ -134,7 +136,10 @@ impl SealingKey {
             key: aead_key(profile.version, encapsulation),
             nonces: NonceSequence::new(rng, values_max),
             aad,
-            frames: ValueType::ALL.map(|value_type| TextFrame::new(&head(profile, value_type), &middle, SUFFIX)),
+            frames: ValueType::ALL.map(|value_type| {
+                let head = Head::write(profile.marking, profile.version.text(), value_type);
+                TextFrame::new(&head, &middle, SUFFIX)
+            }),
             text,
         }
     }
@@ -282,17 +287,12 @@ fn aead_key(version: Version, encapsulation: &Encapsulation) -> AeadKey {
     AeadKey::new(AeadAlgorithm::Aes256Gcm, key.expose()).expect("32 bytes")
 }
 
-fn head(profile: Profile, value_type: ValueType) -> Vec<u8> {
-    let mark: &[u8] = if profile.marking == Marking::Debug { b"debug:" } else { b"" };
-    [b"ev:", mark, profile.version.text().as_bytes(), b":", value_type.label()].concat()
-}
-
-fn metadata_size(metadata: Option<&Metadata>) -> usize {
+pub(crate) fn metadata_size(metadata: Option<&Metadata>) -> usize {
     metadata.map_or(0, |metadata| metadata.encoded.len())
 }
 
 /// How many of the first values make a group: at least one.
-fn group_size(values: &[SealedInput<'_>], metadata_size: usize) -> usize {
+pub(crate) fn group_size(values: &[SealedInput<'_>], metadata_size: usize) -> usize {
     let mut bytes = 0;
     let fitting = values.iter().take(GROUP_VALUES_MAX).take_while(|value| {
         bytes += metadata_size + value.text.len();
@@ -302,7 +302,11 @@ fn group_size(values: &[SealedInput<'_>], metadata_size: usize) -> usize {
 }
 
 /// Where there is metadata, every plaintext of the group is put together in `plaintexts`; else nothing is copied.
-fn with_metadata<'s>(metadata: Option<&Metadata>, group: &[SealedInput<'_>], plaintexts: &'s mut Vec<u8>) -> &'s [u8] {
+pub(crate) fn with_metadata<'s>(
+    metadata: Option<&Metadata>,
+    group: &[SealedInput<'_>],
+    plaintexts: &'s mut Vec<u8>,
+) -> &'s [u8] {
     plaintexts.clear();
     if let Some(metadata) = metadata {
         for value in group {

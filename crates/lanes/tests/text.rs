@@ -184,5 +184,5 @@ fn room_for_bytes_must_fit() {
 #[test]
 #[should_panic(expected = "a rest as long as a middle")]
 fn a_frame_that_would_reach_too_far_is_refused() {
-    let _ = TextFrame::new(b"head", b"short", *b":$");
+    let _: TextFrame = TextFrame::new(b"head", b"short", *b":$");
 }

@@ -170,6 +170,12 @@ pub enum FieldFault {
         /// The words.
         words: &'static WordList,
     },
+    /// A part is none of the words that the field accepts, or occurs twice.
+    #[error("expected {}, each at most once, separated by commas", words.joined("`", ", ", " or "))]
+    NotSomeOf {
+        /// The words.
+        words: &'static WordList,
+    },
     /// The right kind, but not a value that the field takes.
     #[error("expected {expected}")]
     OutOfRange {

@@ -10,6 +10,8 @@ const API_KEY_SIZE_MAX: usize = 256;
 const KEY_ID_SIZE_MAX: usize = 64;
 /// Longest name of a client for whom an API key is verified, in bytes.
 const CLIENT_SIZE_MAX: usize = 64;
+/// Longest context, in bytes.
+const CONTEXT_SIZE_MAX: usize = 1024;
 /// Longest data role, in characters.
 const ROLE_SIZE_MAX: usize = 20;
 
@@ -40,6 +42,11 @@ macro_rules! fields {
 
 fields! {
     App "app" "The tenant whose keys serve the request.",
+    Scheme "scheme" "How envelopes are sealed.",
+    Context "context" "What symmetric envelopes are bound to.",
+    Accept "accept" "The kinds of envelopes that are opened.",
+    SymmetricKeyId "symmetric_key_id" "The id of the symmetric key that an envelope names.",
+    FromPublicKey "from_public_key" "Whether a symmetric envelope was resealed from one to a public key.",
     Curve "curve" "The curve of the ephemeral key.",
     Keying "keying" "How often a fresh ephemeral key is made.",
     Role "role" "The data role.",
@@ -95,6 +102,7 @@ impl Field {
             Field::App => Some("1 to 128 bytes"),
             Field::KeyId | Field::Client => Some("1 to 64 bytes"),
             Field::ApiKey => Some("1 to 256 bytes"),
+            Field::Context => Some("1 to 1024 bytes"),
             Field::Role => Some("1 to 20 characters of a-z, 0-9 and -"),
             _ => None,
         }
@@ -109,6 +117,7 @@ impl Field {
             Field::Client => CLIENT_SIZE_MAX,
             Field::ApiKey => API_KEY_SIZE_MAX,
             Field::Role => ROLE_SIZE_MAX,
+            Field::Context => CONTEXT_SIZE_MAX,
             _ => return true,
         };
         (1..=size_max).contains(&text.len()) && (self != Field::Role || text.bytes().all(is_role))

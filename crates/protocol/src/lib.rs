@@ -65,7 +65,9 @@ pub use record::{FieldInfo, FieldKind, RecordInfo, RecordValue, SecretText, Wire
 pub use results::{DocumentResult, FileResult, InspectResult, Reported, RewrapResult, ValuesResult};
 pub use scanner::Scanner;
 pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Values, ValuesPosition};
-pub use words::{Curve, Keying, OnFailure, OtherCase, RewrapFailure, TextKind, Word, WordList};
+pub use words::{
+    AcceptedScheme, Curve, Keying, OnFailure, OtherCase, RewrapFailure, Scheme, TextKind, Word, WordList, WordSet,
+};
 
 /// Version of the protocol that this crate speaks; `info` reports it and the ALPN name carries it.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -12,7 +12,7 @@ use crate::record::{
     FieldInfo, FieldType, RecordInfo, RecordValue, SecretText, WireRecord, decoder, field_of, records,
 };
 use crate::wire::WireReader;
-use crate::words::{Curve, TextKind};
+use crate::words::{Curve, Scheme, TextKind};
 
 methods! {
     values {
@@ -159,14 +159,20 @@ records! {
     result Inspection {
         /// The version in the envelope's text, such as `Tk9D`.
         Version version: String;
-        /// The curve.
-        Curve curve: Curve;
+        /// The scheme; engines that know one alone leave it out: `public-key`.
+        Scheme scheme: Option<Scheme>;
+        /// The curve; only of envelopes to a public key.
+        Curve curve: Option<Curve>;
         /// The type of the encrypted value.
         Type kind: TextKind;
         /// Whether it is marked as made in debug mode.
         Debug debug: bool;
-        /// The ephemeral public key, SEC1-compressed, 33 bytes.
-        Ephemeral ephemeral: Vec<u8>;
+        /// The ephemeral public key, SEC1-compressed, 33 bytes; only of envelopes to a public key.
+        Ephemeral ephemeral: Option<Vec<u8>>;
+        /// The id of the key that a symmetric envelope names, 16 bytes.
+        SymmetricKeyId symmetric_key_id: Option<Vec<u8>>;
+        /// Whether a symmetric envelope was resealed from one to a public key; only if the call names an app.
+        FromPublicKey from_public_key: Option<bool>;
         /// The data role; only if the call names an app.
         Role role: Option<String>;
         /// The number of the software that made it; only if the call names an app.

@@ -4,7 +4,7 @@
 use crate::content::{Entries, checked, out_of_range};
 use crate::error::{ContentError, FieldFault};
 use crate::field::Field;
-use crate::words::{Word, WordList};
+use crate::words::{Word, WordList, WordSet};
 
 /// The calls that accept an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub enum OptionKind {
     Text,
     /// One of a few words; absent by default.
     Word(&'static WordList),
+    /// Some of a few words, each once, separated by commas; absent by default.
+    Words(&'static WordList),
     /// A boolean; false by default.
     Flag,
     /// A positive number of 32 bits; absent by default.
@@ -217,6 +219,25 @@ impl<'a, W: Word> OptionType<'a> for Option<W> {
         let Some(word) = entries.optional_string(field)? else { return Ok(None) };
         let fault = FieldFault::NoneOf { words: W::WORDS };
         W::parse(word).map(Some).ok_or(ContentError::Field { field, fault })
+    }
+}
+
+impl<'a, W: Word> OptionType<'a> for Option<WordSet<'a, W>> {
+    const KIND: OptionKind = OptionKind::Words(W::WORDS);
+    const ABSENT: Self = None;
+
+    fn value(self) -> Option<OptionValue<'a>> {
+        self.map(|set| OptionValue::Text(set.as_str()))
+    }
+
+    fn of(value: OptionValue<'a>) -> Option<Self> {
+        if let OptionValue::Text(words) = value { WordSet::parse(words).map(Some) } else { None }
+    }
+
+    fn read(entries: &mut Entries<'a>, field: Field) -> Result<Self, ContentError> {
+        let Some(words) = entries.optional_string(field)? else { return Ok(None) };
+        let fault = FieldFault::NotSomeOf { words: W::WORDS };
+        WordSet::parse(words).map(Some).ok_or(ContentError::Field { field, fault })
     }
 }
 

@@ -10,14 +10,26 @@ use crate::field::{Field, FieldSet};
 use crate::option::{OptionInfo, OptionScope, OptionType, OptionValue, OwnedOptions, Surface, options};
 use crate::payload::{Payload, required};
 use crate::raw_params::RawParams;
-use crate::words::{Curve, Keying, OnFailure, OtherCase, RewrapFailure};
+use crate::words::{AcceptedScheme, Curve, Keying, OnFailure, OtherCase, RewrapFailure, Scheme, WordSet};
 
 options! {
     /// Options of `encrypt` and `encrypt_document`.
     EncryptOptions {
+        /// How the envelopes are sealed. Default: the engine's setting; `public-key` with a curve.
+        ///
+        /// `public-key`: to a public key of the app, as anyone can who has that key; `symmetric`: with a key that only engines have, which
+        /// opens a hundred times faster and can be bound to a `context`. Default: the engine's setting, `public-key` unless changed; with
+        /// `curve` it is `public-key`
+        Scheme scheme: Option<Scheme>, Any [Clients Python Api Cli];
+        /// The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none.
+        ///
+        /// what symmetric envelopes are bound to, such as the id of the row that they are stored in: 1 to 1024 bytes of text, which the
+        /// envelope does not contain. It opens with the same context alone. Encrypting it needs `scheme` `symmetric`; decrypting with it,
+        /// envelopes to a public key do not open, because these are bound to none. Default: none
+        Context context: Option<&'a str>, Any [Clients Python Api Cli];
         /// The curve of the envelopes. Default: the engine's setting.
         ///
-        /// P-256 or secp256k1. Default: the engine's setting, `r1` unless changed
+        /// P-256 or secp256k1, for the scheme `public-key`. Default: the engine's setting, `r1` unless changed
         Curve curve: Option<Curve>, Any [Clients Python Api Cli];
         /// How often a fresh ephemeral key is created. Default: the engine's setting.
         ///
@@ -49,6 +61,8 @@ options! {
         /// answer shows which envelopes open. Default `false`: every value is encrypted, envelopes too, so that no text can pass as
         /// already protected
         SkipSealed skip_sealed: bool, Any [Clients Python Api Cli];
+        /// The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption.
+        Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Python Api Cli];
         /// Documents: every selector must match something, or the call fails with `unmatched_selector`.
         ///
         /// documents: every selector of `select` must match a value, or the request fails with `unmatched_selector` and changes
@@ -74,6 +88,14 @@ options! {
 options! {
     /// Options of `decrypt` and `decrypt_document`.
     DecryptOptions {
+        /// The context that the envelopes are bound to: 1 to 1024 bytes. Default: none.
+        Context context: Option<&'a str>, Any [Clients Python Api Cli];
+        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+        ///
+        /// the kinds of envelopes that are opened, separated by commas; any other fails as a damaged one does. `public-key`: those that
+        /// anyone can make who has the public key; `symmetric`: those that an engine made from a value; `from-public-key`: those that an
+        /// engine made from one to a public key, which anyone may have made. Default: all, but with a context all save `public-key`
+        Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Python Api Cli];
         /// The data role that every envelope must carry. Default: any.
         Role role: Option<&'a str>, Any [Clients Python Api Cli];
         /// The action for an envelope that does not open. Default: the call fails.
@@ -101,6 +123,17 @@ options! {
 options! {
     /// Options of `rewrap`.
     RewrapOptions {
+        /// How the new envelopes are sealed. Default: each keeps its own scheme; `public-key` with a curve.
+        ///
+        /// how the new envelopes are sealed. Default: each keeps its own scheme; with `curve` it is `public-key`. An envelope to a public
+        /// key that becomes a symmetric one keeps a mark, as anyone may have made it
+        Scheme scheme: Option<Scheme>, Any [Clients Cli];
+        /// The context that symmetric envelopes are bound to, old and new ones: 1 to 1024 bytes. Default: none.
+        ///
+        /// what symmetric envelopes are bound to, old and new ones. Default: none
+        Context context: Option<&'a str>, Any [Clients Cli];
+        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+        Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Cli];
         /// The curve of the new envelopes. Default: each keeps its own.
         Curve curve: Option<Curve>, Any [Clients Cli];
         /// The action for an envelope that does not open. Default: the call fails.
@@ -113,6 +146,10 @@ options! {
 options! {
     /// Options of `encrypt_file`.
     EncryptFileOptions {
+        /// How the file is sealed. Default: the engine's setting; `public-key` with a curve.
+        Scheme scheme: Option<Scheme>, Any [Clients Api];
+        /// The context that a symmetric file is bound to: 1 to 1024 bytes. Default: none.
+        Context context: Option<&'a str>, Any [Clients Api];
         /// The curve of the file's envelope. Default: the engine's setting.
         Curve curve: Option<Curve>, Any [Clients Api];
         /// How long the caller waits, in milliseconds; at least 1.
@@ -123,6 +160,10 @@ options! {
 options! {
     /// Options of `decrypt_file`.
     DecryptFileOptions {
+        /// The context that the file is bound to: 1 to 1024 bytes. Default: none.
+        Context context: Option<&'a str>, Any [Clients Api];
+        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+        Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Api];
         /// The id of an API key on whose behalf the call is made, from `authenticate`: it may do what both may.
         KeyId key_id: Option<&'a str>, Any [Clients];
         /// How long the caller waits, in milliseconds; at least 1.

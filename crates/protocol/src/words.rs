@@ -1,4 +1,6 @@
-//! Options whose value is one of a few words.
+//! Options whose value is one of a few words, or some of them.
+
+use std::marker::PhantomData;
 
 /// The words of an option, for interfaces that read and show options by name.
 pub trait Word: Copy + Sized + 'static {
@@ -24,6 +26,17 @@ pub struct WordList {
 }
 
 impl WordList {
+    /// Whether the word is one of them.
+    pub fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|(known, _)| *known == word)
+    }
+
+    /// Whether a text is some of them, each once, separated by commas.
+    pub fn has_set(&self, text: &str) -> bool {
+        let mut words = text.split(',').enumerate();
+        words.all(|(at, word)| self.has(word) && text.split(',').take(at).all(|earlier| earlier != word))
+    }
+
     /// `"r1", "k1"` with these marks around each word, this text between them, and this text before the last.
     pub fn joined(&self, mark: &str, between: &str, before_last: &str) -> String {
         let count = self.words.len();
@@ -39,6 +52,30 @@ impl WordList {
             text.extend([gap, mark, word, mark]);
         }
         text
+    }
+}
+
+/// Some words of a type, one at least, separated by commas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WordSet<'a, W> {
+    text: &'a str,
+    words: PhantomData<W>,
+}
+
+impl<'a, W: Word> WordSet<'a, W> {
+    /// `None` if a part is none of the words, or occurs twice.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        W::WORDS.has_set(text).then_some(Self { text, words: PhantomData })
+    }
+
+    /// The words as they were given.
+    pub fn as_str(self) -> &'a str {
+        self.text
+    }
+
+    /// Whether it has the word.
+    pub fn contains(self, word: W) -> bool {
+        self.text.split(',').any(|one| one == word.as_str())
     }
 }
 
@@ -79,6 +116,28 @@ macro_rules! words {
             }
         }
     };
+}
+
+words! {
+    /// How an envelope is sealed.
+    Scheme {
+        /// To a public key of the app: anyone who has that key can.
+        PublicKey = "public-key",
+        /// With a symmetric key of the app: only an engine can.
+        Symmetric = "symmetric",
+    }
+}
+
+words! {
+    /// A kind of envelope that is opened.
+    AcceptedScheme {
+        /// To a public key, which anyone can make who has that key.
+        PublicKey = "public-key",
+        /// Symmetric, made by an engine from a value.
+        Symmetric = "symmetric",
+        /// Symmetric, made by an engine from an envelope to a public key.
+        FromPublicKey = "from-public-key",
+    }
 }
 
 words! {

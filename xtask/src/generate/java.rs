@@ -18,8 +18,8 @@ macro_rules! path {
 }
 
 /// The files of [`WORD_LISTS`].
-const WORDS: [&str; 5] =
-    [path!("Curve"), path!("Keying"), path!("OnFailure"), path!("RewrapFailure"), path!("OtherCase")];
+const WORDS: [&str; 6] =
+    [path!("Scheme"), path!("Curve"), path!("Keying"), path!("OnFailure"), path!("RewrapFailure"), path!("OtherCase")];
 
 /// The class of a group's options.
 struct Class {
@@ -155,7 +155,7 @@ fn type_of(option: &OptionInfo) -> &'static str {
     match option.kind {
         OptionKind::Flag => "boolean",
         OptionKind::Word(list) => list.name,
-        OptionKind::Text => "String",
+        OptionKind::Text | OptionKind::Words(_) => "String",
         OptionKind::Number => "Integer",
     }
 }

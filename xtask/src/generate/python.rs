@@ -135,7 +135,7 @@ fn class_of(name: &str, base: &str, options: &[&OptionInfo]) -> String {
         let kind = match option.kind {
             OptionKind::Flag => "bool".to_owned(),
             OptionKind::Word(list) => format!("{} | None", list.name),
-            OptionKind::Text => "str | None".to_owned(),
+            OptionKind::Text | OptionKind::Words(_) => "str | None".to_owned(),
             OptionKind::Number => "int | None".to_owned(),
         };
         let _ = writeln!(text, "    {}: {kind}\n    \"\"\"{}\"\"\"", option.field, option.summary());

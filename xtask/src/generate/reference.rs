@@ -89,6 +89,7 @@ pub(super) fn api(page: &str) -> Result<String, String> {
             let value = match option.kind {
                 OptionKind::Flag => "=true".to_owned(),
                 OptionKind::Word(list) => format!("={}", list.joined("", "\\|", "\\|")),
+                OptionKind::Words(list) => format!("={}", list.joined("", ",", ",")),
                 OptionKind::Text | OptionKind::Number => "=…".to_owned(),
             };
             let calls = if is_of_both { "both".to_owned() } else { format!("`{call}`") };
@@ -106,6 +107,7 @@ fn type_and_range(option: &OptionInfo) -> (&'static str, String) {
     match option.kind {
         OptionKind::Text => ("string", option.field.range().map(|range| format!(" {range}")).unwrap_or_default()),
         OptionKind::Word(list) => ("string", format!(" {}", list.joined("`", ", ", ", "))),
+        OptionKind::Words(list) => ("string", format!(" of {}, separated by commas", list.joined("`", ", ", ", "))),
         OptionKind::Flag => ("boolean", String::new()),
         OptionKind::Number => ("integer", " 1 to 4294967295".to_owned()),
     }
@@ -132,6 +134,10 @@ fn parameter(option: &OptionInfo) -> String {
             r#""type": "string", "pattern": "^[a-z0-9-]{1,20}$""#.to_owned()
         }
         OptionKind::Text => r#""type": "string""#.to_owned(),
+        OptionKind::Words(list) => {
+            let word = format!("({})", list.joined("", "|", "|"));
+            format!(r#""type": "string", "pattern": "^{word}(,{word})*$""#)
+        }
         OptionKind::Word(list) => format!(r#""enum": [{}]"#, list.joined("\"", ", ", ", ")),
         OptionKind::Flag => r#""enum": ["true", "false"]"#.to_owned(),
         OptionKind::Number => r#""type": "integer", "minimum": 1"#.to_owned(),

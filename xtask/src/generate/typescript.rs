@@ -209,7 +209,7 @@ fn interface(name: &str, about: &str, options: &[&OptionInfo]) -> String {
         let kind = match option.kind {
             OptionKind::Flag => "boolean".to_owned(),
             OptionKind::Word(list) => list.joined("'", " | ", " | "),
-            OptionKind::Text => "string".to_owned(),
+            OptionKind::Text | OptionKind::Words(_) => "string".to_owned(),
             OptionKind::Number => "number".to_owned(),
         };
         text += &doc(&option.summary(), "  ");

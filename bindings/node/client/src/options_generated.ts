@@ -4,11 +4,11 @@ import type { Method } from './methods_generated.js';
 
 /** The options of each method that are data of the protocol, except the app. */
 export const OPTIONS: Readonly<Partial<Record<Method, readonly string[]>>> = {
-  encrypt: ['curve', 'keying', 'role', 'skipSealed'],
-  decrypt: ['role', 'onFailure', 'keyId'],
-  encrypt_document: ['curve', 'keying', 'role', 'otherCase', 'skipSealed', 'strict'],
-  decrypt_document: ['role', 'onFailure', 'otherCase', 'keyId', 'strict'],
-  encrypt_file: ['curve'],
-  decrypt_file: ['keyId'],
-  rewrap: ['curve', 'onFailure'],
+  encrypt: ['scheme', 'context', 'curve', 'keying', 'role', 'skipSealed', 'accept'],
+  decrypt: ['context', 'accept', 'role', 'onFailure', 'keyId'],
+  encrypt_document: ['scheme', 'context', 'curve', 'keying', 'role', 'otherCase', 'skipSealed', 'accept', 'strict'],
+  decrypt_document: ['context', 'accept', 'role', 'onFailure', 'otherCase', 'keyId', 'strict'],
+  encrypt_file: ['scheme', 'context', 'curve'],
+  decrypt_file: ['context', 'accept', 'keyId'],
+  rewrap: ['scheme', 'context', 'accept', 'curve', 'onFailure'],
 };

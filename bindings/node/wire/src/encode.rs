@@ -271,9 +271,19 @@ impl KnownOption {
                 given.insert(field, OptionValue::Number(number as u32))
             }
             OptionKind::Text => given.insert(field, OptionValue::Text(&string(value, &name)?)),
+            OptionKind::Words(list) => {
+                let words = string(value, &name)?;
+                if !list.has_set(&words) {
+                    let words = list.joined("", ", ", " or ");
+                    return Err(invalid_params(format!(
+                        "{name}: expected {words}, each at most once, separated by commas"
+                    )));
+                }
+                given.insert(field, OptionValue::Text(&words))
+            }
             OptionKind::Word(list) => {
                 let word = string(value, &name)?;
-                if list.words.iter().all(|(known, _)| *known != word) {
+                if !list.has(&word) {
                     return Err(invalid_params(format!("{name}: expected {}", list.joined("", ", ", " or "))));
                 }
                 given.insert(field, OptionValue::Text(&word))

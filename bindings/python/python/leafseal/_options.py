@@ -3,6 +3,7 @@
 
 from typing import Literal, TypedDict
 
+Scheme = Literal["public-key", "symmetric"]
 Curve = Literal["r1", "k1"]
 Keying = Literal["field", "request", "session"]
 OnFailure = Literal["fail", "leave", "null"]
@@ -18,6 +19,10 @@ class CallOptions(TypedDict, total=False):
 
 
 class EncryptionOptions(TypedDict, total=False):
+    scheme: Scheme | None
+    """How the envelopes are sealed. Default: the engine's setting; `public-key` with a curve."""
+    context: str | None
+    """The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none."""
     curve: Curve | None
     """The curve of the envelopes. Default: the engine's setting."""
     keying: Keying | None
@@ -26,9 +31,15 @@ class EncryptionOptions(TypedDict, total=False):
     """The data role written into the envelopes: 1 to 20 characters of `a-z0-9-`. Default: none."""
     skip_sealed: bool
     """Leaves exactly those envelopes unchanged that `decrypt` would open for the same caller. Default: everything is encrypted, envelopes too, so that no text can pass as already protected."""
+    accept: str | None
+    """The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption."""
 
 
 class DecryptionOptions(TypedDict, total=False):
+    context: str | None
+    """The context that the envelopes are bound to: 1 to 1024 bytes. Default: none."""
+    accept: str | None
+    """The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all."""
     role: str | None
     """The data role that every envelope must carry. Default: any."""
     on_failure: OnFailure | None

@@ -79,7 +79,7 @@ impl<S: OptionSource> FromArgMatches for OptionArguments<S> {
                 OptionKind::Number => {
                     matches.try_get_one::<u32>(name).map(|number| number.copied().map(OptionValue::Number))
                 }
-                OptionKind::Text | OptionKind::Word(_) => {
+                OptionKind::Text | OptionKind::Word(_) | OptionKind::Words(_) => {
                     matches.try_get_one::<String>(name).map(|text| text.map(|text| OptionValue::Text(text)))
                 }
             };
@@ -101,6 +101,10 @@ fn argument<S: OptionSource>(option: &'static OptionInfo) -> Arg {
         OptionKind::Flag => argument.action(ArgAction::SetTrue),
         OptionKind::Number => argument.value_parser(value_parser!(u32).range(1..)),
         OptionKind::Text => argument,
+        OptionKind::Words(list) => argument.value_parser(move |text: &str| match list.has_set(text) {
+            true => Ok(text.to_owned()),
+            false => Err(format!("must be {}, each at most once, separated by commas", list.joined("", ", ", " or "))),
+        }),
         OptionKind::Word(list) => {
             let words = list.words.iter();
             let words =
@@ -146,13 +150,15 @@ mod tests {
                 OptionKind::Flag => (vec![&*flag], OptionValue::Flag(true)),
                 OptionKind::Number => (vec![&*flag, "7"], OptionValue::Number(7)),
                 OptionKind::Text => (vec![&*flag, "pci"], OptionValue::Text("pci")),
-                OptionKind::Word(list) => (vec![&*flag, list.words[1].0], OptionValue::Text(list.words[1].0)),
+                OptionKind::Word(list) | OptionKind::Words(list) => {
+                    (vec![&*flag, list.words[1].0], OptionValue::Text(list.words[1].0))
+                }
             };
             let given = parsed::<S>(&line).expect("the option exists");
             assert_eq!(given.iter().collect::<Vec<_>>(), [(option.field, expected)], "{option:?}");
             let is_of_files = S::OF_FILES.iter().any(|other| other.field == option.field);
             assert_eq!(parsed::<S>(&[&line[..], &["--file"]].concat()).is_ok(), is_of_files, "{option:?}");
-            if matches!(option.kind, OptionKind::Word(_) | OptionKind::Number) {
+            if matches!(option.kind, OptionKind::Word(_) | OptionKind::Words(_) | OptionKind::Number) {
                 assert!(parsed::<S>(&[&*flag, "0"]).is_err(), "{option:?}");
             }
         }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use leafseal_client::{Curve as WireCurve, Inspection, TextKind};
-use leafseal_engine::{Caller, Engine, EnvelopeMetadata, Marking};
+use leafseal_client::{Curve as WireCurve, Inspection, Scheme as WireScheme, TextKind};
+use leafseal_engine::{Caller, Curve, Engine, EnvelopeMetadata, Marking};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::InspectArguments;
@@ -19,10 +19,13 @@ use leafseal_net::utc;
 /// The printed properties of one envelope.
 struct Facts {
     version: String,
-    curve: &'static str,
+    scheme: &'static str,
+    curve: Option<&'static str>,
     value_type: &'static str,
     debug: bool,
-    ephemeral: String,
+    ephemeral: Option<String>,
+    key_id: Option<String>,
+    from_public_key: bool,
     role: Option<String>,
     origin: Option<u64>,
     encrypted_at: Option<u64>,
@@ -120,11 +123,14 @@ impl InspectBackend {
 impl Facts {
     fn of_engine(inspected: EnvelopeMetadata) -> Self {
         Self {
-            version: inspected.version.text().to_owned(),
-            curve: inspected.version.curve().short_name(),
+            scheme: inspected.scheme.name(),
+            version: inspected.version.to_owned(),
+            curve: inspected.curve.map(Curve::short_name),
             value_type: inspected.value_type.name(),
             debug: inspected.marking == Marking::Debug,
-            ephemeral: hex::encode(inspected.ephemeral),
+            ephemeral: inspected.ephemeral.map(hex::encode),
+            key_id: inspected.key_id.map(|id| id.to_string()),
+            from_public_key: inspected.is_from_public_key,
             role: inspected.role,
             origin: inspected.origin.map(u64::from),
             encrypted_at: inspected.encrypted_at.map(u64::from),
@@ -134,18 +140,18 @@ impl Facts {
 
     fn of_client(inspection: Inspection) -> Self {
         Self {
+            scheme: inspection.scheme.unwrap_or(WireScheme::PublicKey).as_str(),
             version: inspection.version,
-            curve: match inspection.curve {
-                WireCurve::R1 => "r1",
-                WireCurve::K1 => "k1",
-            },
+            curve: inspection.curve.map(WireCurve::as_str),
             value_type: match inspection.kind {
                 TextKind::String => "string",
                 TextKind::Number => "number",
                 TextKind::Boolean => "boolean",
             },
             debug: inspection.debug,
-            ephemeral: hex::encode(&inspection.ephemeral),
+            ephemeral: inspection.ephemeral.map(hex::encode),
+            key_id: inspection.symmetric_key_id.map(hex::encode),
+            from_public_key: inspection.from_public_key.unwrap_or(false),
             role: inspection.role,
             origin: inspection.origin,
             encrypted_at: inspection.encrypted_at,
@@ -156,11 +162,22 @@ impl Facts {
     fn json(&self) -> Value {
         let mut facts = Map::new();
         let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
+        put("scheme", json!(self.scheme));
         put("version", json!(self.version));
-        put("curve", json!(self.curve));
+        if let Some(curve) = self.curve {
+            put("curve", json!(curve));
+        }
         put("type", json!(self.value_type));
         put("debug", json!(self.debug));
-        put("ephemeral", json!(self.ephemeral));
+        if let Some(ephemeral) = &self.ephemeral {
+            put("ephemeral", json!(ephemeral));
+        }
+        if let Some(id) = &self.key_id {
+            put("key_id", json!(id));
+        }
+        if self.from_public_key {
+            put("from_public_key", json!(true));
+        }
         for (name, number) in
             [("origin", self.origin), ("encrypted_at", self.encrypted_at), ("key_version", self.key_version)]
         {
@@ -175,7 +192,18 @@ impl Facts {
     }
 
     fn text(&self) -> String {
-        let mut line = format!("{} {} {:7} ephemeral {}", self.version, self.curve, self.value_type, self.ephemeral);
+        let mut line = match (&self.ephemeral, self.curve, &self.key_id) {
+            (Some(ephemeral), Some(curve), _) => {
+                format!("{} {curve} {:7} ephemeral {ephemeral}", self.version, self.value_type)
+            }
+            (_, _, key_id) => {
+                let key_id = key_id.as_deref().unwrap_or("unknown");
+                format!("{} symmetric {:7} key {key_id}", self.version, self.value_type)
+            }
+        };
+        if self.from_public_key {
+            line.push_str("  from public-key");
+        }
         if self.debug {
             line.push_str("  debug");
         }

@@ -1,7 +1,8 @@
 //! Runs a job in this process, with an engine over the local store.
 
 use leafseal_engine::{
-    Caller, DocumentDecryption, DocumentEncryption, DocumentRewrap, Engine, Error, Progress as Step, Selection,
+    Caller, DocumentDecryption, DocumentEncryption, DocumentRewrap, Engine, Error, FileOptions, Progress as Step,
+    Selection,
 };
 use leafseal_service::{decrypt_options, encrypt_options, rewrap_options};
 
@@ -122,12 +123,14 @@ impl TransformBackend for Local {
         let mut out = Vec::new();
         match self.job.operation {
             ValueOperation::Encrypt => {
-                let curve = encrypt_options(&self.job.encrypt_options()).curve;
-                let mut work = self.engine.encrypt_file(caller, app, curve)?;
+                let options = encrypt_options(&self.job.encrypt_options());
+                let options = FileOptions { scheme: options.scheme, curve: options.curve, context: options.context };
+                let mut work = self.engine.encrypt_file(caller, app, &options)?;
                 while work.step(&content, &mut out)? == Step::More {}
             }
             ValueOperation::Decrypt => {
-                let mut work = self.engine.decrypt_file(caller, app)?;
+                let options = decrypt_options(&self.job.decrypt_options());
+                let mut work = self.engine.decrypt_file(caller, app)?.with(options.context, options.accept)?;
                 while work.step(&content, &mut out)? == Step::More {}
             }
             ValueOperation::Rewrap => unreachable!("the command line has no rewrap of files"),

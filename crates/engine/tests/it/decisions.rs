@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use leafseal_engine::admin::{ApiKeyId, ClientName, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{
-    Caller, DecryptOptions, EncryptOptions, Engine, EntryPoint, Error, ErrorCode, OnFailure, PlannedPart, Progress,
-    RequestOrigin, RewrapOptions, Settings,
+    Caller, DecryptOptions, EncryptOptions, Engine, EntryPoint, Error, ErrorCode, FileOptions, OnFailure, PlannedPart,
+    Progress, RequestOrigin, RewrapOptions, Settings,
 };
 use leafseal_testkit::{CaseRequest, DecisionCase, DecisionFixture, RecordedDecisions, decision_cases};
 
@@ -45,7 +45,7 @@ fn ask(engine: &Engine, caller: &Caller, name: &str) -> Vec<&'static str> {
     let _ = engine.decryptor(caller, &DecryptOptions::new(name)).map(drop);
     let _ = engine.rewrapper(caller, &RewrapOptions::new(name)).map(drop);
     let _ = engine.inspector(caller, Some(name)).map(drop);
-    let _ = engine.encrypt_file(caller, name, None).map(drop);
+    let _ = engine.encrypt_file(caller, name, &FileOptions::default()).map(drop);
     let _ = engine.decrypt_file(caller, name).map(drop);
     let _ = engine.issue_token(caller, name, digest(engine, "{}"), None).map(drop);
     let _ = engine.public_keys(caller, name).map(drop);

@@ -13,15 +13,16 @@ use leafseal_crypto::{AeadAlgorithm, AeadKey, EcContext, Nonce, Recipient};
 use leafseal_engine::admin::{ClientName, Operation, RoleName, Roles};
 use leafseal_engine::{
     CacheCounters, Caller, Curve, DecryptOptions, DocumentLimits, DocumentWork, EmptyStrings, EncryptOptions, Engine,
-    EngineCounters, Error, ErrorCode, Keying, OnFailure, PlannedPart, Progress, RewrapOptions, Rewriter, SealedInput,
-    Selection, Settings, ValueType, system_random,
+    EngineCounters, Error, ErrorCode, FileOptions, Keying, OnFailure, PlannedPart, Progress, RewrapOptions, Rewriter,
+    SealedInput, Selection, Settings, ValueType, system_random,
 };
-use leafseal_envelope::Envelope;
+use leafseal_envelope::PublicKeyEnvelope;
 use proptest::prelude::*;
 
 mod files;
 mod keys;
 mod permissions;
+mod symmetric;
 mod versions;
 
 fn encrypt_with(
@@ -56,7 +57,8 @@ fn decrypt(engine: &Engine, document: &str) -> Result<String, Error> {
 }
 
 fn encrypt_file(engine: &Engine, curve: Curve, content: &[u8]) -> Vec<u8> {
-    let mut work = engine.encrypt_file(&Caller::Owner, "acme", Some(curve)).expect("begins");
+    let options = FileOptions { curve: Some(curve), ..FileOptions::default() };
+    let mut work = engine.encrypt_file(&Caller::Owner, "acme", &options).expect("begins");
     let mut file = Vec::new();
     while work.step(content, &mut file).expect("encrypts") == Progress::More {}
     file
@@ -124,7 +126,7 @@ fn envelopes(document: &str) -> Vec<String> {
 fn ephemerals(document: &str) -> usize {
     let keys: HashSet<[u8; 33]> = envelopes(document)
         .iter()
-        .map(|text| Envelope::parse(text.as_bytes()).expect("well formed").ephemeral)
+        .map(|text| PublicKeyEnvelope::parse(text.as_bytes()).expect("well formed").ephemeral)
         .collect();
     keys.len()
 }
@@ -214,7 +216,7 @@ fn forks_of_one_request_share_its_keys() {
     }
     let sealed = String::from_utf8(out).expect("ASCII");
     let texts: Vec<&[u8]> = sealed.split_whitespace().map(str::as_bytes).collect();
-    let ephemeral = |text: &[u8]| Envelope::parse(text).expect("well formed").ephemeral;
+    let ephemeral = |text: &[u8]| PublicKeyEnvelope::parse(text).expect("well formed").ephemeral;
     assert_eq!(ephemeral(texts[0]), ephemeral(texts[1]));
 
     let mut decryptor = engine.decryptor(&Caller::Owner, &DecryptOptions::new("acme")).expect("begins");

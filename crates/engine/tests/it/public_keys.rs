@@ -2,7 +2,7 @@
 
 use crate::common::{TestEngine, app, rewritten, test_engine};
 use leafseal_engine::{
-    Caller, Curve, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, Keying, OnFailure, RewrapOptions, Settings,
+    Caller, Curve, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, Keying, RewrapOptions, Settings,
 };
 
 fn of_public_keys(engine: &Engine) -> Engine {
@@ -15,7 +15,7 @@ fn encrypted(engine: &Engine, options: &EncryptOptions<'_>, document: &str) -> R
 }
 
 fn decrypted(engine: &Engine, document: &str) -> Result<String, Error> {
-    let options = DecryptOptions { app: "acme", role: None, on_failure: OnFailure::Fail };
+    let options = DecryptOptions::new("acme");
     rewritten(engine.decrypt_document(&Caller::Owner, &options, None, document.len())?, document)
 }
 

@@ -4,3 +4,4 @@ mod common;
 mod corpus;
 mod sdk_vectors;
 mod seal_and_open;
+mod symmetric;

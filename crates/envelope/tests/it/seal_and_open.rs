@@ -10,8 +10,8 @@ use leafseal_crypto::{AeadAlgorithm, AeadKey, Curve, Nonce, PrivateKey, PublicKe
 use leafseal_envelope::file::{EncryptedFile, FILE_OVERHEAD};
 use leafseal_envelope::fuzzing::{open_file, open_in_pieces, seal_file};
 use leafseal_envelope::{
-    ENVELOPE_OVERHEAD, Envelope, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, Role,
-    SealScratch, SealedInput, SealingKey, ValueType, Version, seal_each,
+    ENVELOPE_OVERHEAD, KeySpent, Malformed, Marking, Metadata, OpenError, OpenScratch, Profile, PublicKeyEnvelope,
+    Role, SealScratch, SealedInput, SealingKey, ValueType, Version, seal_each,
 };
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -132,7 +132,7 @@ fn pieces_and_wholes_are_the_same_envelopes() {
                 let role = metadata.as_ref().map(|_| "card-number".to_owned());
                 assert_eq!(opened.role, role);
 
-                let envelope = Envelope::parse(whole.as_bytes()).expect("well formed");
+                let envelope = PublicKeyEnvelope::parse(whole.as_bytes()).expect("well formed");
                 let opening = app.opening_key(&envelope.ephemeral_key().expect("a point"));
                 assert_eq!(open_in_pieces(&envelope, &opening, size).expect("opens").as_bytes(), value.text);
             }
@@ -160,7 +160,7 @@ fn pieces_fail_as_wholes_do() {
     texts.push([&good[..80], changed, &good[81..]].concat());
     texts.push(good.replace(":$", "!:$"));
     for text in &texts {
-        let envelope = Envelope::parse(text.as_bytes()).expect("well formed");
+        let envelope = PublicKeyEnvelope::parse(text.as_bytes()).expect("well formed");
         let opening = app.opening_key(&envelope.ephemeral_key().expect("a point"));
         let whole = opening.open(&envelope, &mut OpenScratch::default()).map(drop);
         assert!(whole.is_err(), "{text}");
@@ -179,8 +179,8 @@ fn no_nonce_repeats_and_one_key_serves_all() {
         SealingKey::generate(&app.ec, &recipient, Profile::plain(Curve::P256), 1 << 20, &mut StdRng::seed_from_u64(3));
     let values = vec![string("a"); 2_000];
     let texts = seal(&key, None, &values);
-    let envelopes: Vec<Envelope<'_>> =
-        texts.iter().map(|t| Envelope::parse(t.as_bytes()).expect("well formed")).collect();
+    let envelopes: Vec<PublicKeyEnvelope<'_>> =
+        texts.iter().map(|t| PublicKeyEnvelope::parse(t.as_bytes()).expect("well formed")).collect();
     assert_eq!(envelopes.iter().map(|e| e.iv).collect::<HashSet<_>>().len(), 2_000);
     assert_eq!(envelopes.iter().map(|e| e.ephemeral).collect::<HashSet<_>>().len(), 1);
 }
@@ -232,7 +232,7 @@ fn keying_by_field_makes_an_ephemeral_key_each() {
         let mut ephemerals = HashSet::new();
         for (line, text) in sealed.lines().zip(&texts) {
             assert_eq!(&app.open(line).expect("opens").text, text);
-            ephemerals.insert(Envelope::parse(line.as_bytes()).expect("well formed").ephemeral);
+            ephemerals.insert(PublicKeyEnvelope::parse(line.as_bytes()).expect("well formed").ephemeral);
         }
         assert_eq!(ephemerals.len(), 70);
     }
@@ -414,7 +414,7 @@ fn wrong_points_and_wrong_apps_are_refused() {
         );
         let text = &seal(&key, metadata.as_ref(), &[string("secret")])[0];
         assert_eq!(stranger.open(text), Err(OpenError::DecryptFailed));
-        let ephemeral = base64.encode(Envelope::parse(text.as_bytes()).expect("well formed").ephemeral);
+        let ephemeral = base64.encode(PublicKeyEnvelope::parse(text.as_bytes()).expect("well formed").ephemeral);
         let mut off_curve = [0xff; 33];
         off_curve[0] = 2;
         for bad in [[0; 33], off_curve] {
@@ -448,8 +448,8 @@ fn one_bad_envelope_spoils_only_itself() {
         }
         let last = sealed[50].len() - 4;
         sealed[50].replace_range(last..=last, "!");
-        let envelopes: Vec<Envelope<'_>> =
-            sealed.iter().map(|t| Envelope::parse(t.as_bytes()).expect("well formed")).collect();
+        let envelopes: Vec<PublicKeyEnvelope<'_>> =
+            sealed.iter().map(|t| PublicKeyEnvelope::parse(t.as_bytes()).expect("well formed")).collect();
         let opening = app.opening_key(&envelopes[0].ephemeral_key().expect("a point"));
         let mut seen = 0;
         opening.open_many(&envelopes, &mut OpenScratch::default(), |index, result| {
@@ -475,7 +475,7 @@ fn files_round_trip_and_damage_is_named() {
             let mut rng = StdRng::seed_from_u64(9);
             let file = seal_file(&app.ec, &recipient_of(&app, curve), marking, &content, 1000, &mut rng);
             assert_eq!(file.len(), content.len() + FILE_OVERHEAD);
-            let parsed = EncryptedFile::parse(&file).expect("an encrypted file");
+            let Ok(EncryptedFile::PublicKey(parsed)) = EncryptedFile::parse(&file) else { panic!("an encrypted file") };
             assert_eq!((parsed.curve, parsed.marking), (curve, marking));
             let key = app.opening_key(&parsed.ephemeral_key().expect("a point"));
             for piece in [999, 64 << 10, usize::MAX] {
@@ -512,7 +512,8 @@ proptest! {
         let key = SealingKey::generate(&app.ec, &recipient, profile, 1 << 20, &mut StdRng::seed_from_u64(10));
         let values: Vec<SealedInput<'_>> = texts.iter().map(|t| string(t)).collect();
         let sealed = seal(&key, metadata.as_ref(), &values);
-        let envelopes: Vec<Envelope<'_>> = sealed.iter().map(|t| Envelope::parse(t.as_bytes()).expect("well formed")).collect();
+        let envelopes: Vec<PublicKeyEnvelope<'_>> =
+            sealed.iter().map(|t| PublicKeyEnvelope::parse(t.as_bytes()).expect("well formed")).collect();
         if let Some(first) = envelopes.first() {
             prop_assert_eq!(first.version, profile.version());
             let opening = app.opening_key(&first.ephemeral_key().expect("a point"));
@@ -529,7 +530,7 @@ proptest! {
 
     #[test]
     fn parsing_never_panics(text in ALMOST_ENVELOPES) {
-        let _ = Envelope::parse(text.as_bytes());
+        let _ = PublicKeyEnvelope::parse(text.as_bytes());
     }
 }
 

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::NONCE_TEXT_SIZE;
-use super::frame::TextFrame;
+use super::frame::{SymmetricFrame, TextFrame};
 use super::ssse3::{self, CLASSES, EXCLUDED, PACK, ROWS, SHIFTS, SPREAD};
 use super::steps::{self, Base64Steps, NonceText, entries};
 use crate::cpu::{Avx2, entry};

@@ -4,9 +4,9 @@
 //! part overwrites the excess:
 //!
 //! ```text
-//! write 32 bytes of head,   advance by the head's length
+//! write HEAD bytes of head,  advance by the head's length
 //! write 16 characters of nonce
-//! write 48 bytes of middle, advance by the middle's length
+//! write MIDDLE of middle,   advance by the middle's length
 //! write the base64 of the sealed value
 //! write 2 bytes of tail
 //! ```
@@ -17,38 +17,41 @@ use super::steps::{Base64Steps, NonceText, encode_to};
 use super::{NONCE_TEXT_SIZE, encoded_size};
 use crate::gcm::NONCE_SIZE;
 
-/// Longest head in bytes.
+/// Longest head in bytes, unless a frame says otherwise.
 pub const HEAD_SIZE_MAX: usize = 32;
-/// Longest middle in bytes.
+/// Longest middle in bytes, unless a frame says otherwise.
 pub const MIDDLE_SIZE_MAX: usize = 48;
 /// Fewest bytes of a sealed value: its tag.
 pub const SEALED_SIZE_MIN: usize = crate::gcm::TAG_SIZE;
 /// Bytes of a tail.
 const TAIL_SIZE: usize = 2;
 
-/// The fixed parts of a sealed value's text.
+/// The fixed parts of a sealed value's text, with room for the longest `HEAD` and the longest `MIDDLE` in bytes.
 #[derive(Debug, Clone)]
-pub struct TextFrame {
-    head: [u8; HEAD_SIZE_MAX],
-    middle: [u8; MIDDLE_SIZE_MAX],
+pub struct TextFrame<const HEAD: usize = HEAD_SIZE_MAX, const MIDDLE: usize = MIDDLE_SIZE_MAX> {
+    head: [u8; HEAD],
+    middle: [u8; MIDDLE],
     tail: [u8; TAIL_SIZE],
     head_size: u8,
     middle_size: u8,
 }
 
-impl TextFrame {
+/// The frame of a text whose head has a key's id and half of a nonce, and whose middle is a colon.
+pub type SymmetricFrame = TextFrame<64, 16>;
+
+impl<const HEAD: usize, const MIDDLE: usize> TextFrame<HEAD, MIDDLE> {
     /// From its three parts.
     ///
     /// # Panics
-    /// When head or middle are longer than [`HEAD_SIZE_MAX`] or [`MIDDLE_SIZE_MAX`], or so short that their excess would reach beyond the
+    /// When head or middle are longer than there is room for, or so short that their excess would reach beyond the
     /// shortest text.
     pub fn new(head: &[u8], middle: &[u8], tail: [u8; TAIL_SIZE]) -> Self {
         let rest = encoded_size(SEALED_SIZE_MIN) + TAIL_SIZE;
-        assert!(head.len() + NONCE_TEXT_SIZE + middle.len() + rest >= HEAD_SIZE_MAX, "a text as long as a head");
-        assert!(middle.len() + rest >= MIDDLE_SIZE_MAX, "a rest as long as a middle");
+        assert!(head.len() + NONCE_TEXT_SIZE + middle.len() + rest >= HEAD, "a text as long as a head");
+        assert!(middle.len() + rest >= MIDDLE, "a rest as long as a middle");
         let mut frame = Self {
-            head: [0; HEAD_SIZE_MAX],
-            middle: [0; MIDDLE_SIZE_MAX],
+            head: [0; HEAD],
+            middle: [0; MIDDLE],
             tail,
             head_size: head.len() as u8,
             middle_size: middle.len() as u8,
@@ -108,11 +111,11 @@ impl TextFrame {
         // SAFETY: the parts together have the size for which `out` is writable. The excess of head and middle is within it too: `new` has
         // checked that for the shortest sealed value, and this one is not shorter.
         unsafe {
-            out.cast::<[u8; HEAD_SIZE_MAX]>().write_unaligned(self.head);
+            out.cast::<[u8; HEAD]>().write_unaligned(self.head);
             let out = out.add(self.head_size.into());
             S::encode_nonce(cpu, nonce, &mut *out.cast::<NonceText>());
             let out = out.add(NONCE_TEXT_SIZE);
-            out.cast::<[u8; MIDDLE_SIZE_MAX]>().write_unaligned(self.middle);
+            out.cast::<[u8; MIDDLE]>().write_unaligned(self.middle);
             let out = out.add(self.middle_size.into());
             encode_to::<S>(cpu, sealed, out);
             out.add(encoded_size(sealed.len())).cast::<[u8; TAIL_SIZE]>().write_unaligned(self.tail);

@@ -26,7 +26,7 @@ use crate::cpu::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::cpu::{Avx2, Ssse3, Vbmi};
 use crate::gcm::NONCE_SIZE;
-pub use frame::{HEAD_SIZE_MAX, MIDDLE_SIZE_MAX, SEALED_SIZE_MIN, TextFrame};
+pub use frame::{HEAD_SIZE_MAX, MIDDLE_SIZE_MAX, SEALED_SIZE_MIN, SymmetricFrame, TextFrame};
 
 /// Characters of a nonce in base64.
 pub const NONCE_TEXT_SIZE: usize = NONCE_SIZE / 3 * 4;
@@ -141,6 +141,15 @@ impl Kernel {
     #[inline]
     pub fn append(self, frame: &TextFrame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
         dispatch!(self, append(frame, nonce, sealed, out));
+    }
+
+    /// [`Kernel::append`] for the second half of a nonce of 24 bytes, whose first half is at the end of the head.
+    ///
+    /// # Panics
+    /// When `sealed` has fewer than [`SEALED_SIZE_MIN`] bytes.
+    #[inline]
+    pub fn append_symmetric(self, frame: &SymmetricFrame, nonce: &[u8; NONCE_SIZE], sealed: &[u8], out: &mut Vec<u8>) {
+        dispatch!(self, append_symmetric(frame, nonce, sealed, out));
     }
 }
 

@@ -15,7 +15,7 @@ use std::arch::aarch64::*;
 use leafseal_lanes_macros::compiled_for;
 
 use super::blocks::block_steps;
-use super::frame::TextFrame;
+use super::frame::{SymmetricFrame, TextFrame};
 use super::steps::{self, Base64Steps, NonceText, entries};
 use super::tables::{ALPHABET, NONE, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};

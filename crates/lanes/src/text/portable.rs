@@ -5,7 +5,7 @@
 //! decode: for each four characters, the OR of their values, each looked up at its place in 24 bits; a fault is a bit above
 //! ```
 
-use super::frame::TextFrame;
+use super::frame::{SymmetricFrame, TextFrame};
 use super::steps::{self, Base64Steps, NonceText, entries};
 use super::tables::{ALPHABET, NONE, VALUES};
 use super::{NONCE_TEXT_SIZE, decoded_size, encoded_size};

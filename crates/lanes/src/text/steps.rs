@@ -152,6 +152,19 @@ macro_rules! entries {
                 frame.append::<$steps>(cpu, nonce, sealed, out);
             }
         }
+
+        $compile! {
+            #[inline]
+            pub(super) fn append_symmetric(
+                cpu: $cpu,
+                frame: &SymmetricFrame,
+                nonce: &[u8; NONCE_SIZE],
+                sealed: &[u8],
+                out: &mut Vec<u8>,
+            ) {
+                frame.append::<$steps>(cpu, nonce, sealed, out);
+            }
+        }
     };
 }
 

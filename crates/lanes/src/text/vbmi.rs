@@ -14,7 +14,7 @@ use std::arch::x86_64::*;
 
 use leafseal_lanes_macros::compiled_for;
 
-use super::frame::TextFrame;
+use super::frame::{SymmetricFrame, TextFrame};
 use super::ssse3;
 use super::steps::{self, Base64Steps, NonceText, entries};
 use super::tables::{ALPHABET, VALUES};

@@ -151,7 +151,7 @@ enum Signer {
 
 /// How a message is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scheme {
+enum SigningScheme {
     Rsa(RsaScheme),
     /// On P-256.
     Ecdsa(HashFunction),
@@ -176,12 +176,12 @@ impl Signer {
     }
 
     /// Whether lanes have the scheme. All are those of the key's kind, since the library chooses among these.
-    fn has(&self, scheme: Scheme) -> bool {
-        matches!((self, scheme), (Self::Rsa(_), Scheme::Rsa(_)) | (Self::Ecdsa(_), Scheme::Ecdsa(_)))
+    fn has(&self, scheme: SigningScheme) -> bool {
+        matches!((self, scheme), (Self::Rsa(_), SigningScheme::Rsa(_)) | (Self::Ecdsa(_), SigningScheme::Ecdsa(_)))
     }
 
     /// A signature of each message, in batches; counts them.
-    fn sign(&self, messages: &[(Scheme, &[u8])]) -> Vec<Vec<u8>> {
+    fn sign(&self, messages: &[(SigningScheme, &[u8])]) -> Vec<Vec<u8>> {
         for batch in messages.chunks(self.batch_size()) {
             FIGURES.batches[batch.len() - 1].fetch_add(1, Ordering::Relaxed);
         }
@@ -201,7 +201,7 @@ impl Signer {
     }
 }
 
-impl Scheme {
+impl SigningScheme {
     fn rsa(self) -> Option<RsaScheme> {
         match self {
             Self::Rsa(scheme) => Some(scheme),
@@ -255,7 +255,7 @@ struct SigningMethod(Arc<BatchedKey>);
 
 /// A signature that a handshake waits for.
 struct SignatureRequest {
-    scheme: Scheme,
+    scheme: SigningScheme,
     message: Vec<u8>,
     began: Instant,
     signature: OnceLock<Vec<u8>>,
@@ -333,7 +333,7 @@ impl SignatureQueue {
         }
         let now = Instant::now();
         requests.iter().for_each(|request| FIGURES.waits.observe(now.saturating_duration_since(request.began)));
-        let messages: Vec<(Scheme, &[u8])> =
+        let messages: Vec<(SigningScheme, &[u8])> =
             requests.iter().map(|request| (request.scheme, request.message.as_slice())).collect();
         let signatures = key.signer.sign(&messages);
         for (request, signature) in requests.iter().zip(signatures) {
@@ -356,7 +356,7 @@ impl AsyncPrivateKeyMethod for SigningMethod {
             FIGURES.old_algorithms.fetch_add(1, Ordering::Relaxed);
             return Ok(ready(signature));
         };
-        if matches!(scheme, Scheme::Ecdsa(_)) && self.0.delay.is_zero() {
+        if matches!(scheme, SigningScheme::Ecdsa(_)) && self.0.delay.is_zero() {
             let signature = self.0.signer.sign(&[(scheme, input)]).pop().ok_or(AsyncPrivateKeyMethodError)?;
             return Ok(ready(signature));
         }
@@ -407,17 +407,17 @@ async fn wait(delay: Duration, signed: &Notify) {
     }
 }
 
-fn scheme(algorithm: SslSignatureAlgorithm) -> Option<Scheme> {
+fn scheme(algorithm: SslSignatureAlgorithm) -> Option<SigningScheme> {
     Some(match algorithm {
-        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256 => Scheme::Rsa(RsaScheme::Pss(HashFunction::Sha256)),
-        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA384 => Scheme::Rsa(RsaScheme::Pss(HashFunction::Sha384)),
-        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA512 => Scheme::Rsa(RsaScheme::Pss(HashFunction::Sha512)),
-        SslSignatureAlgorithm::RSA_PKCS1_SHA256 => Scheme::Rsa(RsaScheme::Pkcs1(HashFunction::Sha256)),
-        SslSignatureAlgorithm::RSA_PKCS1_SHA384 => Scheme::Rsa(RsaScheme::Pkcs1(HashFunction::Sha384)),
-        SslSignatureAlgorithm::RSA_PKCS1_SHA512 => Scheme::Rsa(RsaScheme::Pkcs1(HashFunction::Sha512)),
-        SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 => Scheme::Ecdsa(HashFunction::Sha256),
-        SslSignatureAlgorithm::ECDSA_SECP384R1_SHA384 => Scheme::Ecdsa(HashFunction::Sha384),
-        SslSignatureAlgorithm::ECDSA_SECP521R1_SHA512 => Scheme::Ecdsa(HashFunction::Sha512),
+        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA256 => SigningScheme::Rsa(RsaScheme::Pss(HashFunction::Sha256)),
+        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA384 => SigningScheme::Rsa(RsaScheme::Pss(HashFunction::Sha384)),
+        SslSignatureAlgorithm::RSA_PSS_RSAE_SHA512 => SigningScheme::Rsa(RsaScheme::Pss(HashFunction::Sha512)),
+        SslSignatureAlgorithm::RSA_PKCS1_SHA256 => SigningScheme::Rsa(RsaScheme::Pkcs1(HashFunction::Sha256)),
+        SslSignatureAlgorithm::RSA_PKCS1_SHA384 => SigningScheme::Rsa(RsaScheme::Pkcs1(HashFunction::Sha384)),
+        SslSignatureAlgorithm::RSA_PKCS1_SHA512 => SigningScheme::Rsa(RsaScheme::Pkcs1(HashFunction::Sha512)),
+        SslSignatureAlgorithm::ECDSA_SECP256R1_SHA256 => SigningScheme::Ecdsa(HashFunction::Sha256),
+        SslSignatureAlgorithm::ECDSA_SECP384R1_SHA384 => SigningScheme::Ecdsa(HashFunction::Sha384),
+        SslSignatureAlgorithm::ECDSA_SECP521R1_SHA512 => SigningScheme::Ecdsa(HashFunction::Sha512),
         _ => return None,
     })
 }

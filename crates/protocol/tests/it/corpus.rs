@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorObject, Field,
     FieldInfo, FieldKind, GoingAway, Health, Inspection, Keying, Query, QueryInfo, RecordInfo, RecordValue,
-    ResultShape, RewrapOptions, Scalar, TextKind, answer, fuzzing, request, write,
+    ResultShape, RewrapOptions, Scalar, Scheme, TextKind, answer, fuzzing, request, write,
 };
 
 fn corpus() -> PathBuf {
@@ -65,10 +65,13 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
 fn answers() -> Vec<(&'static str, Vec<u8>)> {
     let inspected = Inspection {
         version: "QkTC".to_owned(),
-        curve: Curve::R1,
+        scheme: Some(Scheme::PublicKey),
+        curve: Some(Curve::R1),
         kind: TextKind::Number,
         debug: false,
-        ephemeral: vec![2; 33],
+        ephemeral: Some(vec![2; 33]),
+        symmetric_key_id: None,
+        from_public_key: None,
         role: Some("card".to_owned()),
         origin: Some(5),
         encrypted_at: Some(1_700_000_000),

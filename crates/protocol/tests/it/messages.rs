@@ -256,7 +256,7 @@ fn every_request_reads_as_it_was_written() {
     for option in leafseal_protocol::EncryptOptions::OPTIONS {
         let value = match option.kind {
             OptionKind::Text => OptionValue::Text("card"),
-            OptionKind::Word(list) => OptionValue::Text(list.words[0].0),
+            OptionKind::Word(list) | OptionKind::Words(list) => OptionValue::Text(list.words[0].0),
             OptionKind::Flag => OptionValue::Flag(true),
             OptionKind::Number => OptionValue::Number(500),
         };

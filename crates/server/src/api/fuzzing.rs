@@ -70,6 +70,10 @@ fn check_query(query: Option<&str>, supported: SupportedOptions) {
             let words = list.joined("`", ", ", " or ");
             message == format!("the option `{}` must be {words}", option.field)
         }
+        OptionKind::Words(list) => {
+            let words = list.joined("`", ", ", " or ");
+            message == format!("the option `{}` must be {words}, each at most once, separated by commas", option.field)
+        }
         _ => message == format!("the option `{}` must be `true` or `false`", option.field),
     };
     let lists_names = |rest: &str| {
@@ -106,6 +110,17 @@ fn slow_options(query: &str, supported: SupportedOptions) -> Option<CallOptions>
             (OptionKind::Text, text) => OptionValue::Text(text),
             (OptionKind::Word(list), word) if list.words.iter().any(|(known, _)| *known == word) => {
                 OptionValue::Text(word)
+            }
+            (OptionKind::Words(list), set) => {
+                let mut words: Vec<&str> = set.split(',').collect();
+                let count = words.len();
+                words.retain(|word| list.words.iter().any(|(known, _)| known == word));
+                words.sort_unstable();
+                words.dedup();
+                if words.len() != count {
+                    return None;
+                }
+                OptionValue::Text(set)
             }
             _ => return None,
         };

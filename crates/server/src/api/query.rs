@@ -58,7 +58,14 @@ fn read_option(option: &OptionInfo, value: &str, options: &mut OwnedOptions) -> 
     let value = match option.kind {
         OptionKind::Text => OptionValue::Text(value),
         OptionKind::Flag => OptionValue::Flag(truth(name, value)?),
-        OptionKind::Word(list) if list.words.iter().any(|(word, _)| *word == value) => OptionValue::Text(value),
+        OptionKind::Word(list) if list.has(value) => OptionValue::Text(value),
+        OptionKind::Words(list) if list.has_set(value) => OptionValue::Text(value),
+        OptionKind::Words(list) => {
+            return Err(format!(
+                "the option `{name}` must be {}, each at most once, separated by commas",
+                list.joined("`", ", ", " or ")
+            ));
+        }
         OptionKind::Word(list) => {
             return Err(format!("the option `{name}` must be {}", list.joined("`", ", ", " or ")));
         }

@@ -1,6 +1,6 @@
 //! Encryption and decryption of a file.
 
-use leafseal_engine::{Error, FileDecryption, FileEncryption, Progress};
+use leafseal_engine::{Error, FileDecryption, FileEncryption, FileOptions, Progress};
 use leafseal_protocol::ErrorObject;
 
 use super::CallInput;
@@ -18,12 +18,15 @@ pub fn decrypt_file(input: CallInput) -> RequestStage {
 }
 
 fn begin_encryption(input: &CallInput) -> Result<FileWork, Error> {
-    let curve = input.encrypt_options().curve;
-    input.engine.encrypt_file(&input.caller, &input.app, curve).map(FileWork::Encrypt)
+    let options = input.encrypt_options();
+    let options = FileOptions { scheme: options.scheme, curve: options.curve, context: options.context };
+    input.engine.encrypt_file(&input.caller, &input.app, &options).map(FileWork::Encrypt)
 }
 
 fn begin_decryption(input: &CallInput) -> Result<FileWork, Error> {
-    input.engine.decrypt_file(&input.caller, &input.app).map(FileWork::Decrypt)
+    let work = input.engine.decrypt_file(&input.caller, &input.app)?;
+    let options = input.decrypt_options();
+    work.with(options.context, options.accept).map(FileWork::Decrypt)
 }
 
 struct ApiFile {

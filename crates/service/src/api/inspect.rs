@@ -85,8 +85,11 @@ impl RequestWork for Inspect {
             "role": inspected.role,
             "encryptedAt": inspected.encrypted_at,
             "origin": inspected.origin,
-            "version": inspected.version.text(),
-            "curve": wire_curve(inspected.version.curve()).as_str(),
+            "scheme": inspected.scheme.name(),
+            "version": inspected.version,
+            "curve": inspected.curve.map(|curve| wire_curve(curve).as_str()),
+            "symmetricKeyId": inspected.key_id.map(|id| id.to_string()),
+            "fromPublicKey": inspected.is_from_public_key,
             "keyVersion": inspected.key_version,
             "debug": inspected.marking == Marking::Debug,
         });

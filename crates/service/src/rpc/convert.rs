@@ -3,12 +3,29 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use leafseal_engine::{Caller, Curve, Engine, Error, Keying, OnFailure, RequestReport};
+use leafseal_engine::{
+    AcceptedSchemes, Caller, Curve, Engine, Error, FileOptions, Keying, OnFailure, RequestReport, Scheme,
+};
 use leafseal_protocol::answer::{self, Failures};
-use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, TextKind};
+use leafseal_protocol::{self as wire, AcceptedScheme, ErrorCode, ErrorObject, TextKind, WordSet};
 
 /// When a request that failed for the keystore may be sent again.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+pub(super) fn scheme(scheme: wire::Scheme) -> Scheme {
+    match scheme {
+        wire::Scheme::PublicKey => Scheme::PublicKey,
+        wire::Scheme::Symmetric => Scheme::Symmetric,
+    }
+}
+
+/// Converts a scheme to the protocol's type.
+pub(super) fn wire_scheme(scheme: Scheme) -> wire::Scheme {
+    match scheme {
+        Scheme::PublicKey => wire::Scheme::PublicKey,
+        Scheme::Symmetric => wire::Scheme::Symmetric,
+    }
+}
 
 pub(super) fn curve(curve: wire::Curve) -> Curve {
     match curve {
@@ -65,10 +82,13 @@ pub(super) fn caller<'a>(
 pub fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engine::EncryptOptions<'a> {
     leafseal_engine::EncryptOptions {
         app: options.app,
+        scheme: options.scheme.map(scheme),
         curve: options.curve.map(curve),
+        context: options.context,
         keying: options.keying.map(keying),
         role: options.role,
         skip_sealed: options.skip_sealed,
+        accept: accept(options.accept),
     }
 }
 
@@ -81,10 +101,25 @@ pub fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::CaseFold {
     }
 }
 
+/// Converts the kinds of envelopes that are opened.
+pub(super) fn accept(words: Option<WordSet<'_, AcceptedScheme>>) -> Option<AcceptedSchemes> {
+    words.map(|words| AcceptedSchemes {
+        public_key: words.contains(AcceptedScheme::PublicKey),
+        symmetric: words.contains(AcceptedScheme::Symmetric),
+        from_public_key: words.contains(AcceptedScheme::FromPublicKey),
+    })
+}
+
 /// Converts options to the engine's type, without those of documents.
 pub fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engine::DecryptOptions<'a> {
     let on_failure = on_failure(options.on_failure);
-    leafseal_engine::DecryptOptions { app: options.app, role: options.role, on_failure }
+    leafseal_engine::DecryptOptions {
+        app: options.app,
+        role: options.role,
+        context: options.context,
+        accept: accept(options.accept),
+        on_failure,
+    }
 }
 
 /// Converts options to the engine's type.
@@ -93,8 +128,19 @@ pub fn rewrap_options<'a>(options: &wire::RewrapOptions<'a>) -> leafseal_engine:
         None | Some(wire::RewrapFailure::Fail) => OnFailure::Fail,
         Some(wire::RewrapFailure::Leave) => OnFailure::Leave,
     };
-    let curve = options.curve.map(curve);
-    leafseal_engine::RewrapOptions { app: options.app, curve, on_failure }
+    leafseal_engine::RewrapOptions {
+        app: options.app,
+        scheme: options.scheme.map(scheme),
+        curve: options.curve.map(curve),
+        context: options.context,
+        accept: accept(options.accept),
+        on_failure,
+    }
+}
+
+/// Converts the options of a file to the engine's type.
+pub(super) fn file_options<'a>(options: &wire::EncryptFileOptions<'a>) -> FileOptions<'a> {
+    FileOptions { scheme: options.scheme.map(scheme), curve: options.curve.map(curve), context: options.context }
 }
 
 /// Converts the action for envelopes that fail to decrypt.

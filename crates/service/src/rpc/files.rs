@@ -30,8 +30,8 @@ impl RpcFile {
         (call, params): (&Arc<OwnedCall>, &EncryptFileParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let curve = params.options.curve.map(convert::curve);
-        let work = engine.encrypt_file(caller, params.options.app, curve).map_err(convert::error)?;
+        let options = convert::file_options(&params.options);
+        let work = engine.encrypt_file(caller, params.options.app, &options).map_err(convert::error)?;
         Ok(Self { call: Arc::clone(call), work: Rewriting::Encrypt(work), answer: Some(OpenFile::begin(id, out)) })
     }
 
@@ -42,7 +42,10 @@ impl RpcFile {
         (call, params): (&Arc<OwnedCall>, &DecryptFileParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let work = engine.decrypt_file(caller, params.options.app).map_err(convert::error)?;
+        let work = engine.decrypt_file(caller, params.options.app);
+        let work = work
+            .and_then(|work| work.with(params.options.context, convert::accept(params.options.accept)))
+            .map_err(convert::error)?;
         Ok(Self { call: Arc::clone(call), work: Rewriting::Decrypt(work), answer: Some(OpenFile::begin(id, out)) })
     }
 }

@@ -183,11 +183,14 @@ fn write_metadata(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut
     let inspected = inspected.map_err(|error| convert::error(error).at_index(span.index()))?;
     let Some(inspected) = inspected else { return Ok(false) };
     let reported = Inspection {
-        version: inspected.version.text().to_owned(),
-        curve: convert::wire_curve(inspected.version.curve()),
+        scheme: Some(convert::wire_scheme(inspected.scheme)),
+        version: inspected.version.to_owned(),
+        curve: inspected.curve.map(convert::wire_curve),
         kind: convert::text_kind(inspected.value_type),
         debug: inspected.marking == leafseal_engine::Marking::Debug,
-        ephemeral: inspected.ephemeral.to_vec(),
+        ephemeral: inspected.ephemeral.map(|ephemeral| ephemeral.to_vec()),
+        symmetric_key_id: inspected.key_id.map(|id| id.0.to_vec()),
+        from_public_key: inspected.is_from_public_key.then_some(true),
         role: inspected.role,
         origin: inspected.origin.map(u64::from),
         encrypted_at: inspected.encrypted_at.map(u64::from),

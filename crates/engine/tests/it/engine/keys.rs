@@ -25,7 +25,7 @@ fn sessions_end_by_time_and_by_count() {
     let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
     let key_of = |document: &str| {
         let text = encrypt_with(&engine, &options, &[], document).expect("encrypts");
-        Envelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral
+        PublicKeyEnvelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral
     };
     let first = key_of("[1]");
     assert_eq!(key_of("[2]"), first, "one session");
@@ -56,7 +56,7 @@ fn ephemeral_of(engine: &Engine, options: &EncryptOptions<'_>) -> Vec<u8> {
     let text = encrypt_with(engine, options, &[], "[\"one\",2]").expect("encrypts");
     assert_eq!(ephemerals(&text), 1, "one key for a request");
     assert_eq!(decrypt(engine, &text).expect("decrypts"), "[\"one\",2]");
-    Envelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral.to_vec()
+    PublicKeyEnvelope::parse(envelopes(&text)[0].as_bytes()).expect("well formed").ephemeral.to_vec()
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_session_shared_by_threads_repeats_no_nonce() {
                 let options = EncryptOptions { keying: Some(Keying::Session), ..EncryptOptions::new("acme") };
                 let sealed = encrypt_with(&engine, &options, &[], &format!("[{}]", vec!["1"; 3_000].join(",")));
                 let found = envelopes(&sealed.expect("encrypts"));
-                let parsed = found.iter().map(|text| Envelope::parse(text.as_bytes()).expect("well formed"));
+                let parsed = found.iter().map(|text| PublicKeyEnvelope::parse(text.as_bytes()).expect("well formed"));
                 ivs.lock().expect("no panic").extend(parsed.map(|envelope| (envelope.ephemeral, envelope.iv)));
             });
         }

@@ -19,7 +19,7 @@ fn clients_may_use_only_granted_operations() {
     assert_eq!(kind(engine.rewrapper(&decrypts, &options)), ErrorCode::Forbidden);
     engine.public_keys(&encrypts, "acme").expect("either right is enough");
     assert_eq!(kind(engine.public_keys(&encrypts, "other")), ErrorCode::Forbidden);
-    assert_eq!(kind(engine.encrypt_file(&decrypts, "acme", None)), ErrorCode::Forbidden);
+    assert_eq!(kind(engine.encrypt_file(&decrypts, "acme", &FileOptions::default())), ErrorCode::Forbidden);
     assert_eq!(kind(engine.decrypt_file(&encrypts, "acme")), ErrorCode::Forbidden);
     assert_eq!(kind(engine.client("writer", [8; 32])), ErrorCode::Forbidden, "another certificate");
     assert_eq!(kind(engine.client("stranger", [7; 32])), ErrorCode::Forbidden);

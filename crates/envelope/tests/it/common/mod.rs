@@ -1,7 +1,7 @@
 //! Shared by the tests of this crate: the SDKs' test keys, and decryption by them alone.
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey, Secret};
-use leafseal_envelope::{Envelope, OpenError, OpenScratch, OpeningKey, ValueType};
+use leafseal_envelope::{OpenError, OpenScratch, OpeningKey, PublicKeyEnvelope, ValueType};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use serde_json::Value as Json;
@@ -50,7 +50,7 @@ impl App {
     }
 
     pub(crate) fn open(&self, text: &str) -> Result<Owned, OpenError> {
-        let envelope = Envelope::parse(text.as_bytes()).map_err(OpenError::Malformed)?;
+        let envelope = PublicKeyEnvelope::parse(text.as_bytes()).map_err(OpenError::Malformed)?;
         let ephemeral = envelope.ephemeral_key().map_err(OpenError::Malformed)?;
         let mut scratch = OpenScratch::default();
         let opened = self.opening_key(&ephemeral).open(&envelope, &mut scratch)?;

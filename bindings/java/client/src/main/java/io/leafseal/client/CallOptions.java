@@ -7,6 +7,9 @@ import java.util.List;
 public final class CallOptions extends ReportOptions<CallOptions> {
     private static final CallOptions DEFAULTS = new CallOptions();
 
+    private Scheme scheme;
+    private String context;
+    private String accept;
     private Curve curve;
     private RewrapFailure onFailure;
 
@@ -15,6 +18,30 @@ public final class CallOptions extends ReportOptions<CallOptions> {
     /** The defaults: the client's app and time limit. */
     public static CallOptions defaults() {
         return DEFAULTS;
+    }
+
+    /** How the new envelopes are sealed. Default: each keeps its own scheme; {@code public-key} with a curve. */
+    public CallOptions scheme(Scheme value) {
+        CallOptions copy = copy();
+        copy.scheme = value;
+        return copy;
+    }
+
+    /** The context that symmetric envelopes are bound to, old and new ones: 1 to 1024 bytes. Default: none. */
+    public CallOptions context(String value) {
+        CallOptions copy = copy();
+        copy.context = value;
+        return copy;
+    }
+
+    /**
+     * The kinds of envelopes that are opened, separated by commas: {@code public-key}, {@code symmetric}, {@code from-public-key}.
+     * Default: all.
+     */
+    public CallOptions accept(String value) {
+        CallOptions copy = copy();
+        copy.accept = value;
+        return copy;
     }
 
     /** The curve of the new envelopes. Default: each keeps its own. */
@@ -34,6 +61,9 @@ public final class CallOptions extends ReportOptions<CallOptions> {
     @Override
     List<Sent> sent() {
         return List.of(
+                new Sent("scheme", "scheme", Scheme.word(scheme), false, false),
+                new Sent("context", "context", context, false, false),
+                new Sent("accept", "accept", accept, false, false),
                 new Sent("curve", "curve", Curve.word(curve), false, false),
                 new Sent("onFailure", "on_failure", RewrapFailure.word(onFailure), false, false));
     }

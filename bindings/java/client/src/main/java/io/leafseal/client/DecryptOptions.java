@@ -7,6 +7,8 @@ import java.util.List;
 public final class DecryptOptions extends ValueOptions<DecryptOptions> {
     private static final DecryptOptions DEFAULTS = new DecryptOptions();
 
+    private String context;
+    private String accept;
     private String role;
     private OnFailure onFailure;
     private OtherCase otherCase;
@@ -18,6 +20,23 @@ public final class DecryptOptions extends ValueOptions<DecryptOptions> {
     /** The defaults: the client's app and time limit, any role; an envelope that does not open fails the call. */
     public static DecryptOptions defaults() {
         return DEFAULTS;
+    }
+
+    /** The context that the envelopes are bound to: 1 to 1024 bytes. Default: none. */
+    public DecryptOptions context(String value) {
+        DecryptOptions copy = copy();
+        copy.context = value;
+        return copy;
+    }
+
+    /**
+     * The kinds of envelopes that are opened, separated by commas: {@code public-key}, {@code symmetric}, {@code from-public-key}.
+     * Default: all.
+     */
+    public DecryptOptions accept(String value) {
+        DecryptOptions copy = copy();
+        copy.accept = value;
+        return copy;
     }
 
     /** The data role that every envelope must carry. Default: any. */
@@ -58,6 +77,8 @@ public final class DecryptOptions extends ValueOptions<DecryptOptions> {
     @Override
     List<Sent> sent() {
         return List.of(
+                new Sent("context", "context", context, false, true),
+                new Sent("accept", "accept", accept, false, true),
                 new Sent("role", "role", role, false, false),
                 new Sent("onFailure", "on_failure", OnFailure.word(onFailure), false, false),
                 new Sent("otherCase", "other_case", OtherCase.word(otherCase), true, false),

@@ -7,11 +7,14 @@ import java.util.List;
 public final class EncryptOptions extends ValueOptions<EncryptOptions> {
     private static final EncryptOptions DEFAULTS = new EncryptOptions();
 
+    private Scheme scheme;
+    private String context;
     private Curve curve;
     private Keying keying;
     private String role;
     private OtherCase otherCase;
     private boolean skipSealed;
+    private String accept;
     private boolean strict;
 
     private EncryptOptions() {}
@@ -19,6 +22,20 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
     /** The defaults: the client's app and time limit, no role, the engine's curve and keying. */
     public static EncryptOptions defaults() {
         return DEFAULTS;
+    }
+
+    /** How the envelopes are sealed. Default: the engine's setting; {@code public-key} with a curve. */
+    public EncryptOptions scheme(Scheme value) {
+        EncryptOptions copy = copy();
+        copy.scheme = value;
+        return copy;
+    }
+
+    /** The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none. */
+    public EncryptOptions context(String value) {
+        EncryptOptions copy = copy();
+        copy.context = value;
+        return copy;
     }
 
     /** The curve of the envelopes. Default: the engine's setting. */
@@ -59,6 +76,13 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
         return copy;
     }
 
+    /** The kinds of envelopes that {@code skip_sealed} leaves unchanged: as for decryption. */
+    public EncryptOptions accept(String value) {
+        EncryptOptions copy = copy();
+        copy.accept = value;
+        return copy;
+    }
+
     /** Documents: every selector must match something, or the call fails with {@code unmatched_selector}. */
     public EncryptOptions strict(boolean value) {
         EncryptOptions copy = copy();
@@ -69,11 +93,14 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
     @Override
     List<Sent> sent() {
         return List.of(
+                new Sent("scheme", "scheme", Scheme.word(scheme), false, true),
+                new Sent("context", "context", context, false, true),
                 new Sent("curve", "curve", Curve.word(curve), false, true),
                 new Sent("keying", "keying", Keying.word(keying), false, false),
                 new Sent("role", "role", role, false, false),
                 new Sent("otherCase", "other_case", OtherCase.word(otherCase), true, false),
                 new Sent("skipSealed", "skip_sealed", skipSealed, false, false),
+                new Sent("accept", "accept", accept, false, false),
                 new Sent("strict", "strict", strict, true, false));
     }
 }

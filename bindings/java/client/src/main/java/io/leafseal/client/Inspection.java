@@ -9,10 +9,13 @@ import java.util.OptionalLong;
  * The metadata of an envelope, without its value.
  *
  * @param version The version in the envelope's text, such as {@code Tk9D}.
- * @param curve The curve. One of {@code r1}, {@code k1}.
+ * @param scheme The scheme; engines that know one alone leave it out: {@code public-key}. One of {@code public-key}, {@code symmetric}.
+ * @param curve The curve; only of envelopes to a public key. One of {@code r1}, {@code k1}.
  * @param type The type of the encrypted value. One of {@code string}, {@code number}, {@code boolean}.
  * @param isDebug Whether it is marked as made in debug mode.
- * @param ephemeral The ephemeral public key, SEC1-compressed, 33 bytes.
+ * @param ephemeral The ephemeral public key, SEC1-compressed, 33 bytes; only of envelopes to a public key.
+ * @param symmetricKeyId The id of the key that a symmetric envelope names, 16 bytes.
+ * @param isFromPublicKey Whether a symmetric envelope was resealed from one to a public key; only if the call names an app.
  * @param role The data role; only if the call names an app.
  * @param origin The number of the software that made it; only if the call names an app.
  * @param encryptedAt When it was made, in Unix seconds; only if the call names an app.
@@ -20,10 +23,13 @@ import java.util.OptionalLong;
  */
 public record Inspection(
         String version,
-        String curve,
+        Optional<String> scheme,
+        Optional<String> curve,
         String type,
         boolean isDebug,
-        byte[] ephemeral,
+        Optional<byte[]> ephemeral,
+        Optional<byte[]> symmetricKeyId,
+        Optional<Boolean> isFromPublicKey,
         Optional<String> role,
         OptionalLong origin,
         Optional<Instant> encryptedAt,

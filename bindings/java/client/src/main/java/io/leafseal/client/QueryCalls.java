@@ -86,10 +86,13 @@ abstract class QueryCalls {
         Map<String, Object> found = Answers.members(in, Set.of());
         return new Inspection(
                 Answers.optional(found, "version", String.class).orElseThrow(In::unreadable),
-                Answers.optional(found, "curve", String.class).orElseThrow(In::unreadable),
+                Answers.optional(found, "scheme", String.class),
+                Answers.optional(found, "curve", String.class),
                 Answers.optional(found, "type", String.class).orElseThrow(In::unreadable),
                 Answers.optional(found, "debug", Boolean.class).orElseThrow(In::unreadable),
-                Answers.optional(found, "ephemeral", byte[].class).orElseThrow(In::unreadable),
+                Answers.optional(found, "ephemeral", byte[].class),
+                Answers.optional(found, "symmetric_key_id", byte[].class),
+                Answers.optional(found, "from_public_key", Boolean.class),
                 Answers.optional(found, "role", String.class),
                 Answers.number(found, "origin"),
                 Answers.optional(found, "encrypted_at", Long.class).map(Instant::ofEpochSecond),

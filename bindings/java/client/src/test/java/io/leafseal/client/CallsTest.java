@@ -97,13 +97,13 @@ class CallsTest {
         List<Inspection> inspected = client.inspect(sealed, CALL.app(Engine.APP));
         for (Inspection inspection : inspected) {
             assertEquals("support", inspection.role().orElseThrow());
-            assertEquals("k1", inspection.curve());
+            assertEquals("k1", inspection.curve().orElseThrow());
             assertEquals("string", inspection.type());
             assertEquals(1, inspection.keyVersion().orElseThrow());
             assertTrue(inspection.encryptedAt().orElseThrow().isBefore(Instant.now().plusSeconds(5)));
-            assertEquals(33, inspection.ephemeral().length);
+            assertEquals(33, inspection.ephemeral().orElseThrow().length);
         }
-        assertFalse(Arrays.equals(inspected.get(0).ephemeral(), inspected.get(1).ephemeral()));
+        assertFalse(Arrays.equals(inspected.get(0).ephemeral().orElseThrow(), inspected.get(1).ephemeral().orElseThrow()));
         rejects("forbidden", () -> client.decryptAll(sealed, DECRYPT.role("other")));
         assertTrue(client.inspect(sealed, CALL).get(0).role().isEmpty());
     }
@@ -191,7 +191,7 @@ class CallsTest {
             Rewrapped result = rotating.rewrap(old, CALL.curve(Curve.K1));
             assertEquals(2, result.count());
             assertEquals(List.of("a", "b"), rotating.decryptAll(result.envelopes()));
-            assertEquals("k1", rotating.inspect(result.envelopes(), CALL).get(0).curve());
+            assertEquals("k1", rotating.inspect(result.envelopes(), CALL).get(0).curve().orElseThrow());
             List<String> mixed = List.of(old.get(0), "ev:Tk9D:planted:$");
             List<Report> reports = new ArrayList<>();
             rejects("invalid_envelope", () -> rotating.rewrap(mixed, CALL));
@@ -234,7 +234,7 @@ class CallsTest {
         assertArrayEquals(json, client.encryptFileAsync(json, ENCRYPT).thenCompose(sealed -> client.decryptFileAsync(sealed, DECRYPT)).join());
         String envelope = client.encrypt("x");
         assertEquals(List.of(envelope), client.rewrapAsync(List.of(envelope), CALL).join().envelopes());
-        assertEquals("r1", client.inspectAsync(List.of(envelope), CALL).join().get(0).curve());
+        assertEquals("r1", client.inspectAsync(List.of(envelope), CALL).join().get(0).curve().orElseThrow());
         assertEquals("invalid_params", failure(client.encryptAsync(new Object(), ENCRYPT)).code());
         assertEquals("forbidden", failure(client.encryptAsync("x", ENCRYPT.app("unknown"))).code());
         // A continuation may block in a call.

@@ -1,0 +1,137 @@
+//! The symmetric keys of one request, by the id that an envelope has. An id that the request's app does not have is asked of the store: a
+//! version that another engine has made seals at once. No worker waits for that, and what the store does not have is asked for once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use leafseal_crypto::symmetric::{SymmetricKey, SymmetricKeyId};
+use leafseal_envelope::Binding;
+use leafseal_pool::finish_step;
+
+use crate::engine::Engine;
+use crate::engine::permit::Permit;
+use crate::error::{Error, ErrorCode};
+use crate::request_openings::{OpeningFault, RequestOpenings};
+use crate::schemes::{AcceptedSchemes, binding_of};
+
+/// The keys that a request has used last, and the ids for which there is none.
+#[derive(Default)]
+pub(crate) struct SymmetricSearch {
+    last: Option<FoundKey>,
+    missing: HashSet<SymmetricKeyId>,
+}
+
+/// A key of the request's app.
+#[derive(Clone)]
+pub(crate) struct FoundKey {
+    pub(crate) version: u32,
+    pub(crate) key: Arc<SymmetricKey>,
+}
+
+/// Everything that a request opens envelopes with, and which ones it accepts.
+pub(crate) struct Keyring {
+    pub(crate) openings: RequestOpenings,
+    pub(crate) symmetric: SymmetricSearch,
+    pub(crate) binding: Binding,
+    pub(crate) accept: AcceptedSchemes,
+}
+
+impl Keyring {
+    /// For values with this context.
+    ///
+    /// # Errors
+    /// The context is empty or too long.
+    pub(crate) fn new(engine: &Engine, context: Option<&str>, accept: AcceptedSchemes) -> Result<Self, Error> {
+        Ok(Self {
+            openings: RequestOpenings::new(engine),
+            symmetric: SymmetricSearch::default(),
+            binding: binding_of(context)?,
+            accept,
+        })
+    }
+
+    /// For another worker of the request.
+    pub(crate) fn fork(&mut self) -> Self {
+        Self {
+            openings: self.openings.fork(),
+            symmetric: self.symmetric.fork(),
+            binding: self.binding.clone(),
+            accept: self.accept,
+        }
+    }
+
+    /// The error of a value without a key, with its place, or of the request.
+    pub(crate) fn error(&self, unopened: OpeningFault, placed: impl FnOnce(Error) -> Error) -> Error {
+        self.openings.error(unopened, placed)
+    }
+
+    /// Forgets all keys, because those of the app have changed.
+    pub(crate) fn clear(&mut self) {
+        self.openings.clear();
+        self.symmetric.clear();
+    }
+}
+
+/// The result of a look-up.
+pub(crate) enum KeySearch {
+    Found(FoundKey),
+    /// No version of the app that may decrypt has it.
+    Missing,
+    /// The store is being asked: end the step, and ask again in the next one.
+    Waiting,
+}
+
+impl SymmetricSearch {
+    /// Forgets all, because the app's keys have changed.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// For another worker of the request.
+    pub(crate) fn fork(&self) -> Self {
+        Self { last: self.last.clone(), missing: HashSet::new() }
+    }
+
+    /// The key with this id.
+    ///
+    /// # Errors
+    /// The store does not respond; too large: too many ids of the request have no key.
+    pub(crate) fn find(&mut self, permit: &Permit, id: SymmetricKeyId) -> Result<KeySearch, Error> {
+        if let Some(last) = self.last.as_ref().filter(|last| last.key.id() == id) {
+            return Ok(KeySearch::Found(last.clone()));
+        }
+        if self.missing.contains(&id) {
+            return Ok(KeySearch::Missing);
+        }
+        let found = match permit.app.symmetric(id) {
+            Some(found) => Some(found),
+            None => {
+                let searched_max = permit.engine.settings().request_key_lookups_max;
+                if self.missing.len() >= searched_max {
+                    return Err(too_many(searched_max));
+                }
+                match permit.engine.app_with_key(&permit.app.name, id) {
+                    Ok(app) => app.and_then(|app| app.symmetric(id)),
+                    Err(error) if error.awaits_store => {
+                        finish_step();
+                        return Ok(KeySearch::Waiting);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let Some((version, key)) = found else {
+            self.missing.insert(id);
+            return Ok(KeySearch::Missing);
+        };
+        Ok(KeySearch::Found(self.last.insert(FoundKey { version, key }).clone()))
+    }
+}
+
+fn too_many(searched_max: usize) -> Error {
+    let message = format!(
+        "more than {searched_max} key ids in the request belong to no key of the app: split the request, or raise \
+         engine.request_key_lookups_max"
+    );
+    Error::new(ErrorCode::TooLarge, message)
+}

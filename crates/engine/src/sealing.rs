@@ -1,0 +1,188 @@
+//! The keys that a request seals with, of either scheme.
+
+use std::sync::Arc;
+
+use leafseal_crypto::random::system_random;
+use leafseal_crypto::symmetric::SymmetricKey;
+use leafseal_crypto::{Curve, PublicKey, Recipient};
+use leafseal_envelope::{
+    Binding, KeySpent, LongSealing, Marking, Metadata, NoncePrefixes, Profile, Scheme, SealScratch, SealedInput,
+    SealingKey, SymmetricProfile, SymmetricSealing, SymmetricVersion, ValueType,
+};
+
+use crate::app::App;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorCode};
+use crate::schemes::binding_of;
+use crate::settings::Keying;
+
+/// A key that seals values, shared by the workers of a request.
+#[derive(Clone)]
+pub(crate) enum ValueSealing {
+    PublicKey(Arc<SealingKey>),
+    Symmetric(Arc<SymmetricSealing>),
+}
+
+impl ValueSealing {
+    /// Bytes of the envelope of a text of `text_size` bytes.
+    pub(crate) fn envelope_size(&self, metadata: Option<&Metadata>, value_type: ValueType, text_size: usize) -> usize {
+        match self {
+            Self::PublicKey(key) => key.envelope_size(metadata, value_type, text_size),
+            Self::Symmetric(sealing) => sealing.envelope_size(metadata, value_type, text_size),
+        }
+    }
+
+    /// Appends the envelope of every value; see [`SealingKey::seal_many`].
+    pub(crate) fn seal_many(
+        &self,
+        metadata: Option<&Metadata>,
+        values: &[SealedInput<'_>],
+        scratch: &mut SealScratch,
+        out: &mut Vec<u8>,
+        before: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) -> Result<(), KeySpent> {
+        let rng = &mut system_random();
+        match self {
+            Self::PublicKey(key) => key.seal_many(metadata, rng, values, scratch, out, before),
+            Self::Symmetric(sealing) => {
+                sealing.seal_many(metadata, rng, values, scratch, out, before);
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins the envelope of a value in pieces.
+    pub(crate) fn seal_long(
+        &self,
+        metadata: Option<&Metadata>,
+        value_type: ValueType,
+        out: &mut Vec<u8>,
+    ) -> Result<LongSealing, KeySpent> {
+        let rng = &mut system_random();
+        match self {
+            Self::PublicKey(key) => key.seal_long(metadata, rng, value_type, out),
+            Self::Symmetric(sealing) => Ok(sealing.seal_long(metadata, rng, value_type, out)),
+        }
+    }
+
+    /// How many more values it may seal.
+    pub(crate) fn values_left(&self) -> u64 {
+        match self {
+            Self::PublicKey(key) => key.values_left(),
+            Self::Symmetric(_) => u64::MAX,
+        }
+    }
+}
+
+/// What the values of an encryption are sealed with.
+#[derive(Clone)]
+pub(crate) enum SealingTarget {
+    PublicKey {
+        recipient: PublicKey,
+        profile: Profile,
+        /// The table for keying `field`.
+        table: Option<Arc<Recipient>>,
+    },
+    Symmetric {
+        profile: SymmetricProfile,
+        binding: Binding,
+    },
+}
+
+impl SealingTarget {
+    /// By the options of a request, and the engine's settings where it has none.
+    ///
+    /// # Errors
+    /// Options that do not go together; the app has no symmetric key.
+    pub(crate) fn new(
+        engine: &Engine,
+        app: &App,
+        (scheme, curve): (Option<Scheme>, Option<Curve>),
+        context: Option<&str>,
+        has_metadata: bool,
+    ) -> Result<Self, Error> {
+        match scheme_of(engine, scheme, curve, context)? {
+            Scheme::PublicKey => {
+                let curve = curve.unwrap_or(engine.settings().curve);
+                let profile = if has_metadata { Profile::with_metadata(curve) } else { Profile::plain(curve) };
+                Ok(Self::PublicKey { recipient: *app.encrypting(curve).1, profile, table: None })
+            }
+            Scheme::Symmetric => {
+                app.newest_symmetric()?;
+                let profile = SymmetricProfile { version: SymmetricVersion::of(has_metadata), marking: Marking::Live };
+                Ok(Self::Symmetric { profile, binding: binding_of(context)? })
+            }
+        }
+    }
+
+    /// The same after the app's keys have changed.
+    pub(crate) fn renewed(&mut self, app: &App) {
+        if let Self::PublicKey { recipient, table, .. } = self {
+            *recipient = *app.encrypting(recipient.curve()).1;
+            *table = None;
+        }
+    }
+
+    /// Whether a key of a public-key value costs a key agreement.
+    pub(crate) fn agrees(&self) -> bool {
+        matches!(self, Self::PublicKey { .. })
+    }
+
+    /// A key for the values of a request.
+    ///
+    /// # Errors
+    /// The app has no symmetric key any more.
+    pub(crate) fn key(&self, engine: &Engine, app: &App, keying: Keying) -> Result<ValueSealing, Error> {
+        match self {
+            Self::PublicKey { recipient, profile, .. } => Ok(ValueSealing::PublicKey(match keying {
+                Keying::Session => engine.session_key(recipient, *profile),
+                Keying::Field | Keying::Request => engine.request_key(recipient, *profile),
+            })),
+            Self::Symmetric { profile, binding } => {
+                let (_, key) = app.newest_symmetric()?;
+                Ok(ValueSealing::Symmetric(symmetric_sealing(key, *profile, binding, keying)))
+            }
+        }
+    }
+}
+
+/// The nonces of a session are those of a request: there is no agreement to share.
+pub(crate) fn symmetric_sealing(
+    key: Arc<SymmetricKey>,
+    profile: SymmetricProfile,
+    binding: &Binding,
+    keying: Keying,
+) -> Arc<SymmetricSealing> {
+    let prefixes = if keying == Keying::Field { NoncePrefixes::Each } else { NoncePrefixes::One };
+    Arc::new(SymmetricSealing::new(key, profile, binding, prefixes, &mut system_random()))
+}
+
+/// The error of a request that names a curve for symmetric envelopes.
+pub(crate) fn curve_with_symmetric() -> Error {
+    Error::new(ErrorCode::InvalidParams, "curve belongs to the scheme public-key: leave it out, or use that scheme")
+}
+
+/// A curve is a wish for a public key.
+pub(crate) fn scheme_of(
+    engine: &Engine,
+    scheme: Option<Scheme>,
+    curve: Option<Curve>,
+    context: Option<&str>,
+) -> Result<Scheme, Error> {
+    let scheme = match (scheme, curve) {
+        (Some(Scheme::Symmetric), Some(_)) => {
+            return Err(curve_with_symmetric());
+        }
+        (Some(scheme), _) => scheme,
+        (None, Some(_)) => Scheme::PublicKey,
+        (None, None) => engine.settings().scheme,
+    };
+    match (scheme, context) {
+        (Scheme::PublicKey, Some(_)) => {
+            let message =
+                "envelopes to a public key are bound to no context: use the scheme symmetric, or leave context out";
+            Err(Error::new(ErrorCode::InvalidParams, message))
+        }
+        _ => Ok(scheme),
+    }
+}

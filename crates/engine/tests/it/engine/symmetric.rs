@@ -1,0 +1,230 @@
+//! The scheme `symmetric`: envelopes that name their key, are bound to a context, and open by a look-up.
+
+use leafseal_engine::{AcceptedSchemes, Scheme};
+
+use super::*;
+
+fn symmetric<'a>(context: Option<&'a str>) -> EncryptOptions<'a> {
+    EncryptOptions { scheme: Some(Scheme::Symmetric), context, ..EncryptOptions::new("acme") }
+}
+
+fn within<'a>(context: Option<&'a str>) -> DecryptOptions<'a> {
+    DecryptOptions { context, ..DecryptOptions::new("acme") }
+}
+
+fn open_within(engine: &Engine, context: Option<&str>, document: &str) -> Result<String, Error> {
+    decrypt_as(engine, &Caller::Owner, &within(context), document)
+}
+
+fn code<T>(result: Result<T, Error>) -> Option<ErrorCode> {
+    result.err().map(|error| error.code)
+}
+
+#[test]
+fn documents_come_back_as_with_the_other_scheme_with_every_keying_role_and_size() {
+    let long = format!("{{\"a\":\"{}\",\"b\":[1,true,\"\"]}}", "\u{e9}x".repeat(50_000));
+    let settings = Settings { step_bytes_max: 4_096, step_values_max: 3, ..Settings::default() };
+    for settings in [Settings::default(), settings] {
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+        for keying in [Keying::Field, Keying::Request, Keying::Session] {
+            for role in [None, Some("card")] {
+                for context in [None, Some("row 17")] {
+                    let options = EncryptOptions { keying: Some(keying), role, ..symmetric(context) };
+                    for document in [PAYMENT, &long, "[]", "\"\"", "-0.0"] {
+                        let sealed = encrypt_with(&engine, &options, &[], document).expect("encrypts");
+                        let label = if role.is_some() { "ev:WEFN:" } else { "ev:WEFF:" };
+                        assert!(envelopes(&sealed).iter().all(|text| text.starts_with(label)), "{sealed}");
+                        let others =
+                            encrypt_with(&engine, &EncryptOptions::new("acme"), &[], document).expect("encrypts");
+                        let expected = open_within(&engine, None, &others);
+                        assert_eq!(open_within(&engine, context, &sealed), expected);
+                        assert!(expected.is_ok());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_a_document_agree_with_the_whole() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let document = format!("[{}]", vec!["\"4242\",7"; 3_000].join(","));
+    let options = symmetric(None);
+    let work = engine.encrypt_document(&Caller::Owner, &options, None, document.len()).expect("begins");
+    let (sealed, count) = in_parts(work, &document).expect("encrypts");
+    assert_eq!((count, envelopes(&sealed).iter().collect::<HashSet<_>>().len()), (6_000, 6_000), "no nonce twice");
+    let work = engine.decrypt_document(&Caller::Owner, &within(None), None, sealed.len()).expect("begins");
+    assert_eq!(in_parts(work, &sealed).expect("decrypts"), (document, 6_000));
+}
+
+#[test]
+fn a_value_opens_in_its_context_and_its_app_alone() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let sealed = encrypt_with(&engine, &symmetric(Some("17")), &[], "[\"4242\"]").expect("encrypts");
+    for context in [None, Some("18"), Some("1"), Some("17 ")] {
+        assert_eq!(code(open_within(&engine, context, &sealed)), Some(ErrorCode::DecryptFailed), "{context:?}");
+    }
+    let other = DecryptOptions { context: Some("17"), ..DecryptOptions::new("other") };
+    assert_eq!(code(decrypt_as(&engine, &Caller::Owner, &other, &sealed)), Some(ErrorCode::DecryptFailed));
+    // An envelope to a public key is bound to nothing: anyone could put it where a bound one belongs.
+    let public = encrypt(&engine, &[], "[\"4242\"]");
+    assert_eq!(code(open_within(&engine, Some("17"), &public)), Some(ErrorCode::DecryptFailed));
+    let accept = Some(AcceptedSchemes::default());
+    let asked = DecryptOptions { accept, ..within(Some("17")) };
+    assert_eq!(decrypt_as(&engine, &Caller::Owner, &asked, &public).expect("asked for"), "[\"4242\"]");
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let refused = |options: EncryptOptions<'_>| code(encrypt_with(&engine, &options, &[], "[1]"));
+    let invalid = Some(ErrorCode::InvalidParams);
+    assert_eq!(refused(EncryptOptions { curve: Some(Curve::P256), ..symmetric(None) }), invalid);
+    assert_eq!(refused(EncryptOptions { scheme: Some(Scheme::PublicKey), ..symmetric(Some("17")) }), invalid);
+    assert_eq!(refused(symmetric(Some(""))), invalid);
+    assert_eq!(refused(symmetric(Some(&"x".repeat(1_025)))), invalid);
+    assert_eq!(refused(symmetric(Some(&"x".repeat(1_024)))), None);
+    // By the setting, a curve is a wish for a public key.
+    let settings = Settings { scheme: Scheme::Symmetric, ..Settings::default() };
+    let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+    assert!(encrypt(&engine, &[], "[1]").contains("ev:WEFF:"));
+    let options = EncryptOptions { curve: Some(Curve::P256), ..EncryptOptions::new("acme") };
+    assert!(encrypt_with(&engine, &options, &[], "[1]").expect("encrypts").contains("ev:Tk9D:"));
+}
+
+#[test]
+fn accepted_schemes_decide_what_opens() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let public = encrypt(&engine, &[], "\"4242\"");
+    let sealed = encrypt_with(&engine, &symmetric(None), &[], "\"4242\"").expect("encrypts");
+    let resealed = {
+        let options = RewrapOptions { scheme: Some(Scheme::Symmetric), ..RewrapOptions::new("acme") };
+        let work = engine.rewrap_document(&Caller::Owner, &options, None, public.len()).expect("begins");
+        rewritten(work, &public).expect("rewraps")
+    };
+    let opens = |accept: AcceptedSchemes, document: &str| {
+        let options = DecryptOptions { accept: Some(accept), ..within(None) };
+        let opened = decrypt_as(&engine, &Caller::Owner, &options, document);
+        assert!(opened.is_ok() || code(opened.clone()) == Some(ErrorCode::DecryptFailed), "{opened:?}");
+        opened.is_ok()
+    };
+    let none = AcceptedSchemes { public_key: false, symmetric: false, from_public_key: false };
+    for (accept, expected) in [
+        (AcceptedSchemes::default(), [true, true, true]),
+        (AcceptedSchemes { symmetric: true, ..none }, [false, true, false]),
+        (AcceptedSchemes { from_public_key: true, ..none }, [false, false, true]),
+        (AcceptedSchemes { public_key: true, ..none }, [true, false, false]),
+        (none, [false, false, false]),
+    ] {
+        assert_eq!([&public, &sealed, &resealed].map(|text| opens(accept, text)), expected, "{accept:?}");
+    }
+}
+
+#[test]
+fn a_resealed_value_keeps_its_mark() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    for role in [None, Some("card")] {
+        for document in ["\"4242\"".to_owned(), format!("\"{}\"", "x".repeat(300_000))] {
+            let options = EncryptOptions { role, ..EncryptOptions::new("acme") };
+            let public = encrypt_with(&engine, &options, &[], &document).expect("encrypts");
+            let to = |scheme: Option<Scheme>, document: &str| {
+                let options = RewrapOptions { scheme, ..RewrapOptions::new("acme") };
+                let work = engine.rewrap_document(&Caller::Owner, &options, None, document.len()).expect("begins");
+                rewritten(work, document).expect("rewraps")
+            };
+            let resealed = to(Some(Scheme::Symmetric), &public);
+            let of = |document: &str| {
+                let text = &envelopes(document)[0];
+                engine.inspect(&Caller::Owner, Some("acme"), text.as_bytes()).expect("opens")
+            };
+            assert_eq!((of(&resealed).is_from_public_key, of(&resealed).role.as_deref()), (true, role));
+            assert_eq!((of(&public).is_from_public_key, of(&public).scheme), (false, Scheme::PublicKey));
+            assert_eq!(to(Some(Scheme::Symmetric), &resealed), resealed, "it is of the newest version");
+            assert_eq!(to(None, &resealed), resealed);
+            engine.store().rotate(&app("acme")).expect("rotated");
+            engine.maintain().expect("refreshed");
+            let newer = to(None, &resealed);
+            assert_ne!(newer, resealed);
+            assert_eq!((of(&newer).is_from_public_key, of(&newer).scheme), (true, Scheme::Symmetric));
+            assert_eq!(decrypt(&engine, &newer).expect("opens"), document);
+            let back = to(Some(Scheme::PublicKey), &newer);
+            assert_eq!(
+                (of(&back).scheme, decrypt(&engine, &back).expect("opens")),
+                (Scheme::PublicKey, document.clone())
+            );
+        }
+    }
+}
+
+#[test]
+fn a_version_of_another_engine_opens_at_once_and_costs_one_look_up() {
+    let TestEngine { engine, store, .. } = test_engine();
+    let other = Engine::new(Box::new(store.open()), Settings::default());
+    // Both have the app in their caches.
+    encrypt_with(&engine, &symmetric(None), &[], "[1]").expect("encrypts");
+    encrypt_with(&other, &symmetric(None), &[], "[1]").expect("encrypts");
+    engine.store().rotate(&app("acme")).expect("rotated");
+    engine.maintain().expect("refreshed");
+    let sealed = encrypt_with(&engine, &symmetric(None), &[], "[1,\"a\"]").expect("encrypts");
+    assert_eq!(open_within(&other, None, &sealed).expect("it asks the store"), "[1,\"a\"]");
+    // A disabled version opens nowhere, once an engine has noticed.
+    engine.store().disable_version(&app("acme"), 2).expect("disabled");
+    for engine in [&engine, &other] {
+        engine.maintain().expect("refreshed");
+        assert_eq!(code(open_within(engine, None, &sealed)), Some(ErrorCode::DecryptFailed));
+    }
+}
+
+#[test]
+fn ids_without_a_key_are_looked_up_once_and_bounded() {
+    let settings = Settings { request_key_lookups_max: 5, ..Settings::default() };
+    let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+    let sealed = encrypt_with(&engine, &symmetric(None), &[], "\"4242\"").expect("encrypts");
+    let text = &envelopes(&sealed)[0];
+    let parts: Vec<&str> = text.split(':').collect();
+    let foreign = |number: usize| {
+        let id = format!("{}{}", &parts[2][..20], ["AA", "AQ", "Ag", "Aw", "BA", "BQ", "Bg"][number]);
+        format!("\"{}\"", text.replace(parts[2], &id))
+    };
+    let list = |numbers: &[usize]| format!("[{}]", numbers.iter().map(|n| foreign(*n)).collect::<Vec<_>>().join(","));
+    let leave = DecryptOptions { on_failure: OnFailure::Leave, ..within(None) };
+    let five = list(&[0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
+    assert_eq!(decrypt_as(&engine, &Caller::Owner, &leave, &five).expect("they stay"), five);
+    let six = list(&[0, 1, 2, 3, 4, 5]);
+    assert_eq!(code(decrypt_as(&engine, &Caller::Owner, &leave, &six)), Some(ErrorCode::TooLarge));
+    assert_eq!(engine.counters().opening_trials, 0, "no key is tried");
+}
+
+#[test]
+fn files_open_in_their_context_alone() {
+    let TestEngine { engine, store: _store, .. } =
+        test_engine_with(Settings { step_bytes_max: 1_024, ..Settings::default() });
+    let content = b"content ".repeat(1_000);
+    let options = FileOptions { scheme: Some(Scheme::Symmetric), context: Some("17"), ..FileOptions::default() };
+    let mut work = engine.encrypt_file(&Caller::Owner, "acme", &options).expect("begins");
+    let mut file = Vec::new();
+    while work.step(&content, &mut file).expect("encrypts") == Progress::More {}
+    let open = |app: &str, context: Option<&str>| {
+        let mut work = engine.decrypt_file(&Caller::Owner, app)?.with(context, None)?;
+        let mut out = Vec::new();
+        while work.step(&file, &mut out)? == Progress::More {}
+        Ok::<_, Error>(out)
+    };
+    assert_eq!(open("acme", Some("17")).expect("opens"), content);
+    for (app, context) in [("acme", None), ("acme", Some("18")), ("other", Some("17"))] {
+        assert_eq!(code(open(app, context)), Some(ErrorCode::DecryptFailed), "{app} {context:?}");
+    }
+}
+
+#[test]
+fn envelopes_that_are_skipped_are_those_that_open() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let sealed = encrypt_with(&engine, &symmetric(Some("17")), &[], "[\"4242\"]").expect("encrypts");
+    let skip = |context| EncryptOptions { skip_sealed: true, ..symmetric(context) };
+    assert_eq!(encrypt_with(&engine, &skip(Some("17")), &[], &sealed).expect("skips"), sealed);
+    for context in [None, Some("18")] {
+        let again = encrypt_with(&engine, &skip(context), &[], &sealed).expect("encrypts");
+        assert_eq!(open_within(&engine, context, &again).expect("opens"), sealed, "{context:?}");
+    }
+}
