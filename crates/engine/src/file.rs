@@ -50,7 +50,7 @@ pub struct FileOptions<'a> {
 /// A file that is being decrypted.
 pub struct FileDecryption {
     permit: Permit,
-    keyring: Keyring,
+    keyring: Box<Keyring>,
     stage: FileStage,
     /// The offset of the content in its buffer.
     start: usize,
@@ -89,7 +89,7 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn decrypt_file(&self, caller: &Caller, app: &str) -> Result<FileDecryption, Error> {
         let permit = Permit::new(self, caller, &[Operation::Decrypt], app)?;
-        let keyring = Keyring::new(self, None, accepted(None, None))?;
+        let keyring = Box::new(Keyring::new(self, None, accepted(None, None))?);
         Ok(FileDecryption { permit, keyring, stage: FileStage::Check(FileCheck::default()), start: 0 })
     }
 }
@@ -131,7 +131,7 @@ impl FileDecryption {
     /// # Errors
     /// The context is empty or too long.
     pub fn with(mut self, context: Option<&str>, accept: Option<AcceptedSchemes>) -> Result<Self, Error> {
-        self.keyring = Keyring::new(&self.permit.engine, context, accepted(accept, context))?;
+        *self.keyring = Keyring::new(&self.permit.engine, context, accepted(accept, context))?;
         Ok(self)
     }
 

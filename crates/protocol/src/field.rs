@@ -109,7 +109,7 @@ impl Field {
     }
 
     /// Whether a text is in the range.
-    pub(crate) fn has_in_range(self, text: &str) -> bool {
+    pub fn has_in_range(self, text: &str) -> bool {
         let is_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let size_max = match self {
             Field::App => APP_SIZE_MAX,

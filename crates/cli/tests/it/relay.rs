@@ -98,6 +98,53 @@ fn answer(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> (String
 }
 
 #[test]
+fn rules_seal_with_a_symmetric_key_in_a_context_and_open_nothing_else() {
+    const JSON: &str = "application/json";
+    let test_folder = TestFolder::new();
+    let engine = test_folder.engine(&["--no-relay"]);
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let origin = format!("http://{}", upstream.local_addr().expect("an address"));
+    std::thread::spawn(move || echo(&upstream));
+    let rule = |path: &str, rule: &str| {
+        format!("path = \"{path}\"\napp = \"acme\"\nrequest = [{{ json = [\"$.card\"], form = [\"*\"], {rule} }}]\n")
+    };
+    let routes = [
+        rule("/public", "action = \"encrypt\", scheme = \"public-key\""),
+        rule("/seal", "action = \"encrypt\", scheme = \"symmetric\", context = \"cards\""),
+        rule("/plain", "action = \"encrypt\", scheme = \"symmetric\""),
+        rule("/open", "action = \"decrypt\", context = \"cards\""),
+        rule("/other", "action = \"decrypt\", context = \"names\""),
+        rule("/own", "action = \"decrypt\", accept = [\"symmetric\"]"),
+        rule("/kept", "action = \"decrypt\", accept = [\"symmetric\"], on_failure = \"leave\""),
+    ];
+    let routes: Vec<&str> = routes.iter().map(String::as_str).collect();
+    let relay = start_relay_to(&test_folder, &engine, &origin, &routes);
+    let document = "{\"card\":\"4242\"}";
+    let [public, sealed, plain] =
+        ["/public", "/seal", "/plain"].map(|path| call(&relay, path, JSON, document.as_bytes()));
+    assert!(public.starts_with("{\"card\":\"ev:Tk9D:"), "{public}");
+    assert!([&sealed, &plain].iter().all(|text| text.starts_with("{\"card\":\"ev:WEFF:")), "{sealed} {plain}");
+    assert_eq!(call(&relay, "/open", JSON, sealed.as_bytes()), document);
+    assert_eq!(call(&relay, "/own", JSON, plain.as_bytes()), document);
+    // What anyone can make, or was bound to something else, is refused as a damaged value is.
+    let damaged = plain.replacen(":WEFF:", ":WEFF:number:", 1);
+    let refusal = answer(&relay, "/own", JSON, damaged.as_bytes());
+    assert_eq!(refusal.0, "422", "{refusal:?}");
+    for (path, text) in
+        [("/own", &public), ("/open", &public), ("/other", &sealed), ("/own", &sealed), ("/open", &plain)]
+    {
+        assert_eq!(answer(&relay, path, JSON, text.as_bytes()), refusal, "{path} {text}");
+    }
+    assert_eq!(call(&relay, "/kept", JSON, public.as_bytes()), public);
+    let part = |content: &str| {
+        format!("--B\r\nContent-Disposition: form-data; name=\"doc\"; filename=\"d\"\r\n\r\n{content}\r\n--B--\r\n")
+    };
+    const FORM: &str = "multipart/form-data; boundary=B";
+    let file = call(&relay, "/seal", FORM, part("a file").as_bytes());
+    assert!(file.contains("%EVENC\u{4}"), "{file}");
+}
+
+#[test]
 fn a_stored_document_that_is_sent_back_is_counted_or_left() {
     const JSON: &str = "application/json";
     let test_folder = TestFolder::new();

@@ -21,8 +21,11 @@ pub(super) enum Effect {
 
 /// What two rules both select to the detriment of one of them; `None` if there is no such value.
 pub(super) fn find_overlap(earlier: &Rule, later: &Rule) -> Option<Overlap> {
-    // An envelope of another role does not open for the later rule.
-    let is_left = later.skip_sealed && (later.role.is_none() || later.role == earlier.role);
+    // An envelope of another role or context, or of a kind that is not accepted, does not open for the later rule.
+    let is_left = later.skip_sealed
+        && (later.role.is_none() || later.role == earlier.role)
+        && later.sealing.context == earlier.sealing.context
+        && later.sealing.accept.is_none();
     let effect = match (earlier.action, later.action) {
         (Action::Encrypt, Action::Decrypt) => Effect::Undone,
         (Action::Encrypt, Action::Encrypt) if !is_left => Effect::Twice,

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use hyper::Method;
+use leafseal_client::{AcceptedScheme, Field, Word, WordSet};
 use leafseal_config::{FileTable, KeyExchange, Problem, Spanned, TomlDocument, line_column, parse_each};
 use leafseal_document::CaseFold;
 use leafseal_net::tls::PrivateKeySettings;
@@ -17,7 +18,9 @@ use super::{Configuration, EngineSettings, Inbound, KeyPair, Outbound, http_sett
 use crate::policy::route::{HostPattern, PathPattern};
 use crate::policy::router::Router;
 use crate::policy::selectors::{Selectors, warnings_of_other_sources};
-use crate::policy::{Action, Actions, Destination, Origin, OtherCase, Route, Rule, UnopenedAction};
+use crate::policy::{
+    Action, Actions, Destination, Origin, OtherCase, Route, Rule, RuleScheme, RuleSealing, UnopenedAction,
+};
 use bodies::DirectionSettings;
 
 /// The default replacement of redacted values.
@@ -356,6 +359,7 @@ impl Reader<'_> {
         if rule.skip_sealed.is_some() && rule.action != Action::Encrypt {
             self.problem(offset, "`skip_sealed` is only valid with action = \"encrypt\"");
         }
+        let sealing = self.sealing(rule, offset);
         let role = rule.role.as_ref().map(|role| self.each(std::slice::from_ref(role), "role", parse_role));
         let replacement = rule.replacement.clone().unwrap_or_else(|| REPLACEMENT.to_owned());
         if let Some(fault) = rule.selectors.fault_of_replacement(&replacement) {
@@ -364,6 +368,7 @@ impl Reader<'_> {
         Rule {
             action: rule.action,
             role: role.and_then(|mut role| role.pop()),
+            sealing,
             selectors,
             replacement: replacement.into(),
             on_failure: rule.on_failure.unwrap_or(UnopenedAction::Fail),
@@ -371,6 +376,31 @@ impl Reader<'_> {
             names,
             require_match: self.require_match(rule, offset),
         }
+    }
+
+    /// How a rule seals, and what it opens.
+    fn sealing(&mut self, rule: &schema::Rule, offset: usize) -> RuleSealing {
+        let (encrypts, opens) = (rule.action == Action::Encrypt, rule.action == Action::Decrypt);
+        if rule.scheme.is_some() && !encrypts {
+            self.problem(offset, "`scheme` is only valid with action = \"encrypt\"");
+        }
+        if rule.context.is_some() && rule.action == Action::Redact {
+            self.problem(offset, "`context` is not valid with action = \"redact\"");
+        }
+        if rule.context.is_some() && encrypts && rule.scheme != Some(RuleScheme::Symmetric) {
+            self.problem(offset, "`context` with action = \"encrypt\" needs scheme = \"symmetric\"");
+        }
+        if rule.accept.is_some() && !opens && rule.skip_sealed != Some(true) {
+            self.problem(offset, "`accept` is only valid with action = \"decrypt\", or with skip_sealed = true");
+        }
+        let accept =
+            rule.accept.as_ref().map(|kinds| self.each(kinds, "accept", parse_kind).join(",").into_boxed_str());
+        if accept.as_deref().is_some_and(|words| WordSet::<AcceptedScheme>::parse(words).is_none()) {
+            self.problem(offset, "`accept` must have one kind at least, and none twice");
+        }
+        let context =
+            rule.context.as_ref().map(|context| self.each(std::slice::from_ref(context), "context", parse_context));
+        RuleSealing { scheme: rule.scheme, context: context.and_then(|mut context| context.pop()), accept }
     }
 
     fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
@@ -451,6 +481,7 @@ fn decrypt_everything() -> Rule {
     Rule {
         action: Action::Decrypt,
         role: None,
+        sealing: RuleSealing::default(),
         selectors: Selectors::everything_in_bodies(),
         replacement: "".into(),
         on_failure: UnopenedAction::Fail,
@@ -464,4 +495,16 @@ fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
     let is_role = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_valid = (1..=20).contains(&text.len()) && text.bytes().all(is_role);
     is_valid.then(|| text.into()).ok_or("a data role must have 1 to 20 characters of a-z, 0-9 and -")
+}
+
+fn parse_kind(text: &str) -> Result<&'static str, String> {
+    let words = AcceptedScheme::WORDS.joined("\"", ", ", " or ");
+    AcceptedScheme::parse(text).map(AcceptedScheme::as_str).ok_or_else(|| format!("a kind of envelopes is {words}"))
+}
+
+fn parse_context(text: &str) -> Result<Box<str>, String> {
+    Field::Context
+        .has_in_range(text)
+        .then(|| text.into())
+        .ok_or_else(|| format!("a context has {}", Field::Context.range().unwrap_or_default()))
 }

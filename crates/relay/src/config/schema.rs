@@ -9,7 +9,9 @@ use leafseal_net::tls::PrivateKeySettings;
 use super::settings::{Calls, Limits, Process, UpstreamSettings};
 use super::{Forwarded, KeylessConnect, Unlisted};
 use crate::policy::selectors::SelectorKeys;
-use crate::policy::{Action, Embedded, Mismatch, OtherCase, OtherSources, Overrides, Patches, UnopenedAction};
+use crate::policy::{
+    Action, Embedded, Mismatch, OtherCase, OtherSources, Overrides, Patches, RuleScheme, UnopenedAction,
+};
 
 settings! {
     /// The file.
@@ -156,6 +158,12 @@ settings! {
         pub action: Action;
         /// Data role: written when encrypting, required when decrypting.
         pub role: Option<Spanned<String>>;
+        /// How `encrypt` seals values. `symmetric` needs no public key, opens faster and can be bound to a `context`.
+        pub scheme: Option<RuleScheme> => "the engine's `engine.scheme`";
+        /// What symmetric envelopes are bound to: 1 to 1024 bytes. With a context `decrypt` opens no envelopes to a public key.
+        pub context: Option<Spanned<String>>;
+        /// The kinds of envelopes that `decrypt` opens: `public-key`, `symmetric`, `from-public-key`. Others fail as damaged ones do.
+        pub accept: Option<Vec<Spanned<String>>> => "all; with a `context` all save `public-key`";
         /// What it selects.
         pub selectors: SelectorKeys, is section;
         /// What `redact` writes in place of a value.

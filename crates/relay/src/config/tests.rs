@@ -153,6 +153,11 @@ fn values_that_two_rules_encrypt_cause_a_warning() {
         ("query = [\"a\", \"b\"]", "query = [\"b\"]", "query parameter"),
         ("headers = [\"X-Card\"]", "headers = [\"x-card\"]", "header field"),
         ("json = [\"$.a\"], role = \"pci\"", "json = [\"$.a\"], role = \"pii\", skip_sealed = true", "JSON value"),
+        (
+            "json = [\"$.a\"], scheme = \"symmetric\", context = \"a\"",
+            "json = [\"$.a\"], scheme = \"symmetric\", context = \"b\", skip_sealed = true",
+            "JSON value",
+        ),
     ] {
         let reported = warnings(&(encrypt(first) + &encrypt(second))).unwrap().warnings;
         let found = reported.iter().find(|it| it.message.contains("encrypted twice"));
@@ -182,6 +187,38 @@ fn values_that_two_rules_encrypt_cause_a_warning() {
     assert!(is_quiet(&warnings(&redacts).unwrap().warnings));
     let wrong = warnings("{ action = \"decrypt\", json = [\"$.a\"], skip_sealed = true }").unwrap_err();
     assert!(wrong.len() == 1 && wrong[0].message.contains("`skip_sealed` is only valid with"), "{wrong:?}");
+}
+
+#[test]
+fn rules_of_schemes_that_cannot_hold_are_refused() {
+    let read = |rule: &str| {
+        let rules = format!("{{ json = [\"$.a\"], {rule} }}");
+        parse(&inbound(&format!("path = \"/\"\napp = \"a\"\nrequest = [\n{rules}]\n")))
+    };
+    for rule in [
+        "action = \"encrypt\", scheme = \"public-key\"",
+        "action = \"encrypt\", scheme = \"symmetric\", context = \"a\", skip_sealed = true, accept = [\"symmetric\"]",
+        "action = \"decrypt\", context = \"a\", accept = [\"symmetric\", \"from-public-key\"]",
+    ] {
+        assert!(read(rule).is_ok(), "{rule}");
+    }
+    let long = format!("action = \"decrypt\", context = \"{}\"", "x".repeat(1_025));
+    for (rule, fault) in [
+        ("action = \"decrypt\", scheme = \"symmetric\"", "`scheme` is only valid with"),
+        ("action = \"redact\", context = \"a\"", "`context` is not valid with"),
+        ("action = \"encrypt\", context = \"a\"", "needs scheme = \"symmetric\""),
+        ("action = \"encrypt\", scheme = \"public-key\", context = \"a\"", "needs scheme = \"symmetric\""),
+        ("action = \"decrypt\", context = \"\"", "1 to 1024 bytes"),
+        (&*long, "1 to 1024 bytes"),
+        ("action = \"encrypt\", scheme = \"symmetric\", accept = [\"symmetric\"]", "`accept` is only valid with"),
+        ("action = \"decrypt\", accept = []", "one kind at least"),
+        ("action = \"decrypt\", accept = [\"symmetric\", \"symmetric\"]", "none twice"),
+        ("action = \"decrypt\", accept = [\"symetric\"]", "a kind of envelopes is"),
+        ("action = \"encrypt\", scheme = \"xaes\"", "must be one of"),
+    ] {
+        let problems = read(rule).map(|_| ()).unwrap_err();
+        assert!(problems.iter().any(|problem| problem.message.contains(fault)), "{rule}: {problems:?}");
+    }
 }
 
 /// What a rule has encrypted, a later one of the same direction must not reveal again.

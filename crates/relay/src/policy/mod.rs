@@ -205,6 +205,28 @@ settings! {
     }
 }
 
+settings! {
+    /// How values are sealed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RuleScheme {
+        /// To a public key of the app.
+        PublicKey = "public-key",
+        /// With a symmetric key of the app.
+        Symmetric = "symmetric",
+    }
+}
+
+/// How a rule seals, and what it opens; what is `None` is left to the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSealing {
+    /// The scheme; for encryption only.
+    pub scheme: Option<RuleScheme>,
+    /// What symmetric envelopes are bound to.
+    pub context: Option<Box<str>>,
+    /// The words of the kinds of envelopes that are opened, separated by commas.
+    pub accept: Option<Box<str>>,
+}
+
 /// An action on selected fields.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -212,6 +234,8 @@ pub struct Rule {
     pub action: Action,
     /// The data role: written on encryption, required on decryption.
     pub role: Option<Box<str>>,
+    /// How it seals, and what it opens.
+    pub sealing: RuleSealing,
     /// What it selects.
     pub selectors: Selectors,
     /// The replacement of redacted values.

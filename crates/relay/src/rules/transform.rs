@@ -28,8 +28,8 @@ use hyper::Uri;
 use hyper::body::{Body, Bytes};
 use hyper::header::HeaderMap;
 use leafseal_client::{
-    Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorKind,
-    NativeValues, OtherCase, Prepared, Report, Scalar, Value,
+    AcceptedScheme, Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions,
+    EncryptOptions, ErrorKind, NativeValues, OtherCase, Prepared, Report, Scalar, Scheme, Value, WordSet,
 };
 use leafseal_document::form::FormLimits;
 use leafseal_errors::ErrorCode;
@@ -40,7 +40,7 @@ use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding, Encoding}
 use crate::body::offload::{Cost, Offload};
 use crate::config::Limits;
 use crate::metrics::SealedBefore;
-use crate::policy::{Action, Actions, JsonFields, Mismatch, Rule, UnopenedAction};
+use crate::policy::{Action, Actions, JsonFields, Mismatch, Rule, RuleScheme, RuleSealing, UnopenedAction};
 use crate::refusal::{Direction, Refusal};
 use crate::stream::watched::SearchTools;
 use crate::validators;
@@ -463,6 +463,7 @@ impl MessageRules<'_> {
         CallParams {
             app,
             role,
+            sealing: rule.sealing.clone(),
             key_id,
             deadline_ms,
             on_failure,

@@ -6,6 +6,7 @@ use super::*;
 pub(super) struct CallParams {
     pub(super) app: Box<str>,
     pub(super) role: Option<Box<str>>,
+    pub(super) sealing: RuleSealing,
     pub(super) key_id: Option<Box<str>>,
     pub(super) deadline_ms: u32,
     pub(super) on_failure: UnopenedAction,
@@ -19,7 +20,17 @@ impl CallParams {
         let deadline_ms = Some(self.deadline_ms);
         let (role, skip_sealed, other_case) = (self.role.as_deref(), self.skip_sealed, self.other_case);
         let lines = self.is_lines;
-        EncryptOptions { role, deadline_ms, skip_sealed, lines, other_case, ..EncryptOptions::new(&self.app) }
+        EncryptOptions {
+            role,
+            deadline_ms,
+            skip_sealed,
+            lines,
+            other_case,
+            scheme: self.scheme(),
+            context: self.sealing.context.as_deref(),
+            accept: self.accept(),
+            ..EncryptOptions::new(&self.app)
+        }
     }
 
     pub(super) fn decrypt(&self) -> DecryptOptions<'_> {
@@ -32,15 +43,45 @@ impl CallParams {
         };
         let (role, key_id, other_case) = (self.role.as_deref(), self.key_id.as_deref(), self.other_case);
         let lines = self.is_lines;
-        DecryptOptions { role, deadline_ms, on_failure, lines, other_case, key_id, ..DecryptOptions::new(&self.app) }
+        let (context, accept) = (self.sealing.context.as_deref(), self.accept());
+        DecryptOptions {
+            role,
+            deadline_ms,
+            on_failure,
+            lines,
+            other_case,
+            key_id,
+            context,
+            accept,
+            ..DecryptOptions::new(&self.app)
+        }
     }
 
     pub(super) fn encrypt_file(&self) -> EncryptFileOptions<'_> {
-        EncryptFileOptions { deadline_ms: Some(self.deadline_ms), ..EncryptFileOptions::new(&self.app) }
+        let (scheme, context) = (self.scheme(), self.sealing.context.as_deref());
+        EncryptFileOptions {
+            deadline_ms: Some(self.deadline_ms),
+            scheme,
+            context,
+            ..EncryptFileOptions::new(&self.app)
+        }
     }
 
     pub(super) fn decrypt_file(&self) -> DecryptFileOptions<'_> {
         let (deadline_ms, key_id) = (Some(self.deadline_ms), self.key_id.as_deref());
-        DecryptFileOptions { deadline_ms, key_id, ..DecryptFileOptions::new(&self.app) }
+        let (context, accept) = (self.sealing.context.as_deref(), self.accept());
+        DecryptFileOptions { deadline_ms, key_id, context, accept, ..DecryptFileOptions::new(&self.app) }
+    }
+
+    fn scheme(&self) -> Option<Scheme> {
+        self.sealing.scheme.map(|scheme| match scheme {
+            RuleScheme::PublicKey => Scheme::PublicKey,
+            RuleScheme::Symmetric => Scheme::Symmetric,
+        })
+    }
+
+    fn accept(&self) -> Option<WordSet<'_, AcceptedScheme>> {
+        let words = self.sealing.accept.as_deref()?;
+        Some(WordSet::parse(words).expect("checked when the configuration was read"))
     }
 }
