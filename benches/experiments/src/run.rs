@@ -95,7 +95,7 @@ async fn overload(arguments: &EngineArguments, chosen: &OverloadArguments) -> Re
         content: RequestContent {
             fields: chosen.fields as usize,
             field_size: FIELD_SIZE,
-            curve: Curve::R1,
+            curve: Some(Curve::R1),
             keying: Keying::Field,
         },
         deadline_ms: Some(u32::try_from(chosen.deadline.as_millis()).unwrap_or(u32::MAX)),
@@ -136,7 +136,7 @@ fn interference_plan(chosen: &InterferenceArguments) -> Plan {
     let content = |fields: u32| RequestContent {
         fields: fields as usize,
         field_size: FIELD_SIZE,
-        curve: Curve::R1,
+        curve: Some(Curve::R1),
         keying: Keying::Request,
     };
     Plan {

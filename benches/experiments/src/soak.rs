@@ -230,7 +230,8 @@ impl Caller {
         let keying = Keying::ALL[self.random.random_range(0..Keying::ALL.len())];
         let fields = FIELDS[self.random.random_range(0..FIELDS.len())];
         let fields = if keying == Keying::Field { fields.min(FIELD_KEYING_FIELDS_MAX) } else { fields };
-        let curve = Curve::ALL[self.random.random_range(0..Curve::ALL.len())];
+        // One more: no curve, so that the envelopes are symmetric.
+        let curve = Curve::ALL.get(self.random.random_range(0..=Curve::ALL.len())).copied();
         RequestContent { fields, field_size: self.random.random_range(1..=64), curve, keying }
     }
 
@@ -274,8 +275,12 @@ impl Caller {
 
     /// Creates a request that takes long enough to be cancelled or interrupted.
     fn long_request(&mut self, deadline_ms: Option<u32>) -> EncodedRequest {
-        let content =
-            RequestContent { fields: DISTURBED_FIELDS, field_size: 32, curve: Curve::R1, keying: Keying::Request };
+        let content = RequestContent {
+            fields: DISTURBED_FIELDS,
+            field_size: 32,
+            curve: Some(Curve::R1),
+            keying: Keying::Request,
+        };
         let values = material::values(content, self.random.random());
         let mut options = content.options(&self.app);
         options.deadline_ms = deadline_ms;

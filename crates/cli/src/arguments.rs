@@ -8,7 +8,7 @@ use leafseal_engine::admin::RotationRule;
 use leafseal_engine::{Curve, Keying};
 
 pub(crate) use bench::{
-    BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, TableArguments,
+    BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, SchemeName, TableArguments,
 };
 pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
 use options::OptionArguments;

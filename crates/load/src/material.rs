@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leafseal_client::raw::{EncodedRequest, Message, RawConnection, ValuesResult, request};
-use leafseal_client::{Curve, DecryptOptions, EncryptOptions, Keying, Scalar};
+use leafseal_client::{Curve, DecryptOptions, EncryptOptions, Keying, Scalar, Scheme};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -20,8 +20,8 @@ pub struct RequestContent {
     pub fields: usize,
     /// Bytes of a value.
     pub field_size: usize,
-    /// The curve.
-    pub curve: Curve,
+    /// The curve of envelopes to a public key; `None` for symmetric ones.
+    pub curve: Option<Curve>,
     /// How often a fresh ephemeral key is created.
     pub keying: Keying,
 }
@@ -52,7 +52,17 @@ pub struct PreparedRequests {
 impl RequestContent {
     /// Returns the options of an `encrypt` request.
     pub fn options(self, app: &str) -> EncryptOptions<'_> {
-        EncryptOptions { curve: Some(self.curve), keying: Some(self.keying), ..EncryptOptions::new(app) }
+        EncryptOptions {
+            scheme: Some(self.scheme()),
+            curve: self.curve,
+            keying: Some(self.keying),
+            ..EncryptOptions::new(app)
+        }
+    }
+
+    /// The scheme.
+    pub fn scheme(self) -> Scheme {
+        if self.curve.is_some() { Scheme::PublicKey } else { Scheme::Symmetric }
     }
 }
 
@@ -154,7 +164,7 @@ mod tests {
     use super::*;
 
     const CONTENT: RequestContent =
-        RequestContent { fields: 3, field_size: 32, curve: Curve::R1, keying: Keying::Request };
+        RequestContent { fields: 3, field_size: 32, curve: Some(Curve::R1), keying: Keying::Request };
 
     #[test]
     fn values_are_those_of_their_seed() {

@@ -59,8 +59,8 @@ pub struct TablePlan {
     pub fields: Vec<usize>,
     /// Operations.
     pub operations: Vec<TableOperation>,
-    /// Curves.
-    pub curves: Vec<Curve>,
+    /// Curves; `None` for symmetric envelopes.
+    pub curves: Vec<Option<Curve>>,
     /// Keyings.
     pub keyings: Vec<Keying>,
     /// Bytes of a value.
@@ -365,7 +365,7 @@ mod tests {
         TablePlan {
             fields: vec![1, 2000],
             operations: vec![TableOperation::Encrypt, TableOperation::Decrypt],
-            curves: vec![Curve::R1],
+            curves: vec![Some(Curve::R1)],
             keyings: Keying::ALL.to_vec(),
             field_size: 32,
             connections: 2,
@@ -380,7 +380,7 @@ mod tests {
     }
 
     fn content(fields: usize, keying: Keying) -> RequestContent {
-        RequestContent { fields, field_size: 32, curve: Curve::R1, keying }
+        RequestContent { fields, field_size: 32, curve: Some(Curve::R1), keying }
     }
 
     #[test]

@@ -17,6 +17,7 @@ Examples:
   leafseal bench
   leafseal bench --quick
   leafseal bench --fields 30,2000 --curve r1 --keying request --json > bench.json
+  leafseal bench --fields 1,30,2000 --scheme public-key,symmetric --curve r1
   leafseal bench --fields 30 --operation encrypt --rate 1000 --set server.workers=2"
 )]
 pub(crate) struct BenchArguments {
@@ -97,7 +98,10 @@ pub(crate) struct TableArguments {
     /// Operations to measure [default: both]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub operation: Vec<OperationName>,
-    /// Curves to measure [default: both]
+    /// Schemes to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "public-key")]
+    pub scheme: Vec<SchemeName>,
+    /// Curves to measure, of the scheme public-key [default: both]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub curve: Vec<CurveName>,
     /// How often to create an ephemeral key [default: all three ways]
@@ -142,6 +146,15 @@ pub(crate) struct TableArguments {
     /// The engine.
     #[command(flatten)]
     pub engine: ConnectArguments,
+}
+
+/// How values are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemeName {
+    /// To a public key
+    PublicKey,
+    /// With a symmetric key
+    Symmetric,
 }
 
 /// The operation of a request.

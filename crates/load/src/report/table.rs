@@ -1,5 +1,6 @@
 //! The benchmark's table: a row for each kind of request.
 
+use leafseal_client::Curve;
 use serde_json::{Value, json};
 
 use super::{Provenance, duration, micros, tenths, thousandths};
@@ -34,7 +35,8 @@ fn row_json(row: &TableRow) -> Value {
     json!({
         "fields": row.content.fields,
         "operation": row.operation.as_str(),
-        "curve": row.content.curve.as_str(),
+        "scheme": row.content.scheme().as_str(),
+        "curve": row.content.curve.map(Curve::as_str),
         "keying": row.content.keying.as_str(),
         "requests": row.rounds.iter().map(|round| round.requests).sum::<u64>(),
         "unsent": row.rounds.iter().map(|round| round.unsent).sum::<u64>(),
@@ -84,14 +86,15 @@ pub fn table_text(plan: &TablePlan, rows: &[TableRow], provenance: &Provenance) 
 }
 
 const HEADS: [&str; 2] = [
-    "                                                              latency                          engine's CPU",
-    "fields operation    keying   fields/s requests/s       p50       p90       p99       max   a request    a field  net work   ±",
+    "                                                                     latency                          engine's CPU",
+    "fields operation           keying   fields/s requests/s       p50       p90       p99       max   a request    a field  net work   ±",
 ];
 
 fn row_text(row: &TableRow) -> String {
     let RowFigures { fields_per_s, requests_per_s, percentiles, max, cpu, spread, load_per_request: _ } = row.figures();
     let [p50, p90, p99] = percentiles.map(duration);
-    let (operation, curve, keying) = (row.operation.as_str(), row.content.curve.as_str(), row.content.keying.as_str());
+    let (operation, keying) = (row.operation.as_str(), row.content.keying.as_str());
+    let sealed = row.content.curve.map_or(row.content.scheme().as_str(), Curve::as_str);
     let cpu = cpu.map_or_else(
         || format!("{:>11} {:>10} {:>4} {:>4}", "-", "-", "-", "-"),
         |cpu| {
@@ -100,7 +103,7 @@ fn row_text(row: &TableRow) -> String {
             format!("{request:>11} {field:>10} {:>4} {:>4}", percent(cpu.network), percent(cpu.workers))
         },
     );
-    let what = format!("{:>6} {operation} {curve} {keying:>7}", row.content.fields);
+    let what = format!("{:>6} {operation} {sealed:<9} {keying:>7}", row.content.fields);
     let latency = format!("{p50:>9} {p90:>9} {p99:>9} {:>9}", duration(max));
     format!("{what} {fields_per_s:>10.0} {requests_per_s:>10.1} {latency} {cpu} {:>2.0}%\n", spread * 100.0)
 }

@@ -9,7 +9,7 @@ use leafseal_load::table::{Loop, TableOperation, TablePlan, TableRow, measure, s
 
 use super::block_on;
 use super::engine::BenchTarget;
-use crate::arguments::{CurveName, GlobalArguments, KeyingName, OperationName, TableArguments};
+use crate::arguments::{CurveName, GlobalArguments, KeyingName, OperationName, SchemeName, TableArguments};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
 use crate::progress::TerminalProgress;
@@ -63,6 +63,12 @@ fn plan(arguments: &TableArguments, target: &BenchTarget) -> TablePlan {
     let in_flight = if model == Loop::Closed { IN_FLIGHT } else { OPEN_IN_FLIGHT_MAX };
     let fields: &[usize] = if quick { &QUICK_FIELDS } else { &FIELDS };
     let curves: &[Curve] = if quick { &[Curve::R1] } else { Curve::ALL };
+    let curves = or_default(&arguments.curve, |name: &CurveName| curve_on_the_wire(name.curve()), curves);
+    let schemes = or_default(&arguments.scheme, |name: &SchemeName| *name, &[SchemeName::PublicKey]);
+    let curves = schemes.into_iter().flat_map(|scheme| match scheme {
+        SchemeName::PublicKey => curves.iter().copied().map(Some).collect(),
+        SchemeName::Symmetric => vec![None],
+    });
     let keyings: &[Keying] = if quick { &[Keying::Request, Keying::Session] } else { Keying::ALL };
     TablePlan {
         fields: or_default(&arguments.fields, |&fields| fields as usize, fields),
@@ -71,7 +77,7 @@ fn plan(arguments: &TableArguments, target: &BenchTarget) -> TablePlan {
             |name: &OperationName| name.operation(),
             &[TableOperation::Encrypt, TableOperation::Decrypt],
         ),
-        curves: or_default(&arguments.curve, |name: &CurveName| curve_on_the_wire(name.curve()), curves),
+        curves: curves.collect(),
         keyings: or_default(&arguments.keying, |name: &KeyingName| keying_on_the_wire(name.keying()), keyings),
         field_size: arguments.field_size as usize,
         connections: arguments.connections as usize,
