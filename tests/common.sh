@@ -90,6 +90,12 @@ build_tpm2_program() {
   (cd "$root" && cargo build --quiet --workspace --profile "$(basename "$WORKSPACE_BUILD")" --features leafseal-custody/tpm2-program --bin leafseal-tpm2)
 }
 
+# build_example NAME: a program of a crate's examples, beside LEAFSEAL, in the folder `examples`.
+build_example() {
+  [[ -n ${WORKSPACE_BUILD:-} ]] || return 0
+  (cd "$root" && cargo build --quiet --workspace --profile "$(basename "$WORKSPACE_BUILD")" --example "$1")
+}
+
 # run_pytest ARGUMENTS: with the packages of PYTEST_VENV (default: those of tests/interop) and a folder of its own for temporary files.
 # pytest's own choice is removed by any other run of the same user that ends meanwhile, because folders that are not to be kept are not
 # locked.

@@ -23,6 +23,7 @@ install_envoy
 install_openbao
 install_moto
 build_tpm2_program
+build_example symmetric_lines
 export PYTHON=$root/target/interop/venv/bin/python
 install_python "$root/target/interop/tls" "$here/requirements-tls.txt"
 export TLS_PYTHON=$root/target/interop/tls/bin/python
