@@ -128,18 +128,20 @@ def unpack(data, at):
 def check_metadata(metadata):
     """Rules 8 and 16: refuse values that the known keys cannot have."""
     for key in ("eo", "et"):
-        number = metadata.get(key)
-        require(type(number) is int and 0 <= number < 2**64, "`eo` or `et` is not a whole number")
+        number = metadata.get(key, 0)
+        require(type(number) is int and 0 <= number < 2**32, "`eo` or `et` is not an integer of 32 bits")
     role = metadata.get("dr")
     require(role is None or isinstance(role, str) and ROLE.fullmatch(role), "`dr` is not a role")
-    require(metadata.get("pk", True) is True, "`pk` is not true")
+    require(isinstance(metadata.get("pk", True), bool), "`pk` is not a boolean")
 
 
 def encode_metadata(metadata):
     """Rule 8: length and map, its entries in the order given."""
     check_metadata(metadata)
     require(len(metadata) < 16, "this writer has no use for more than 15 entries")
-    data = bytes((0x80 + len(metadata),)) + b"".join(pack(part) for entry in metadata.items() for part in entry)
+    times = {"et": lambda value: struct.pack(">BI", 0xCE, value)}
+    entries = (pack(key) + times.get(key, pack)(value) for key, value in metadata.items())
+    data = bytes((0x80 + len(metadata),)) + b"".join(entries)
     require(len(data) < 2**16, "metadata is too long")
     return struct.pack("<H", len(data)) + data
 
@@ -314,9 +316,9 @@ def self_test():
             assert refuses(open, root, envelope, binding[:1]) and refuses(open, other, envelope, binding)
     for value_type, text in ("number", b"01"), ("boolean", b"True"), ("null", b"null"), ("string", b"\xff"):
         assert refuses(seal, root, nonce, text, value_type)
-    extra = {"eo": 200, "et": 2**40, "x": -1.5, "y": None, "z": "u" * 300, "n": -40000}
-    assert open(root, seal(root, nonce, b"t", metadata=extra))[2] == {"eo": 200, "et": 2**40}
-    for change in {"dr": "A"}, {"dr": "a\n"}, {"et": True}, {"eo": None}, {"pk": False}, {"x": []}, {"x": 2**64}:
+    extra = {"eo": 200, "et": 2**31, "x": -1.5, "y": None, "z": "u" * 300, "n": -40000}
+    assert open(root, seal(root, nonce, b"t", metadata=extra))[2] == {"eo": 200, "et": 2**31}
+    for change in {"dr": "A"}, {"dr": "a\n"}, {"et": True}, {"eo": None}, {"pk": 1}, {"x": []}, {"x": 2**64}:
         assert refuses(seal, root, nonce, b"t", "string", False, full | change), change
     file = seal_file(root, nonce, b"body", binding)
     assert open_file(root, file, binding) == b"body" and refuses(open_file, root, file)

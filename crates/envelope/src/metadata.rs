@@ -10,6 +10,8 @@ use thiserror::Error;
 pub const ROLE_SIZE_MAX: usize = 20;
 /// The origin that Leafseal writes: a positive fixint that no SDK uses (5 Node and browser, 7 Python, 9 Go).
 pub const ORIGIN_LEAFSEAL: u8 = 70;
+/// The keys that have a meaning.
+const KEYS: [&str; 4] = ["dr", "eo", "et", "pk"];
 /// Entries of a metadata map that are read before it is refused; three are known.
 const ENTRIES_MAX: usize = 16;
 
@@ -118,8 +120,15 @@ fn read_map(mut input: &[u8]) -> Option<OpenedMetadata<'_>> {
         return None;
     }
     let mut metadata = OpenedMetadata::default();
+    let mut seen: [bool; KEYS.len()] = [false; KEYS.len()];
     for _ in 0..entries {
         let key = read_str(&mut input)?;
+        // Readers differ in which of two entries they take.
+        if let Some(at) = KEYS.iter().position(|known| *known == key)
+            && std::mem::replace(&mut seen[at], true)
+        {
+            return None;
+        }
         match key {
             "dr" => metadata.role = read_role(&mut input)?,
             "eo" => metadata.origin = Some(rmp::decode::read_int(&mut input).ok()?),
@@ -199,8 +208,14 @@ mod tests {
         for cut in 0..whole.len() {
             assert!(split(&whole[..cut]).is_none(), "cut at {cut}");
         }
-        // A role out of its alphabet, a nested value under an unknown key, a map that claims too many entries, trailing bytes.
-        let maps: [&[u8]; 4] = [b"\x81\xa2dr\xa1A", b"\x81\xa1x\x91\x01", b"\xdf\xff\xff\xff\xff", b"\x80\x00"];
+        // A role out of its alphabet, a nested value under an unknown key, a map that claims too many entries, trailing bytes, a key twice.
+        let maps: [&[u8]; 5] = [
+            b"\x81\xa2dr\xa1A",
+            b"\x81\xa1x\x91\x01",
+            b"\xdf\xff\xff\xff\xff",
+            b"\x80\x00",
+            b"\x82\xa2pk\xc3\xa2pk\xc2",
+        ];
         for map in maps {
             assert_eq!(read_map(map), None, "{map:02x?}");
         }

@@ -196,6 +196,28 @@ test('a rewrap leaves envelopes of the newest key alone and replaces others', as
   assert.deepEqual(reports.map(({ failed, failedIndexes }) => [failed, failedIndexes]), [[1, [1]]]);
 });
 
+test('symmetric envelopes open as they were made, and in no other form', async () => {
+  const file = new URL('../../../../vectors/symmetric/refused.json', import.meta.url);
+  const { value, other, context, refused } = JSON.parse(readFileSync(file, 'utf8'));
+  const sealed = await client.encrypt([value, other], { scheme: 'symmetric', context });
+  assert.deepEqual(await client.decrypt(sealed, { context }), [value, other]);
+  const [[, , id, nonce, ciphertext], [, , , other_nonce, other_ciphertext]] = sealed.map((text) => text.split(':'));
+  const parts = { id, nonce, ciphertext, other_nonce, other_ciphertext };
+  for (const vector of refused) {
+    const text = vector.template.replace(/\{(\w+)\}/g, (_, name) => parts[name]);
+    const options = 'context' in vector ? (vector.context === null ? {} : { context: vector.context }) : { context };
+    const error = await rejects(client.decrypt(text, options), vector.code);
+    assert.equal(error.source, 'engine', vector.name);
+  }
+  assert.ok(refused.length > 30);
+  const open = await client.encrypt(value, { scheme: 'public-key' });
+  await rejects(client.decrypt(open, { context }), 'decrypt_failed');
+  await rejects(client.decrypt(open, { accept: 'symmetric' }), 'decrypt_failed');
+  await rejects(client.decrypt(open, { accept: 'symetric' }), 'invalid_params');
+  const inspected = await client.inspect(sealed[0]);
+  assert.deepEqual([inspected.scheme, inspected.symmetricKeyId.length, inspected.curve], ['symmetric', 16, undefined]);
+});
+
 test('envelopes that do not open fail the call, or are left or replaced', async () => {
   const [good, other] = await client.encrypt(['good', 'other']);
   const at = other.length - 6;

@@ -22,6 +22,7 @@ use proptest::prelude::*;
 mod files;
 mod keys;
 mod permissions;
+mod swaps;
 mod symmetric;
 mod versions;
 

@@ -228,3 +228,36 @@ fn envelopes_that_are_skipped_are_those_that_open() {
         assert_eq!(open_within(&engine, context, &again).expect("opens"), sealed, "{context:?}");
     }
 }
+
+/// Every template of the vectors, filled with parts of envelopes that were just made, is refused with its code.
+#[test]
+fn the_vectors_are_refused() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/symmetric/refused.json");
+    let vectors: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(path).expect("the vectors")).expect("JSON");
+    let text = |name: &str| vectors[name].as_str().expect(name);
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let document = format!("[\"{}\",\"{}\"]", text("value"), text("other"));
+    let sealed = encrypt_with(&engine, &symmetric(Some(text("context"))), &[], &document).expect("encrypts");
+    assert_eq!(open_within(&engine, Some(text("context")), &sealed).expect("opens"), document);
+    let found = envelopes(&sealed);
+    let [one, other] = [0, 1].map(|at| found[at].split(':').map(str::to_owned).collect::<Vec<String>>());
+    let refused = vectors["refused"].as_array().expect("a list");
+    for vector in refused {
+        let mut template = vector["template"].as_str().expect("text").to_owned();
+        for (name, part) in [
+            ("{id}", &one[2]),
+            ("{nonce}", &one[3]),
+            ("{ciphertext}", &one[4]),
+            ("{other_nonce}", &other[3]),
+            ("{other_ciphertext}", &other[4]),
+        ] {
+            template = template.replace(name, part);
+        }
+        let context = vector.get("context").map_or(Some(text("context")), serde_json::Value::as_str);
+        let document = serde_json::to_string(&template).expect("JSON");
+        let found = code(open_within(&engine, context, &document)).map(ErrorCode::as_str);
+        assert_eq!(found, vector["code"].as_str(), "{vector}");
+    }
+    assert!(refused.len() > 30);
+}

@@ -11,9 +11,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.json.JsonMapper;
 import io.leafseal.client.testing.Engine;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -157,6 +160,36 @@ class CallsTest {
             assertArrayEquals(file, client.decryptFile(sealed, DECRYPT), () -> size + " bytes");
         }
         rejects("invalid_envelope", () -> client.decryptFile(new byte[] {1, 2, 3}, DECRYPT));
+    }
+
+    /** Every template of the vectors, with parts of envelopes that were just made, is refused with its code. */
+    @Test
+    void symmetricEnvelopesOpenAsTheyWereMadeAndInNoOtherForm() throws Exception {
+        JsonNode vectors = new JsonMapper().readTree(Path.of("../../../vectors/symmetric/refused.json").toFile());
+        String context = vectors.get("context").asText();
+        List<String> values = List.of(vectors.get("value").asText(), vectors.get("other").asText());
+        List<String> sealed = client.encryptAll(values, ENCRYPT.scheme(Scheme.SYMMETRIC).context(context));
+        assertEquals(values, client.decryptAll(sealed, DECRYPT.context(context)));
+        String[] one = sealed.get(0).split(":");
+        String[] other = sealed.get(1).split(":");
+        for (JsonNode vector : vectors.get("refused")) {
+            String text = vector.get("template").asText()
+                    .replace("{id}", one[2]).replace("{nonce}", one[3]).replace("{ciphertext}", one[4])
+                    .replace("{other_nonce}", other[3]).replace("{other_ciphertext}", other[4]);
+            DecryptOptions options = DECRYPT.context(context);
+            if (vector.has("context")) {
+                options = vector.get("context").isNull() ? DECRYPT : DECRYPT.context(vector.get("context").asText());
+            }
+            DecryptOptions with = options;
+            rejects(vector.get("code").asText(), () -> client.decrypt(text, with));
+        }
+        assertTrue(vectors.get("refused").size() > 30);
+        String open = client.encryptAll(values, ENCRYPT.scheme(Scheme.PUBLIC_KEY)).get(0);
+        rejects("decrypt_failed", () -> client.decrypt(open, DECRYPT.context(context)));
+        rejects("decrypt_failed", () -> client.decrypt(open, DECRYPT.accept("symmetric")));
+        Inspection inspection = client.inspect(sealed, CALL).get(0);
+        assertEquals("symmetric", inspection.scheme().orElseThrow());
+        assertEquals(16, inspection.symmetricKeyId().orElseThrow().length);
     }
 
     @Test
