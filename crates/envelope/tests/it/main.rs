@@ -1,5 +1,6 @@
 //! Integration tests of leafseal-envelope: one program, so that it is compiled and linked once.
 
+mod commitment;
 mod common;
 mod corpus;
 mod sdk_vectors;

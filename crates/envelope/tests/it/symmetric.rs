@@ -113,11 +113,20 @@ fn mac(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
 
 /// HKDF-SHA-256 without salt, by RFC 5869's two steps.
 fn derived(label: &str) -> [u8; 32] {
-    mac(&mac(&[0; 32], &[&ROOT]), &[label.as_bytes(), &[1]])
+    derived_from(&ROOT, label)
 }
 
-/// AES-256-GCM under the key of a nonce's prefix, as C2SP has it.
+pub(crate) fn derived_from(root: &[u8; 32], label: &str) -> [u8; 32] {
+    mac(&mac(&[0; 32], &[root]), &[label.as_bytes(), &[1]])
+}
+
+/// AES-256-GCM under the key of a nonce's prefix.
 fn cipher(key: &[u8; 32], prefix: &[u8]) -> Aes256Gcm {
+    Aes256Gcm::new(&gcm_key(key, prefix).into())
+}
+
+/// The key of a nonce's prefix, as C2SP has it.
+pub(crate) fn gcm_key(key: &[u8; 32], prefix: &[u8]) -> [u8; 32] {
     let aes = Aes256::new(key.into());
     let block = |input: [u8; 16]| {
         let mut block = input.into();
@@ -131,8 +140,7 @@ fn cipher(key: &[u8; 32], prefix: &[u8]) -> Aes256Gcm {
         message[4..].copy_from_slice(prefix);
         block((u128::from_be_bytes(message) ^ k1).to_be_bytes())
     };
-    let derived: Vec<u8> = [half(1), half(2)].concat();
-    Aes256Gcm::new_from_slice(&derived).expect("32 bytes")
+    [half(1), half(2)].concat().try_into().expect("32 bytes")
 }
 
 /// The plaintext, metadata included, by other libraries and the rules of docs/format.md.
