@@ -471,7 +471,8 @@ pub(crate) struct RewrapArguments {
 #[command(after_help = "\
 Examples:
   leafseal inspect 'ev:UVRD:…:$'
-  leafseal inspect --app acme --json sealed.json")]
+  leafseal inspect --app acme --json sealed.json
+  leafseal inspect --app acme --summary sealed.jsonl")]
 #[command(mut_arg("json", |it| it.help("Print JSON: an array with the metadata of each envelope")))]
 pub(crate) struct InspectArguments {
     /// Envelopes, or one text file that contains envelopes; - or none means standard input
@@ -480,6 +481,9 @@ pub(crate) struct InspectArguments {
     /// Open the envelopes with this app's keys to show also role, origin, time and key version
     #[arg(long, value_name = "APP")]
     pub app: Option<String>,
+    /// Print how many there are of each scheme and key; with --app also of each role and age
+    #[arg(long)]
+    pub summary: bool,
     /// The form.
     #[command(flatten)]
     pub form: AnswerFormat,

@@ -101,8 +101,9 @@ fn methods() -> String {
 fn words(list: &WordList) -> String {
     let mut text =
         format!("// {MARK}\npackage io.leafseal.client;\n\n{}public enum {} {{\n", doc(list.about, ""), list.name);
-    let cases =
-        list.words.iter().map(|(word, about)| format!("{}    {}(\"{word}\")", doc(about, "    "), word.to_uppercase()));
+    let cases = list.words.iter().map(|(word, about)| {
+        format!("{}    {}(\"{word}\")", doc(about, "    "), word.to_uppercase().replace('-', "_"))
+    });
     text += &cases.collect::<Vec<_>>().join(",\n");
     let _ = write!(
         text,

@@ -1,7 +1,10 @@
 //! `inspect`: the metadata of envelopes.
 
+mod summary;
+
 use std::borrow::Cow;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use leafseal_client::{Curve as WireCurve, Inspection, Scheme as WireScheme, TextKind};
 use leafseal_engine::{Caller, Curve, Engine, EnvelopeMetadata, Marking};
@@ -15,6 +18,7 @@ use crate::input::{InputFile, InputLimit};
 use crate::output::OpenOutput;
 use crate::transform::{RemoteEngine, connect};
 use leafseal_net::utc;
+use summary::Summary;
 
 /// The printed properties of one envelope.
 struct Facts {
@@ -47,6 +51,12 @@ pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> Command
         None => InspectBackend::Local(context.engine()?),
     };
     let mut output = OpenOutput::standard()?;
+    if arguments.summary {
+        let summary = summarised(&backend, arguments.app.as_deref(), &texts)?;
+        let shown = if arguments.form.json { format!("{}\n", summary.json()) } else { summary.text() };
+        output.write(shown.as_bytes())?;
+        return output.finish();
+    }
     let (mut count, mut faults) = (0_u64, 0_u64);
     for text in found(&texts) {
         count += 1;
@@ -70,6 +80,24 @@ pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> Command
         (_, 0) => Ok(()),
         _ => Err(CommandFailure::failed(format!("{faults} of {count} envelopes cannot be inspected"))),
     }
+}
+
+/// Counts all envelopes. One that does not open is counted by what its text says.
+fn summarised(backend: &InspectBackend, app: Option<&str>, texts: &[Vec<u8>]) -> CommandOutcome<Summary> {
+    let mut summary = Summary::default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    for text in found(texts) {
+        match (backend.inspect(app, &text), app) {
+            (Ok(facts), _) => summary.add(&facts, now),
+            (Err(failure), _) if !is_about_the_envelope(&failure) => return Err(failure),
+            (Err(_), None) => summary.add_malformed(),
+            (Err(_), Some(_)) => match backend.inspect(None, &text) {
+                Ok(facts) => summary.add_unopened(&facts),
+                Err(_) => summary.add_malformed(),
+            },
+        }
+    }
+    Ok(summary)
 }
 
 /// Every text to inspect: arguments that are envelopes, or the content of the one file.

@@ -4,7 +4,7 @@ package io.leafseal.client;
 /** How an envelope is sealed. */
 public enum Scheme {
     /** To a public key of the app: anyone who has that key can. */
-    PUBLIC-KEY("public-key"),
+    PUBLIC_KEY("public-key"),
     /** With a symmetric key of the app: only an engine can. */
     SYMMETRIC("symmetric");
 
