@@ -185,8 +185,9 @@ fn other_libraries_open_every_profile_type_and_binding() {
     ];
     let path = Binding::context("row 17").expect("a context").with_path(BindingPart::Path, "$.cards[*].number");
     let indexed = Binding::default().with_path(BindingPart::IndexedPath, "$.cards[3].number");
-    let bindings: [(Binding, &[(u8, &[u8])]); 4] = [
-        (Binding::default(), &[]),
+    let none: &[(u8, &[u8])] = &[];
+    let bindings = [
+        (Binding::default(), none),
         (bound(Some("ü")), &[(1, "ü".as_bytes())]),
         (path, &[(1, b"row 17"), (2, b"$.cards[*].number")]),
         (indexed, &[(3, b"$.cards[3].number")]),

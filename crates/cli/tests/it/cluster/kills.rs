@@ -15,11 +15,20 @@ use crate::shared_store::Place;
 /// Delays before a kill cover a rotation from its start to its end, as the first ones take.
 const STEPS: u32 = 16;
 
-/// Kills, in turn, the command that rotates, an engine, and both.
 #[test]
 fn a_version_is_whole_or_was_never_confirmed() {
+    kill_during_rotations("kills during rotations", 21, &[]);
+}
+
+#[test]
+fn a_symmetric_version_is_whole_or_was_never_confirmed() {
+    kill_during_rotations("kills during rotations of symmetric keys", 23, &["engine.scheme=symmetric"]);
+}
+
+/// Kills, in turn, the command that rotates, an engine, and both.
+fn kill_during_rotations(name: &str, first_engine: u8, settings: &[&str]) {
     let kills = size("KILLS", 12);
-    let mut cluster = Cluster::start(Place::on(PostgresServer::shared()).with_client(), 21, 2, &[]);
+    let mut cluster = Cluster::start(Place::on(PostgresServer::shared()).with_client(), first_engine, 2, settings);
     let settings = cluster.client_settings(cluster.addresses());
     let traffic = Traffic::start(settings.clone(), size("RATE", 300).min(300));
     traffic.proceed(50);
@@ -54,7 +63,7 @@ fn a_version_is_whole_or_was_never_confirmed() {
     let outcome = traffic.finish();
     let stored = versions(&cluster.place, "acme");
     report(
-        "kills during rotations",
+        name,
         json!({"kills": kills, "confirmed": made.len(), "versions": stored.len(), "requests": outcome.requests,
             "cut": outcome.lost(), "wrong": outcome.wrong.len()}),
     );

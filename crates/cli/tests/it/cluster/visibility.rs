@@ -1,8 +1,11 @@
 //! How soon rotations and revocations apply to every engine.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use leafseal_client::{Client, ClientError, EncryptOptions, ErrorCode, ErrorKind};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use leafseal_client::{Client, ClientError, DecryptOptions, EncryptOptions, ErrorCode, ErrorKind, Value};
 use leafseal_engine::admin::{AppName, ClientName, Keystore};
 use leafseal_testkit::postgres::PostgresServer;
 use serde_json::json;
@@ -89,6 +92,76 @@ fn rotations_and_revocations_reach_every_engine() {
     });
     report("visibility of rotations and permissions", quantiles(rotations));
     report("visibility of revocations", quantiles(revocations));
+}
+
+/// What the workers of [`symmetric_versions_open_on_every_engine_at_once`] have seen.
+#[derive(Default)]
+struct Sealed {
+    /// Values that one engine sealed and the other opened, by the key id that their envelope names.
+    by_key: BTreeMap<String, u64>,
+}
+
+/// Seals on one engine and opens on the other, again and again. Any failure is a loss: no version may open later than it seals.
+async fn seal_and_open(clients: [&Client; 2], app: &str, round: u64) -> String {
+    let value = format!("value {round}");
+    let sealed = clients[0].encrypt(&EncryptOptions::new(app), &[value.as_str().into()]).await.expect("sealed");
+    let Value::Str(envelope) = &sealed[0] else { panic!("{sealed:?}") };
+    let opened = clients[1].decrypt(&DecryptOptions::new(app), &[envelope.as_str().into()]).await;
+    let opened = opened.unwrap_or_else(|error| panic!("{envelope} does not open on the other engine: {error}"));
+    assert_eq!(opened, [Value::Str(value)]);
+    envelope.split(':').nth(2).expect("a key id").to_owned()
+}
+
+/// While versions are made, both engines seal for each other. A new version seals as soon as an engine knows it, and opens on one that does not.
+#[test]
+fn symmetric_versions_open_on_every_engine_at_once() {
+    let rotations = size("CHANGES", 30);
+    let place = Place::on(PostgresServer::shared()).with_client();
+    let apps: Vec<String> = (0..=rotations / ROTATIONS_OF_ONE_APP).map(|number| format!("acme{number}")).collect();
+    apps.iter().for_each(|app| drop(place.run(&["keys", "create", app]).ok()));
+    let of_apps = apps.iter().flat_map(|app| ["--app", app]);
+    let grant = ["certs", "issue", "shop", "--allow", "encrypt,decrypt", "--app", "acme"];
+    place.run(&grant.into_iter().chain(of_apps).collect::<Vec<_>>()).ok();
+    let cluster = Cluster::start(place, 33, 2, &["engine.scheme=symmetric"]);
+    let store = open_keystore(&cluster.place);
+    let clients = [client(&cluster, 0), client(&cluster, 1)];
+    let mut sealed = [Sealed::default(), Sealed::default()];
+    let mut times = Vec::new();
+    runtime().block_on(async {
+        for rotation in 0..rotations {
+            let app = &apps[usize::try_from(rotation / ROTATIONS_OF_ONE_APP).expect("small")];
+            let name = AppName::parse(app).expect("a name");
+            let rotated = store.rotate(&name).expect("rotated");
+            let newest = rotated.symmetric.expect("each version has one").0;
+            let newest = STANDARD_NO_PAD.encode(newest);
+            let began = Instant::now();
+            let both = |one: usize| {
+                let (clients, newest) = ([&clients[one], &clients[1 - one]], &newest);
+                async move {
+                    let mut seen = Vec::new();
+                    loop {
+                        let key = seal_and_open(clients, app, u64::from(rotation)).await;
+                        let is_newest = key == *newest;
+                        seen.push(key);
+                        if is_newest {
+                            return (seen, began.elapsed());
+                        }
+                        assert!(began.elapsed() < PATIENCE, "waited too long until the version seals");
+                    }
+                }
+            };
+            let (first, second) = tokio::join!(both(0), both(1));
+            times.push(first.1.max(second.1));
+            for (sealed, (seen, _)) in sealed.iter_mut().zip([first, second]) {
+                seen.into_iter().for_each(|key| *sealed.by_key.entry(key).or_default() += 1);
+            }
+        }
+    });
+    let values: u64 = sealed.iter().flat_map(|sealed| sealed.by_key.values()).sum();
+    let mut figures = quantiles(times);
+    figures["values"] = values.into();
+    report("symmetric versions in use", figures);
+    assert!(sealed.iter().all(|sealed| sealed.by_key.len() >= rotations as usize), "each version sealed");
 }
 
 fn quantiles(mut times: Vec<Duration>) -> serde_json::Value {
