@@ -1,5 +1,7 @@
 //! Properties of parsing and opening, for the fuzz target `envelope` and for the replay of its corpus in the tests.
 
+mod symmetric;
+
 use std::sync::OnceLock;
 
 use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, PublicKey, Recipient, Secret};
@@ -46,6 +48,7 @@ fn fixture(ec: &EcContext, curve: Curve, rng: &mut Counter) -> Fixture {
 /// `bytes` as they are, and as edits (position, value) of a good envelope and file: nothing panics, and what opens is what was
 /// sealed.
 pub fn check_envelope(bytes: &[u8]) {
+    symmetric::check(bytes);
     let (ec, fixtures) = fixtures();
     for fixture in fixtures {
         open_text(ec, fixture, bytes);
