@@ -17,7 +17,7 @@ const AGES: [(&str, u64); 4] = [
 
 /// What the envelopes of a row have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Row {
+struct SummaryRow {
     scheme: &'static str,
     curve: Option<&'static str>,
     /// Of symmetric envelopes, where the key version is not known.
@@ -34,7 +34,7 @@ struct Row {
 /// Counts of envelopes.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
-    rows: BTreeMap<Row, u64>,
+    rows: BTreeMap<SummaryRow, u64>,
     malformed: u64,
 }
 
@@ -59,7 +59,7 @@ impl Summary {
     }
 
     fn count(&mut self, facts: &Facts, age: Option<usize>, is_unopened: bool) {
-        let row = Row {
+        let row = SummaryRow {
             scheme: facts.scheme,
             curve: facts.curve,
             key_id: facts.key_id.clone().filter(|_| facts.key_version.is_none()),

@@ -112,7 +112,8 @@ async fn seal_and_open(clients: [&Client; 2], app: &str, round: u64) -> String {
     envelope.split(':').nth(2).expect("a key id").to_owned()
 }
 
-/// While versions are made, both engines seal for each other. A new version seals as soon as an engine knows it, and opens on one that does not.
+/// While versions are made, both engines seal for each other. A new version seals as soon as an engine knows it, and opens on one that does
+/// not.
 #[test]
 fn symmetric_versions_open_on_every_engine_at_once() {
     let rotations = size("CHANGES", 30);

@@ -7,6 +7,7 @@ import io.leafseal.client.LeafsealClient;
 import io.leafseal.client.LeafsealException;
 import io.leafseal.client.Keying;
 import io.leafseal.client.OtherCase;
+import io.leafseal.client.Scheme;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -37,6 +38,13 @@ final class Config extends AbstractConfig {
         }
     }, () -> "1 to 20 characters of a-z, 0-9, -");
 
+    private static final Validator ACCEPT = ConfigDef.LambdaValidator.with((name, value) -> {
+        String kind = "(public-key|symmetric|from-public-key)";
+        if (value != null && !value.toString().matches("(" + kind + "(," + kind + ")*)?")) {
+            throw new ConfigException(name, value, "must be some of public-key, symmetric and from-public-key, separated by commas");
+        }
+    }, () -> "public-key, symmetric, from-public-key, separated by commas");
+
     private static final Validator SELECTORS = ConfigDef.LambdaValidator.with((name, value) -> {
         if (value != null) {
             selectors(value.toString());
@@ -48,16 +56,24 @@ final class Config extends AbstractConfig {
                     "Curve of the envelopes: r1 (P-256) or k1 (secp256k1). Default: the engine's setting.", SELECTION, 11, ConfigDef.Width.SHORT, "Curve")
             .define("keying", Type.STRING, "", ConfigDef.ValidString.in("", "field", "request", "session"), Importance.LOW,
                     "How often a fresh ephemeral key is created; session is fastest for many records. Default: the engine's setting.",
-                    SELECTION, 12, ConfigDef.Width.SHORT, "Keying");
+                    SELECTION, 12, ConfigDef.Width.SHORT, "Keying")
+            .define("scheme", Type.STRING, "", ConfigDef.ValidString.in("", "public-key", "symmetric"), Importance.MEDIUM,
+                    "How envelopes are sealed: to a public key, or with a symmetric key, which opens faster and can be bound to a context. "
+                            + "Default: the engine's setting.", SELECTION, 13, ConfigDef.Width.SHORT, "Scheme");
     static final ConfigDef DECRYPT = common()
             .define("plaintext.allowed", Type.BOOLEAN, false, Importance.MEDIUM,
-                    "Passes selected values on that are no envelopes. By default such a record fails.", SELECTION, 11, ConfigDef.Width.SHORT, "Plaintext allowed");
+                    "Passes selected values on that are no envelopes. By default such a record fails.", SELECTION, 11, ConfigDef.Width.SHORT, "Plaintext allowed")
+            .define("accept", Type.STRING, "", ACCEPT, Importance.MEDIUM,
+                    "The kinds of envelopes that open, separated by commas: public-key, symmetric, from-public-key. Default: all, with a context all save "
+                            + "public-key.", SELECTION, 12, ConfigDef.Width.SHORT, "Accept");
 
     final Paths fields;
     final List<String> select;
     final boolean failsOnMissing;
     final boolean refusesOtherCase;
     final boolean replacesNull;
+    final boolean isBoundToTopic;
+    final boolean isBoundToKey;
 
     Config(ConfigDef definition, Map<?, ?> settings) {
         super(definition, settings, false);
@@ -66,6 +82,8 @@ final class Config extends AbstractConfig {
         failsOnMissing = getString("on.missing").equals("fail");
         refusesOtherCase = getString("other.case").equals("refuse");
         replacesNull = getBoolean("replace.null.with.default");
+        isBoundToTopic = !getString("context").isEmpty();
+        isBoundToKey = getString("context").equals("topic,key");
         if (fields.isEmpty() == select.isEmpty()) {
             throw new ConfigException("set either fields (for structs, maps and plain values) or select (for JSON text)");
         }
@@ -100,6 +118,9 @@ final class Config extends AbstractConfig {
                         SELECTION, 2, ConfigDef.Width.LONG, "JSONPath selectors")
                 .define("role", Type.STRING, "", ROLE, Importance.MEDIUM,
                         "Data role that is written into envelopes, or that envelopes must carry. Default: none, or any.", SELECTION, 3, ConfigDef.Width.SHORT, "Role")
+                .define("context", Type.STRING, "", ConfigDef.ValidString.in("", "topic", "topic,key"), Importance.MEDIUM,
+                        "What symmetric envelopes are bound to: the topic, or topic and key of the record (TOPIC/KEY; keys are strings, integers, or bytes in "
+                                + "UTF-8). They open with the same context alone. Default: nothing.", SELECTION, 7, ConfigDef.Width.SHORT, "Context")
                 .define("on.missing", Type.STRING, "fail", ConfigDef.ValidString.in("fail", "ignore"), Importance.MEDIUM,
                         "Whether a record fails that lacks a selected field. A mistyped name would otherwise let plaintext through.",
                         SELECTION, 4, ConfigDef.Width.SHORT, "Missing fields")
@@ -129,15 +150,20 @@ final class Config extends AbstractConfig {
         String role = getString("role");
         String curve = getString("curve");
         String keying = getString("keying");
+        String scheme = getString("scheme");
         options = role.isEmpty() ? options : options.role(role);
+        options = scheme.isEmpty() ? options : options.scheme(scheme.equals("symmetric") ? Scheme.SYMMETRIC : Scheme.PUBLIC_KEY);
         options = curve.isEmpty() ? options : options.curve(Curve.valueOf(curve.toUpperCase(Locale.ROOT)));
         return keying.isEmpty() ? options : options.keying(Keying.valueOf(keying.toUpperCase(Locale.ROOT)));
     }
 
     /** Options of values. */
     DecryptOptions decryption() {
+        DecryptOptions options = DecryptOptions.defaults();
         String role = getString("role");
-        return role.isEmpty() ? DecryptOptions.defaults() : DecryptOptions.defaults().role(role);
+        String accept = getString("accept");
+        options = role.isEmpty() ? options : options.role(role);
+        return accept.isEmpty() ? options : options.accept(accept);
     }
 
     OtherCase otherCase() {

@@ -68,8 +68,8 @@ public abstract class DecryptFields<R extends ConnectRecord<R>> extends FieldTra
     }
 
     @Override
-    List<?> transform(LeafsealClient engine, List<Object> values) {
-        List<Object> opened = engine.decryptAll(values, options);
+    List<?> transform(LeafsealClient engine, String context, List<Object> values) {
+        List<Object> opened = engine.decryptAll(values, within(options, context));
         for (int index = 0; index < opened.size() && !isPlaintextAllowed; index++) {
             // The engine returns what is no envelope.
             if (opened.get(index).equals(values.get(index))) {
@@ -80,13 +80,17 @@ public abstract class DecryptFields<R extends ConnectRecord<R>> extends FieldTra
     }
 
     @Override
-    byte[] transform(LeafsealClient engine, byte[] json) {
-        return engine.decryptDocument(json, documents);
+    byte[] transform(LeafsealClient engine, String context, byte[] json) {
+        return engine.decryptDocument(json, within(documents, context));
     }
 
     @Override
-    String transform(LeafsealClient engine, String json) {
-        return engine.decryptDocument(json, documents);
+    String transform(LeafsealClient engine, String context, String json) {
+        return engine.decryptDocument(json, within(documents, context));
+    }
+
+    private static DecryptOptions within(DecryptOptions options, String context) {
+        return context == null ? options : options.context(context);
     }
 
     /**

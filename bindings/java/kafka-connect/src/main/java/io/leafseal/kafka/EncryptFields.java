@@ -50,18 +50,22 @@ public abstract class EncryptFields<R extends ConnectRecord<R>> extends FieldTra
     }
 
     @Override
-    List<?> transform(LeafsealClient engine, List<Object> values) {
-        return engine.encryptAll(values, options);
+    List<?> transform(LeafsealClient engine, String context, List<Object> values) {
+        return engine.encryptAll(values, within(options, context));
     }
 
     @Override
-    byte[] transform(LeafsealClient engine, byte[] json) {
-        return engine.encryptDocument(json, documents);
+    byte[] transform(LeafsealClient engine, String context, byte[] json) {
+        return engine.encryptDocument(json, within(documents, context));
     }
 
     @Override
-    String transform(LeafsealClient engine, String json) {
-        return engine.encryptDocument(json, documents);
+    String transform(LeafsealClient engine, String context, String json) {
+        return engine.encryptDocument(json, within(documents, context));
+    }
+
+    private static EncryptOptions within(EncryptOptions options, String context) {
+        return context == null ? options : options.context(context);
     }
 
     /**

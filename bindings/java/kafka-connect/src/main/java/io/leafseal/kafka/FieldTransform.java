@@ -5,6 +5,8 @@ import io.leafseal.client.LeafsealClient;
 import io.leafseal.client.LeafsealException;
 import io.leafseal.client.Retry;
 import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
@@ -15,6 +17,7 @@ import java.util.Set;
 import org.apache.kafka.common.cache.LRUCache;
 import org.apache.kafka.common.cache.SynchronizedCache;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.connect.components.Versioned;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.Field;
@@ -39,6 +42,8 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
     private static final Set<String> CODES_THAT_PASS = Set.of(
             ErrorCode.FORBIDDEN, ErrorCode.APP_DISABLED, ErrorCode.TLS_FAILED, ErrorCode.CANCELLED, ErrorCode.CLOSED);
     private static final int SCHEMAS_MAX = 64;
+    /** Bytes of the longest context. */
+    private static final int CONTEXT_SIZE_MAX = 1024;
 
     private final SynchronizedCache<Schema, Schema> schemas = new SynchronizedCache<>(new LRUCache<>(SCHEMAS_MAX));
     private Config config;
@@ -58,11 +63,12 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
     /** A value of the engine as a scalar with the transformed schema, which is null without one. */
     abstract Object fromEngine(Schema schema, Object value);
 
-    abstract List<?> transform(LeafsealClient engine, List<Object> values);
+    /** The context is null where values are bound to none. */
+    abstract List<?> transform(LeafsealClient engine, String context, List<Object> values);
 
-    abstract byte[] transform(LeafsealClient engine, byte[] json);
+    abstract byte[] transform(LeafsealClient engine, String context, byte[] json);
 
-    abstract String transform(LeafsealClient engine, String json);
+    abstract String transform(LeafsealClient engine, String context, String json);
 
     abstract void configure(Config checked);
 
@@ -71,6 +77,9 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
     @Override
     public void configure(Map<String, ?> settings) {
         config = new Config(definition(), settings);
+        if (config.isBoundToKey && part() == Part.KEY) {
+            throw new ConfigException("context", "topic,key", "a key cannot be bound to itself, which is changed; set topic");
+        }
         configure(config);
         client = config.client();
     }
@@ -104,7 +113,8 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
         }
         Result result;
         try {
-            result = config.select.isEmpty() ? structured(schema, value) : text(schema, value);
+            String context = context(record);
+            result = config.select.isEmpty() ? structured(schema, value, context) : text(schema, value, context);
         } catch (LeafsealException error) {
             throw failed(error);
         }
@@ -114,6 +124,35 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
     }
 
     private record Result(Schema schema, Object value) {}
+
+    /** What the values of a record are bound to, or null. A topic has no slash in its name. */
+    private String context(R record) {
+        if (!config.isBoundToTopic) {
+            return null;
+        }
+        String context = config.isBoundToKey ? record.topic() + "/" + keyText(record.key()) : record.topic();
+        if (context.getBytes(StandardCharsets.UTF_8).length > CONTEXT_SIZE_MAX) {
+            throw new DataException("topic and key are longer than " + CONTEXT_SIZE_MAX + " bytes, so that no value can be bound to them");
+        }
+        return context;
+    }
+
+    private static String keyText(Object key) {
+        if (key instanceof String || key instanceof Byte || key instanceof Short || key instanceof Integer || key instanceof Long) {
+            return key.toString();
+        }
+        if (key instanceof byte[] || key instanceof ByteBuffer) {
+            ByteBuffer bytes = key instanceof ByteBuffer buffer ? buffer.duplicate() : ByteBuffer.wrap((byte[]) key);
+            try {
+                // Bytes that are no UTF-8 would all become the same character.
+                return StandardCharsets.UTF_8.newDecoder().decode(bytes).toString();
+            } catch (CharacterCodingException error) {
+                throw new DataException("the key is not UTF-8, so that no value can be bound to it", error);
+            }
+        }
+        throw new DataException("values are bound to the key, but the key is " + (key == null ? "null" : key.getClass().getName())
+                + "; it must be a string, an integer or bytes in UTF-8");
+    }
 
     private RuntimeException failed(LeafsealException error) {
         String message = "leafseal: " + error.code() + ": " + error.getMessage();
@@ -134,7 +173,7 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
     /** Whether `forbidden` may be the fault of a record. */
     abstract boolean isDataForbidden();
 
-    private Result text(Schema schema, Object present) {
+    private Result text(Schema schema, Object present, String context) {
         Object value = withDefault(schema, present);
         Schema target = schema;
         if (schema != null && schema.defaultValue() != null) {
@@ -145,13 +184,13 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
             return new Result(target, null);
         }
         if (value instanceof String json) {
-            return new Result(target, transform(client, json));
+            return new Result(target, transform(client, context, json));
         }
         if (value instanceof byte[] json) {
-            return new Result(target, transform(client, json));
+            return new Result(target, transform(client, context, json));
         }
         if (value instanceof ByteBuffer json) {
-            return new Result(target, ByteBuffer.wrap(transform(client, Leaf.bytes(json))));
+            return new Result(target, ByteBuffer.wrap(transform(client, context, Leaf.bytes(json))));
         }
         throw new DataException("select is for JSON text, but the " + noun() + " is " + value.getClass().getName() + "; set fields for structs and maps");
     }
@@ -168,7 +207,7 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
         return part() == Part.KEY ? "key" : "value";
     }
 
-    private Result structured(Schema schema, Object value) {
+    private Result structured(Schema schema, Object value, String context) {
         Schema target = schema == null ? null : schemas.get(schema);
         if (schema != null && target == null) {
             target = schemaOf(schema, config.fields, noun());
@@ -182,7 +221,7 @@ abstract class FieldTransform<R extends ConnectRecord<R>> implements Transformat
         if (collected.isEmpty()) {
             return new Result(target, rebuild(schema, target, value, config.fields, noun(), (from, to, leaf) -> null, Mode.REPLACE));
         }
-        Iterator<?> transformed = transform(client, Collections.unmodifiableList(collected)).iterator();
+        Iterator<?> transformed = transform(client, context, Collections.unmodifiableList(collected)).iterator();
         Object result = rebuild(schema, target, value, config.fields, noun(), (from, to, leaf) -> fromEngine(to, transformed.next()), Mode.REPLACE);
         return new Result(target, result);
     }

@@ -12,6 +12,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.leafseal.client.testing.Engine;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -91,6 +92,46 @@ class TransformTest {
 
     private static SourceRecord record(Schema schema, Object value) {
         return new SourceRecord(Map.of(), Map.of(), "topic", 0, Schema.STRING_SCHEMA, "key", schema, value, 17L);
+    }
+
+    private static SourceRecord of(String topic, Object key, Object value) {
+        return new SourceRecord(Map.of(), Map.of(), topic, 0, null, key, null, value, 17L);
+    }
+
+    /** A value that is bound to its topic, or to topic and key, opens there alone. */
+    @Test
+    void valuesAreBoundToTheirTopicAndKey() {
+        String[] seal = {"fields", "card", "scheme", "symmetric", "context", "topic,key"};
+        String[] open = {"fields", "card", "context", "topic,key"};
+        Map<String, Object> row = Map.of("card", "4242", "id", 7L);
+        for (Object key : List.of("7", 7, 7L, (byte) 7, "ä", "7".getBytes(StandardCharsets.UTF_8), ByteBuffer.wrap("7".getBytes(StandardCharsets.UTF_8)))) {
+            SourceRecord sealed = encrypt(of("orders", key, row), seal);
+            Object envelope = ((Map<?, ?>) sealed.value()).get("card");
+            assertTrue(((String) envelope).startsWith("ev:WEFF:"), () -> envelope + " of " + key);
+            assertEquals(row, decrypt(sealed, open).value());
+            for (SourceRecord copied : List.of(of("orders", "8", sealed.value()), of("refunds", key, sealed.value()))) {
+                assertThrowsExactly(DataException.class, () -> decrypt(copied, open));
+            }
+            assertThrowsExactly(DataException.class, () -> decrypt(sealed, "fields", "card", "context", "topic"));
+            assertThrowsExactly(DataException.class, () -> decrypt(sealed, "fields", "card"));
+        }
+        SourceRecord byTopic = encrypt(of("orders", null, "{\"card\":\"4242\"}"), "select", "$.card", "scheme", "symmetric", "context", "topic");
+        assertEquals("{\"card\":\"4242\"}", decrypt(byTopic, "select", "$.card", "context", "topic").value());
+        assertThrowsExactly(DataException.class, () -> decrypt(of("refunds", null, byTopic.value()), "select", "$.card", "context", "topic"));
+        byte[] binary = {(byte) 0xff};
+        for (Object key : Arrays.asList(null, 1.5, true, binary, "x".repeat(1_020), Map.of())) {
+            assertThrowsExactly(DataException.class, () -> encrypt(of("orders", key, row), seal), () -> "a key " + key);
+        }
+        // Anyone with the public key could have made it.
+        SourceRecord anyone = encrypt(of("orders", "7", row), "fields", "card", "scheme", "public-key");
+        assertThrowsExactly(DataException.class, () -> decrypt(anyone, open));
+        assertThrowsExactly(DataException.class, () -> decrypt(anyone, "fields", "card", "accept", "symmetric"));
+        assertEquals(row, decrypt(anyone, "fields", "card", "accept", "public-key,symmetric").value());
+        for (String[] wrong : List.of(new String[] {"context", "key"}, new String[] {"scheme", "xaes"})) {
+            assertThrows(ConfigException.class, () -> encrypt(of("orders", "7", row), "fields", "card", wrong[0], wrong[1]));
+        }
+        assertThrows(ConfigException.class, () -> decrypt(anyone, "fields", "card", "accept", "symetric"));
+        assertThrows(ConfigException.class, () -> through(new EncryptFields.Key<>(), of("orders", Map.of("card", "1"), null), seal));
     }
 
     private static boolean isEnvelope(Object value) {
