@@ -7,10 +7,18 @@
 //! A public key's table is computed in pieces: one in each step with a key agreement for it, until it is complete, which may make a step 50
 //! µs longer, a few times per key.
 
-/// SealingTarget time of a step without a key agreement.
+use std::time::Duration;
+
+use leafseal_pool::is_inline;
+
+/// Target time of a step without a key agreement.
 const STEP_NS: u64 = 50_000;
 /// Maximum time of a step.
 const STEP_CEILING_NS: u64 = 200_000;
+/// A small request, excluding its values: read, its caller and app found in the caches, its answer begun and passed on.
+const REQUEST_NS: u64 = 1_500;
+/// 1 KiB of a request's message read.
+const READ_KIB_NS: u64 = 100;
 /// A value encrypted or decrypted under a cached key, excluding its bytes.
 const VALUE_NS: u64 = 120;
 /// 1 KiB encrypted or decrypted under a cached key, with its base64.
@@ -63,6 +71,23 @@ const _: () = assert!(
     "a full step in which a request's key and spare ones are made is not too long"
 );
 
+/// The counted work of a request whose message has `size` bytes, excluding its values.
+pub fn request_work(size: usize) -> Duration {
+    Duration::from_nanos(REQUEST_NS + ((size as u64 * READ_KIB_NS) >> 10))
+}
+
+/// The counted work of `count` values of `size` bytes in total under known keys.
+pub fn values_work(count: u64, size: usize) -> Duration {
+    Duration::from_nanos(count * VALUE_NS + ((size as u64 * KIB_NS) >> 10))
+}
+
+/// The counted work of a document under known keys, all of whose values are selected. Values are counted by what comes before each.
+pub fn document_work(document: &[u8]) -> Duration {
+    let values = 1 + document.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b'\n')).count();
+    let walk = Duration::from_nanos((document.len() as u64 * WALKED_KIB_NS) >> 10);
+    walk + values_work(values as u64, document.len())
+}
+
 /// Bytes that a step scans if it encrypts `step_bytes_max`: half, because scanning takes longer per byte.
 pub(crate) fn walked_bytes_max(step_bytes_max: usize) -> usize {
     (step_bytes_max / 2).max(1)
@@ -83,7 +108,9 @@ pub(crate) struct SearchBudget {
 
 impl Default for SearchBudget {
     fn default() -> Self {
-        Self { agreements_max: STEP_AGREEMENTS_MAX as u64, agreements: 0, trials_ns: TRIALS_NS }
+        // An inline slice has none: its step ends at an unknown key, and a worker goes on.
+        let agreements_max = if is_inline() { 0 } else { STEP_AGREEMENTS_MAX as u64 };
+        Self { agreements_max, agreements: 0, trials_ns: TRIALS_NS }
     }
 }
 

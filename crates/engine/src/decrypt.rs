@@ -8,7 +8,7 @@ use leafseal_envelope::{
     Envelope, Malformed, OpenError, OpenScratch, OpenedValue, PublicKeyEnvelope, Role, Scheme, SymmetricEnvelope,
     SymmetricOpening,
 };
-use leafseal_pool::{others_wait, yield_slice};
+use leafseal_pool::{is_inline, others_wait, yield_slice};
 
 use crate::app::App;
 use crate::cost::SearchBudget;
@@ -310,7 +310,7 @@ impl Decryptor {
         let agreements = engine.agreements();
         let batch_size = agreements.ec.batch_size().min(self.keyring.openings.count_max());
         let first = EphemeralId::of(first);
-        let is_needed = batch_size > 1 && (!self.wanted.is_empty() || !self.is_known(first));
+        let is_needed = (batch_size > 1 || is_inline()) && (!self.wanted.is_empty() || !self.is_known(first));
         if !is_needed {
             return ControlFlow::Continue(());
         }

@@ -14,6 +14,7 @@ use leafseal_document::{
     escape_piece, escaped_size, unescape, unescape_piece,
 };
 use leafseal_envelope::{OpenedValue, SealedInput, ValueType};
+use leafseal_pool::is_inline;
 
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
@@ -414,6 +415,10 @@ impl<L: Default> DocumentStretch<L> {
         let mut copy = DocumentCopy { document, copied: self.copied, count: 0, out, failed: Vec::new() };
         let offered = &self.matches[self.done..self.done + short];
         let done = if offered.is_empty() { 0 } else { rewriter.rewrite(offered, &mut copy)? };
+        if is_inline() && done < offered.len() {
+            // A value has a key that is not known. Nothing but output has changed.
+            return Err(Error::handed_over());
+        }
         let (count, failed) = (copy.count, copy.failed);
         self.copied = copy.copied;
         failed.into_iter().for_each(|index| self.note_failure(rewriter, document, self.done + index));

@@ -7,6 +7,7 @@ use leafseal_crypto::{Curve, Recipient};
 use leafseal_envelope::{
     Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, Scheme, SealScratch, SealedInput, ValueType, seal_each,
 };
+use leafseal_pool::is_inline;
 
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
@@ -228,10 +229,13 @@ impl Encryptor {
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
     ) -> Result<(), Error> {
         self.renew()?;
-        self.note_sealed(values);
+        if self.keying == Keying::Field && is_inline() && self.target.agrees() {
+            return Err(Error::handed_over());
+        }
         if self.keying == Keying::Field
             && let Some((recipient, profile)) = self.with_table()
         {
+            self.note_sealed(values);
             let (ec, mut rng) = (self.permit.engine.ec(), fresh_random());
             let Self { metadata, scratch, .. } = self;
             seal_each(&ec, &recipient, profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
@@ -250,6 +254,8 @@ impl Encryptor {
                 Err(_) => self.key = None,
             }
         }
+        // Last: a step that is handed over is repeated.
+        self.note_sealed(values);
         Ok(())
     }
 
@@ -274,6 +280,9 @@ impl Encryptor {
 
     /// The current key, unless it is used up. A session's key is requested again in each step, so that its age limit applies within a
     /// request; with keying per value each value has its own.
+    ///
+    /// # Errors
+    /// A key would have to be made in an inline slice; the app has no symmetric key any more.
     pub(crate) fn key(&mut self) -> Result<ValueSealing, Error> {
         let Permit { engine, app, .. } = &self.permit;
         let is_kept = self.keying == Keying::Request || !self.target.agrees();

@@ -32,7 +32,7 @@ use crate::permissions::Caller;
 use crate::recipients::Recipients;
 use crate::scan::{ScanNews, ScanRate, StoreScanner};
 use crate::sessions::Sessions;
-use crate::settings::Settings;
+use crate::settings::{Keying, Settings};
 use crate::spares::Spares;
 use crate::upkeep::{StoreUpkeep, UpkeepNews, UpkeepRules};
 
@@ -458,6 +458,17 @@ impl Engine {
                 &mut fresh_random(),
             )
         })
+    }
+
+    /// The key that [`Engine::session_key`] or [`Engine::request_key`] would return without making one.
+    pub(crate) fn ready_key(&self, recipient: &PublicKey, profile: Profile, keying: Keying) -> Option<Arc<SealingKey>> {
+        let (shared, settings, now) = (&self.shared, self.settings(), self.now());
+        match keying {
+            Keying::Session => shared.sessions.ready(recipient, profile, now, settings.session_age_max),
+            Keying::Field | Keying::Request => {
+                shared.spares.take_ready(recipient, profile, now, settings.spare_key_age_max)
+            }
+        }
     }
 
     pub(crate) fn opening_cache(&self) -> &OpeningCache {

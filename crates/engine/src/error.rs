@@ -6,6 +6,7 @@ use std::fmt;
 use leafseal_document::{DocumentError, DocumentErrorKind, SelectorError};
 use leafseal_envelope::{InvalidRole, Malformed, OpenError};
 pub use leafseal_errors::{ErrorCode, Side};
+use leafseal_pool::hand_over;
 
 /// An error of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,12 @@ impl Error {
     /// The request must be repeated once the store has answered. A caller that does not repeat it treats it as failed.
     pub(crate) fn awaiting_store() -> Self {
         Self { awaits_store: true, ..Self::silent_store() }
+    }
+
+    /// The step needs more than may be done inline: it has changed nothing, and is repeated on a worker.
+    pub(crate) fn handed_over() -> Self {
+        hand_over();
+        Self::awaiting_store()
     }
 
     /// The one answer to every tag, key and content fault.

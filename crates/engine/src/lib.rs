@@ -54,6 +54,7 @@ mod wanted;
 
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use clock::{EngineClock, SystemClock};
+pub use cost::{document_work, request_work, values_work};
 pub use counters::{CacheCounters, EngineCounters, LookupCounters, ScanCounters};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{

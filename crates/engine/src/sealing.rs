@@ -9,6 +9,7 @@ use leafseal_envelope::{
     Binding, KeySpent, LongSealing, Marking, Metadata, NoncePrefixes, Profile, Scheme, SealScratch, SealedInput,
     SealingKey, SymmetricProfile, SymmetricSealing, SymmetricVersion, ValueType,
 };
+use leafseal_pool::is_inline;
 
 use crate::app::App;
 use crate::engine::Engine;
@@ -131,9 +132,13 @@ impl SealingTarget {
     /// A key for the values of a request.
     ///
     /// # Errors
-    /// The app has no symmetric key any more.
+    /// The app has no symmetric key any more; a key would have to be made in an inline slice.
     pub(crate) fn key(&self, engine: &Engine, app: &App, keying: Keying) -> Result<ValueSealing, Error> {
         match self {
+            Self::PublicKey { recipient, profile, .. } if is_inline() => {
+                let ready = engine.ready_key(recipient, *profile, keying);
+                ready.map(ValueSealing::PublicKey).ok_or_else(Error::handed_over)
+            }
             Self::PublicKey { recipient, profile, .. } => Ok(ValueSealing::PublicKey(match keying {
                 Keying::Session => engine.session_key(recipient, *profile),
                 Keying::Field | Keying::Request => engine.request_key(recipient, *profile),

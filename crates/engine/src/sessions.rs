@@ -18,6 +18,12 @@ struct Session {
     born: Duration,
 }
 
+impl Session {
+    fn is_usable(&self, now: Duration, age_max: Duration) -> bool {
+        now.saturating_sub(self.born) < age_max && self.key.values_left() > 0
+    }
+}
+
 /// Sessions by recipient and profile. Limited: at most four per app, and expired ones are dropped by [`Sessions::expire`].
 #[derive(Default)]
 pub(crate) struct Sessions {
@@ -41,7 +47,7 @@ impl Sessions {
         make: impl FnOnce() -> SealingKey,
     ) -> Arc<SealingKey> {
         let id = (*recipient, profile);
-        let usable = |session: &&Session| now.saturating_sub(session.born) < age_max && session.key.values_left() > 0;
+        let usable = |session: &&Session| session.is_usable(now, age_max);
         let mut kept = self.lock();
         let found = kept.sessions.get(&id).filter(usable).map(|session| Arc::clone(&session.key));
         if let Some(key) = kept.lookups.note(found) {
@@ -56,6 +62,20 @@ impl Sessions {
         }
         kept.sessions.insert(id, Session { key: Arc::clone(&key), born: now });
         key
+    }
+
+    /// The session's key if it is neither expired nor used up; its absence is not counted.
+    pub(crate) fn ready(
+        &self,
+        recipient: &PublicKey,
+        profile: Profile,
+        now: Duration,
+        age_max: Duration,
+    ) -> Option<Arc<SealingKey>> {
+        let mut kept = self.lock();
+        let session = kept.sessions.get(&(*recipient, profile)).filter(|session| session.is_usable(now, age_max))?;
+        let key = Arc::clone(&session.key);
+        kept.lookups.note(Some(key))
     }
 
     /// Drops expired sessions, so that an idle engine holds no session's key.

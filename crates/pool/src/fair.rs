@@ -65,6 +65,11 @@ impl FairQueue {
         self.waiting.first().map(|(_, index)| index)
     }
 
+    /// Whether exactly one flow waits.
+    pub(crate) fn has_one(&self) -> bool {
+        self.waiting.len() == 1
+    }
+
     /// Queues a flow that has work.
     pub(crate) fn wait(&mut self, index: usize, flow: &mut FlowAccount, arrival: FlowArrival) {
         debug_assert!(flow.place.is_none(), "a flow waits once");

@@ -66,6 +66,10 @@ impl ConnectionLanes {
         self.live.is_empty() && self.ending.is_empty()
     }
 
+    fn has_one(&self) -> bool {
+        (self.live.has_one() && self.ending.is_empty()) || (self.ending.has_one() && self.live.is_empty())
+    }
+
     /// The next job: one that must stop, unless live ones have waited long enough.
     fn first(&self) -> Option<usize> {
         let is_live_due = self.ended_ns >= ENDING_TURN_NS && !self.live.is_empty();
@@ -253,6 +257,13 @@ impl Flows {
             index = child;
         }
         self.nodes[index].lanes.first()
+    }
+
+    /// Whether no other job of the tenant waits than one of this connection.
+    pub(crate) fn waits_alone(&self, connection: usize) -> bool {
+        let client = self.nodes[connection].parent;
+        let tenant = self.nodes[client].parent;
+        self.nodes[connection].lanes.has_one() && [client, tenant].iter().all(|&level| self.queues[level].has_one())
     }
 
     /// Charges a slice of a job that is in no lane.

@@ -10,6 +10,8 @@
 //! A job that needs an event from elsewhere, such as a look-up, parks ([`Slice::Park`]): it holds its memory and its place in the limits,
 //! but no worker, until its waker is used, it is cancelled, or its time is over. No worker ever waits.
 //!
+//! The submitter of a small job may run its first slice itself ([`Pool::submit_inline`]), if it would be the next slice anyway.
+//!
 //! The pool contains neither sockets nor crypto. The submitter of a job keeps a [`Cancellation`] to stop it, which is checked
 //! between slices. A job that waits beyond its deadline, or that is hurried, goes first in its connection, so that it ends soon;
 //! its tenant is charged for that too. A panic ends only its job. No lock is held while a slice runs.
@@ -19,6 +21,7 @@ mod estimate;
 mod fair;
 mod flows;
 mod front;
+mod inline;
 mod ledger;
 mod list;
 mod parking;
@@ -29,9 +32,10 @@ mod sync;
 mod yielding;
 
 pub use cancellation::{CancelReason, Cancellation, StopReason};
+pub use inline::{InlineSlice, hand_over, is_inline, take_hand_over};
 pub use ledger::{LimitScope, Measure, ReachedLimit};
 pub use parking::{Parking, finish_step, job_client, job_waker, park_job, take_parking};
-pub use pool::{Abandoned, Drained, Job, Pool, PoolCounters, Rejected, Slice, SliceTurn};
+pub use pool::{Abandoned, Drained, Job, Pool, PoolCounters, Rejected, Slice, SliceTurn, Submitted};
 pub use scheduler::{Admission, JobTicket, Rejection, Scheduling};
 pub use settings::{PoolClock, PoolObserver, PoolSettings};
 pub use yielding::{InSlice, others_wait, take_yield, yield_slice};

@@ -1,11 +1,15 @@
 //! The worker threads around the scheduler.
 
+mod counters;
+mod inline;
+
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use crate::inline::InlineSlice;
 use crate::ledger::Receipt;
 use crate::parking::{RunningJob, Wakes};
 use crate::scheduler::{
@@ -17,6 +21,8 @@ use crate::sync::{
     AtomicIsize, AtomicUsize, Builder, Condvar, JoinHandle, Mutex, MutexGuard, Ordering, current, spin_loop,
 };
 use crate::yielding::InSlice;
+pub use counters::{Drained, PoolCounters};
+pub use inline::Submitted;
 
 /// Work that is done in slices, by one worker or by several at once.
 ///
@@ -79,44 +85,6 @@ impl fmt::Debug for Rejected {
     }
 }
 
-/// The counters and load of a pool at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PoolCounters {
-    /// Jobs that wait or run.
-    pub jobs_held: usize,
-    /// Their bytes.
-    pub bytes_held: usize,
-    /// Jobs waiting for a worker.
-    pub jobs_waiting: usize,
-    /// Jobs that are parked.
-    pub jobs_parked: usize,
-    /// Workers that are running a slice.
-    pub workers_busy: usize,
-    /// Slices started since the start.
-    pub slices: u64,
-    /// Turns released early since the start.
-    pub turns_shared: u64,
-    /// Sleeping workers that were woken since the start.
-    pub wakes: u64,
-    /// Jobs finished since the start.
-    pub jobs_done: u64,
-    /// Jobs that panicked since the start.
-    pub jobs_panicked: u64,
-    /// Jobs that were not admitted since the start.
-    pub jobs_rejected: u64,
-    /// Jobs rejected because they would have missed their deadlines.
-    pub jobs_refused_early: u64,
-    /// Estimated time that the workers need for all jobs.
-    pub backlog: Duration,
-}
-
-/// The result of a shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drained {
-    /// Jobs that were dropped unfinished at the end of the time limit.
-    pub jobs_abandoned: usize,
-}
-
 /// The worker threads and their queue. Dropping it abandons waiting jobs and joins the threads.
 #[derive(Debug)]
 pub struct Pool {
@@ -172,6 +140,8 @@ pub struct SliceTurn<'a> {
     shared: &'a SharedPool,
     hand: Cell<SliceHandle>,
     is_spread: bool,
+    /// The work that an inline slice may still do.
+    work_left: &'a Cell<Option<Duration>>,
 }
 
 impl fmt::Debug for SliceTurn<'_> {
@@ -198,7 +168,7 @@ impl SliceTurn<'_> {
 
     /// Whether [`SliceTurn::share`] could find another worker; if not, preparations for it can be skipped.
     pub fn is_wanted(&self) -> bool {
-        self.is_spread || self.shared.spare.load(Ordering::Relaxed) > 0
+        !self.is_inline() && (self.is_spread || self.shared.spare.load(Ordering::Relaxed) > 0)
     }
 
     /// The current time of the pool's clock.
@@ -285,18 +255,10 @@ impl Pool {
     pub fn submit(&self, job: Arc<dyn Job>, admission: Admission) -> Result<JobTicket, Rejected> {
         let now = self.shared.clock.now();
         let mut state = self.shared.lock();
-        match state.scheduler.admit(job, admission, now) {
-            Ok(ticket) => {
-                // A polling worker may have lost its core to this thread, so a new job justifies waking another.
-                self.shared.unlock_beside(state, 0);
-                Ok(ticket)
-            }
-            Err((job, admission, cause)) => {
-                state.counters.jobs_rejected += 1;
-                state.counters.jobs_refused_early += u64::from(matches!(cause, Rejection::TooLate { .. }));
-                Err(Rejected { job, admission, cause })
-            }
-        }
+        let ticket = state.admit(job, admission, now)?;
+        // A polling worker may have lost its core to this thread, so a new job justifies waking another.
+        self.shared.unlock_beside(state, 0);
+        Ok(ticket)
     }
 
     /// Moves a waiting job to the front of its connection, once, and queues a parked one: after it was cancelled, so that its memory is
@@ -494,11 +456,21 @@ impl SharedPool {
 
     /// Runs a slice, without any lock.
     fn run(self: &Arc<Self>, taken: TakenSlice<Arc<dyn Job>>, began: Instant) -> Ran {
+        self.run_within(taken, began, &Cell::new(None))
+    }
+
+    /// The same with `work_left` for an inline slice.
+    fn run_within(
+        self: &Arc<Self>,
+        taken: TakenSlice<Arc<dyn Job>>,
+        began: Instant,
+        work_left: &Cell<Option<Duration>>,
+    ) -> Ran {
         let TakenSlice { item: job, client, hand, submitted, is_spread } = taken;
         if let Some(submitted) = submitted {
             self.observer.waited(began.saturating_duration_since(submitted));
         }
-        let turn = SliceTurn { shared: self, hand: Cell::new(hand), is_spread };
+        let turn = SliceTurn { shared: self, hand: Cell::new(hand), is_spread, work_left };
         // A job that panicked is not used again, only dropped, so its inconsistent state is never visible.
         let in_slice = InSlice::begin(self.waiting.load(Ordering::Relaxed) > 0);
         let running = RunningJob::begin(self, hand.ticket(), client);
@@ -513,7 +485,9 @@ impl SharedPool {
         };
         let now = self.clock.now();
         let cost = now.saturating_duration_since(began);
-        self.observer.slice(cost);
+        if !turn.is_inline() {
+            self.observer.slice(cost);
+        }
         let hand = turn.hand.get();
         Ran { hand, is_spread: is_spread || hand.has_shared(), outcome, cost, now }
     }

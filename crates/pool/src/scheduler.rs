@@ -14,6 +14,7 @@
 //! ```
 
 mod admission;
+mod inline;
 mod parked;
 
 use std::collections::BTreeSet;
@@ -91,6 +92,8 @@ pub(crate) struct SliceHandle {
     /// Whether the turn has been released already.
     has_shared: bool,
     lane: ConnectionLane,
+    /// Whether no worker runs it, but the thread that submitted the job.
+    is_inline: bool,
 }
 
 impl SliceHandle {
@@ -308,17 +311,21 @@ impl<T: Clone> Scheduler<T> {
         }
         self.hurry_late(now);
         let index = self.arrivals.first().or_else(|| self.flows.first())?;
+        self.running_slices += 1;
+        Some(self.begin_slice(index, false))
+    }
+
+    /// Takes a slice of a waiting entry.
+    fn begin_slice(&mut self, index: usize, is_inline: bool) -> TakenSlice<T> {
         let lane = self.take_out(index);
         let entry = &mut self.entries[index];
         let is_spread = entry.inside > 0;
         entry.turn = ExclusiveTurn::Running;
         entry.inside += 1;
         let ticket = JobTicket { index, number: entry.number };
-        let hand = SliceHandle { ticket, expected: entry.expected, has_shared: false, lane };
+        let hand = SliceHandle { ticket, expected: entry.expected, has_shared: false, lane, is_inline };
         let client = entry.client;
-        let taken = TakenSlice { item: entry.item.clone(), client, hand, submitted: entry.submitted.take(), is_spread };
-        self.running_slices += 1;
-        Some(taken)
+        TakenSlice { item: entry.item.clone(), client, hand, submitted: entry.submitted.take(), is_spread }
     }
 
     /// Releases the turn while the worker continues. Returns false if the job must not be taken again.
@@ -345,7 +352,7 @@ impl<T: Clone> Scheduler<T> {
         self.settle(hand, outcome, nanoseconds(cost), now);
         let entry = &mut self.entries[index];
         entry.inside -= 1;
-        self.running_slices -= 1;
+        self.running_slices -= usize::from(!hand.is_inline);
         match outcome {
             // A job that returns `Done` is done, whatever the other workers that run it return.
             SliceOutcome::Done => entry.end = Some(EntryEnd::Done),
@@ -442,7 +449,7 @@ impl<T: Clone> Scheduler<T> {
         self.waiting
     }
 
-    /// Running slices.
+    /// Slices that workers run.
     pub(crate) fn running_slices(&self) -> usize {
         self.running_slices
     }

@@ -80,7 +80,7 @@ pub trait PoolObserver: Send + Sync {
     /// A job has waited this long from its admission to its first slice.
     fn waited(&self, _time: Duration) {}
 
-    /// A slice has taken this long of one worker's time.
+    /// A slice has taken this long of one worker's time. Not called for inline slices, which take none.
     fn slice(&self, _time: Duration) {}
 }
 

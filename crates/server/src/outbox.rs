@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
+use leafseal_engine::pool::is_inline;
 use leafseal_protocol::{ErrorObject, FrameLimits, Scanner, answer};
 
 use crate::metrics::RequestRecord;
@@ -182,7 +183,9 @@ impl Outbox {
             drop((message, share));
             return;
         }
-        let task = state.answers.ids.is_empty().then(|| state.task.clone()).flatten();
+        // An inline slice runs within the task, which then looks for answers by itself.
+        let must_wake = state.answers.ids.is_empty() && !is_inline();
+        let task = must_wake.then(|| state.task.clone()).flatten();
         state.answers.ids.push(id);
         state.answers.buffers.push(message, share);
         drop(state);

@@ -60,6 +60,11 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
+/// About the CPU time of a hand-over to a worker and back.
+const INLINE_WORK_DEFAULT: Duration = Duration::from_micros(20);
+/// As long as a slice: the other connections of a network thread wait for it.
+const INLINE_WORK_CEILING: Duration = Duration::from_micros(50);
+
 /// Most values of `server.peers`.
 const PEERS_MAX: usize = 64;
 
@@ -83,6 +88,11 @@ settings! {
         pub network_threads: usize = network_threads() => "one per eight cores", in 1..=1024;
         /// Threads that process requests.
         pub workers: usize = cores().saturating_sub(network_threads()).max(1) => "the other cores", in 1..=4096;
+        /// Counted work of requests that a network thread does itself in a turn of a connection, at most 0.05ms; 0 leaves all to workers.
+        /// Only requests over RPC to encrypt or decrypt a few values, or a small document without selectors, that need no key agreement and
+        /// no look-up in the keystore, and that would be the next to run.
+        // Counted in values and bytes, not measured: `request_work` and so on of the engine.
+        pub inline_work_max: Duration = INLINE_WORK_DEFAULT, in ms(0)..;
         /// Limits on one incoming frame.
         pub limits: FrameLimits = FrameLimits::default(), is section;
         /// Maximum number of open connections, not counting TLS handshakes in progress; one more is closed at once.
@@ -269,6 +279,9 @@ pub enum SettingsError {
     /// Nothing that can name an engine.
     #[error("`name` must be at most {SIGNER_SIZE_MAX} letters, digits, dots, underscores and hyphens")]
     Name,
+    /// A network thread would serve others too late.
+    #[error("`inline_work_max` is too long: set it to at most 0.05ms")]
+    InlineWork,
     /// No time at all.
     #[error("`{0}` is 0: set it to a time above zero")]
     NoTime(&'static str),
@@ -382,12 +395,20 @@ impl ServerSettings {
         if self.paused_frame_timeout < self.frame_timeout {
             return Err(SettingsError::BelowFrameTimeout);
         }
+        if self.inline_work_max > INLINE_WORK_CEILING {
+            return Err(SettingsError::InlineWork);
+        }
         if self.half_open_timeout < HALF_OPEN_TIMEOUT_MIN {
             return Err(SettingsError::HalfOpen);
         }
         if self.operator.header_size_max < OperatorSettings::HEADER_SIZE_MIN {
             return Err(SettingsError::HeaderSize);
         }
+        self.validate_sizes()
+    }
+
+    /// Checks that a frame of maximum size fits into the memory for messages and for answers.
+    fn validate_sizes(&self) -> Result<(), SettingsError> {
         let frame_size_max = self.limits.frame_size_max;
         let sizes = [
             ("queue_bytes_max", self.queue_bytes_max),
@@ -460,6 +481,8 @@ mod tests {
         assert_eq!(mute.validate(), Err(SettingsError::Zero("outgoing_short_bytes_max")));
         let hasty = ServerSettings { half_open_timeout: Duration::from_millis(1999), ..ServerSettings::for_tests() };
         assert_eq!(hasty.validate(), Err(SettingsError::HalfOpen));
+        let long = ServerSettings { inline_work_max: Duration::from_micros(51), ..ServerSettings::for_tests() };
+        assert_eq!(long.validate(), Err(SettingsError::InlineWork));
         let narrow = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE - 1, ..ServerSettings::for_tests() };
         assert!(narrow.validate().unwrap_err().to_string().contains("set it to at least 1073758208 bytes"));
         let exact = ServerSettings { queue_bytes_max: (1 << 30) + READ_SIZE, ..ServerSettings::for_tests() };

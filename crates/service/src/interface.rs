@@ -1,7 +1,8 @@
 //! The interface between the network side and the service.
 //!
-//! The service never uses a socket, and a network thread never computes: [`Service::request`] only wraps the frame; the steps of the
-//! request do the work on the workers of the pool, in slices.
+//! The service never uses a socket, and a network thread never computes for long: [`Service::request`] only wraps the frame; the steps of
+//! the request do the work on the workers of the pool, in slices, or at once where it is counted and small
+//! ([`RequestStage::counted_work`]).
 
 use std::io;
 use std::sync::Arc;

@@ -1,15 +1,17 @@
 //! A request as a job of the pool: the request's own steps first, then its parts, on as many workers as are available. The cancellation is
 //! checked before each step, and no lock is held while one runs.
 
+mod inline;
+mod outputs;
 mod parking;
 mod replies;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{
-    Abandoned, Cancellation, Job, Parking, Rejection, Slice, SliceTurn, StopReason, take_parking, take_yield,
+    Abandoned, Cancellation, Job, Parking, Rejection, Slice, SliceTurn, StopReason, take_hand_over, take_parking,
+    take_yield,
 };
 use leafseal_protocol::{ErrorCode, ErrorObject};
 
@@ -17,6 +19,7 @@ use crate::memory::{Exhausted, Share};
 use crate::reply::{Effort, Reply};
 use crate::rope::{FREED_BUFFERS_MAX, Rope};
 use crate::work::{PartStep, PlannedRequest, RequestPart, RequestStage, RequestStep, WrittenOutput};
+use outputs::JobOutputs;
 use replies::{answer, refuse, shrink};
 
 /// Steps run one after another without checking the queue until this much time is used: short steps do not justify a check.
@@ -57,19 +60,6 @@ struct JobState {
     reply: Option<Reply>,
 }
 
-/// The data of a request's job.
-#[derive(Default)]
-struct JobOutputs {
-    /// The output of the request's own steps; empty while one runs.
-    head: Vec<u8>,
-    /// The contiguous output from the beginning, once the request has spread or is done.
-    written: Rope,
-    /// The output after it: that of each part, once it is done.
-    parts: VecDeque<Option<Vec<u8>>>,
-    /// Paused parts, by number.
-    paused: BTreeMap<u64, RunningPart>,
-}
-
 /// The progress of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -97,25 +87,6 @@ enum Ending {
     OutOfMemory,
     /// A missing entry could not be looked up in time.
     NotFoundInTime,
-}
-
-impl JobOutputs {
-    /// Values processed by paused parts.
-    fn paused_fields(&self) -> u64 {
-        self.paused.values().map(|running| running.part.fields()).sum()
-    }
-
-    /// The number of buffers, written and reserved.
-    fn count(&self) -> usize {
-        self.written.count() + self.parts.len()
-    }
-
-    /// Takes as many buffers as are freed in one step.
-    fn take_some(&mut self) -> Vec<Vec<u8>> {
-        let JobOutputs { written, parts, .. } = self;
-        let last = std::iter::from_fn(|| parts.pop_back().or_else(|| written.pop().map(Some)));
-        last.take(FREED_BUFFERS_MAX).flatten().collect()
-    }
 }
 
 impl From<ErrorObject> for Ending {
@@ -255,7 +226,7 @@ impl JobState {
             self.busy += 1;
             return WorkerTask::Work(running, self.others());
         }
-        if !visit.has_turn || !self.has_more() {
+        if !visit.has_turn || !self.has_more() || !self.allows_step(visit) {
             return self.leave();
         }
         let request = self.request.take().expect("there is more for who has the turn");
@@ -414,7 +385,9 @@ impl<'a> Visit<'a> {
         let (before, size) = (head.capacity(), head.len());
         let result = request.step(&mut head);
         self.parking = take_parking();
-        if self.parking.is_some_and(|parking| parking.repeats) && result.is_err() {
+        let is_handed_over = take_hand_over();
+        self.yields |= is_handed_over;
+        if (is_handed_over || self.parking.is_some_and(|parking| parking.repeats)) && result.is_err() {
             return self.repeat(request, head, before, size);
         }
         if result != Ok(RequestStep::More) {

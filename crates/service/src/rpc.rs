@@ -6,6 +6,7 @@ pub(crate) mod convert;
 mod documents;
 mod failures;
 mod files;
+mod inline;
 mod list;
 mod lists;
 mod long;
@@ -305,6 +306,14 @@ enum MethodParameters {
 }
 
 impl Request for EngineRequest {
+    fn counted_work(&self) -> Option<Duration> {
+        match &self.parameters {
+            MethodParameters::Unread(frame) => inline::reading(&self.engine, frame.len()),
+            MethodParameters::Read(call) => inline::beginning(call.parsed()),
+            MethodParameters::Unsealing(_) => None,
+        }
+    }
+
     fn begin(&mut self, out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject> {
         match &mut self.parameters {
             MethodParameters::Unread(frame) => {

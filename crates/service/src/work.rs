@@ -1,6 +1,8 @@
 //! A request as its job sees it: first its beginning, which joins its frame, reads its parameters and checks the caller's permission,
 //! then the work, which may spread over several workers.
 
+use std::time::Duration;
+
 use leafseal_protocol::{ErrorCode, ErrorObject};
 
 /// The beginning of a request, on one worker.
@@ -14,6 +16,13 @@ pub trait Request: Send {
     /// # Errors
     /// The request's answer. The content of `out` is dropped.
     fn begin(&mut self, out: &mut Vec<u8>) -> Result<BegunRequest, ErrorObject>;
+
+    /// The counted work of the next step; `None` if it is not known, or not to be done on the thread that submits the request: the step may
+    /// need the store, or be long. A step that finds that it needs a key agreement, and has changed nothing yet, is handed over
+    /// ([`hand_over`](leafseal_engine::pool::hand_over)).
+    fn counted_work(&self) -> Option<Duration> {
+        None
+    }
 
     /// Bytes of working memory, besides its frame, read after each step.
     fn memory(&self) -> usize {
@@ -60,6 +69,14 @@ impl RequestStage {
     /// A request that works, with an answer of at most this many bytes.
     pub fn limited(work: Box<dyn RequestWork>, answer_size_max: usize) -> Self {
         RequestStage::Working { work, answer_size_max, is_limited: false }
+    }
+
+    /// The counted work of its next step, if it is known and may be done on the thread that submits it.
+    pub fn counted_work(&self) -> Option<Duration> {
+        match self {
+            RequestStage::Beginning(request) => request.counted_work(),
+            RequestStage::Working { work, .. } => work.counted_work(),
+        }
     }
 
     /// Runs one step of the request on its own, as [`Request::begin`] or [`RequestWork::step`].
@@ -151,6 +168,11 @@ pub trait RequestWork: Send {
     /// # Errors
     /// The request's answer. The content of `out` is dropped.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject>;
+
+    /// As [`Request::counted_work`].
+    fn counted_work(&self) -> Option<Duration> {
+        None
+    }
 
     /// Plans the next part, which follows all planned ones. Called only after [`Step::Spread`], and not after it has returned the last part
     /// or an error. It must take much less time than a part, because other workers may wait for the next one.

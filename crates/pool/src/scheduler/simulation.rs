@@ -15,6 +15,7 @@ use crate::ledger::{Amount, ReachedLimit};
 mod clients;
 mod fairness;
 mod hostile;
+mod inline;
 mod overload;
 mod workers;
 mod world;

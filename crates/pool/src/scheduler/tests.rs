@@ -5,6 +5,8 @@ use crate::cancellation::CancelReason;
 use crate::flows::IDLE_FLOWS_SPARE;
 use crate::ledger::Amount;
 
+mod inline;
+
 const SLICE: Duration = Duration::from_micros(50);
 
 struct TestScheduler {

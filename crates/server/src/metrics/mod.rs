@@ -247,6 +247,10 @@ impl MetricsSnapshot {
             "queue_refused_early",
             "Requests answered with overloaded on arrival because they would have missed their deadlines",
         );
+        const INLINE: MetricName = MetricName::plain(
+            "queue_inline",
+            "Requests that a network thread has answered itself, without a worker; server.inline_work_max bounds them",
+        );
         const INCOMING: MetricName =
             MetricName::bytes("incoming", "Bytes of buffers above 64 KiB for incomplete messages");
         const ANSWERS: MetricName = MetricName::bytes("answers", "Bytes of answers being made or waiting to be sent");
@@ -257,6 +261,7 @@ impl MetricsSnapshot {
         out.gauge(BYTES, pool.bytes_held as u64)?;
         out.gauge(BACKLOG, pool.backlog.as_secs_f64())?;
         out.counter(REFUSED_EARLY, pool.jobs_refused_early)?;
+        out.counter(INLINE, pool.jobs_inline)?;
         out.gauge(INCOMING, self.counters.incoming_bytes as u64)?;
         out.gauge(ANSWERS, self.counters.answers_bytes as u64)
     }

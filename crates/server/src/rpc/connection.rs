@@ -5,6 +5,8 @@
 //! is one poll of the task: it moves a bounded number of bytes, and then other connections have theirs.
 
 mod ending;
+mod requests;
+mod turn;
 
 use std::future::poll_fn;
 use std::io;
@@ -40,11 +42,8 @@ use leafseal_service::Service;
 use leafseal_service::gather;
 use leafseal_service::{Effort, Reply};
 use leafseal_service::{Exhausted, Share};
+use turn::TurnBudget;
 
-/// Bytes read and written in one turn: some tens of microseconds of TLS.
-const TURN_BYTES_MAX: usize = 64 << 10;
-/// Messages handled in one turn, which takes some tens of microseconds too: many small ones fit into few bytes.
-const TURN_MESSAGES_MAX: usize = 8;
 /// Buffers above this size count towards `incoming_bytes_max` while frames arrive in them.
 const UNCOUNTED_SIZE_MAX: usize = 64 << 10;
 /// How often a connection that does not read checks whether its peer has disconnected.
@@ -74,27 +73,6 @@ pub(crate) enum ConnectionEnding {
 enum TurnProgress {
     Something,
     Nothing,
-}
-
-/// The rest of a connection's turn.
-struct TurnBudget {
-    bytes: usize,
-    messages: usize,
-}
-
-impl TurnBudget {
-    fn new() -> Self {
-        TurnBudget { bytes: TURN_BYTES_MAX, messages: TURN_MESSAGES_MAX }
-    }
-
-    /// Whether any of it was used.
-    fn is_touched(&self) -> bool {
-        self.bytes < TURN_BYTES_MAX || self.messages < TURN_MESSAGES_MAX
-    }
-
-    fn is_used_up(&self) -> bool {
-        self.bytes == 0 || self.messages == 0
-    }
 }
 
 pub(crate) struct RpcConnection<S: Service, W: Wire> {
@@ -135,13 +113,6 @@ struct Times {
     write_timeout: WriteTimeout,
     /// When the first certificate of the peer's verified chain expires.
     expires: Instant,
-}
-
-/// The facts about a request before it is parsed.
-struct RequestProperties {
-    /// The number of its tenant.
-    tenant: u64,
-    deadline: Option<Instant>,
 }
 
 /// Bytes of the socket that have been counted.
@@ -214,7 +185,7 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
         if self.bulk.poll_turn(cx).is_pending() || !self.slot.enter(cx.waker()) {
             return Poll::Pending;
         }
-        let mut budget = TurnBudget::new();
+        let mut budget = TurnBudget::new(&self.server_state.settings);
         let result = self.take_turn(cx, &mut budget);
         self.slot.leave(budget.is_touched(), cx.waker());
         self.count_bytes();
@@ -235,6 +206,9 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
             let written = self.write(cx, budget, now)?;
             let read = self.read(cx, budget, now)?;
             if budget.is_used_up() {
+                // Requests that were answered within the turn woke nobody.
+                self.take_answers(now);
+                self.write(cx, budget, now)?;
                 // Frames that have arrived may wait here: nothing else would wake this task for them.
                 self.bulk.end_turn(cx);
                 return Ok(());
@@ -339,7 +313,10 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
     ) -> Result<TurnProgress, ConnectionEnding> {
         let mut moved = TurnProgress::Nothing;
         loop {
-            self.handle_frames(budget, now)?;
+            if self.handle_frames(budget, now)? {
+                // Requests that were answered at once woke nobody.
+                moved = TurnProgress::Something;
+            }
             let freed = self.charge_arriving(self.frames.capacity());
             debug_assert!(freed.is_ok(), "taking frames makes the buffer smaller or nothing");
             if self.is_paused() || !self.charge_read(now)? {
@@ -389,25 +366,26 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
         }
     }
 
-    /// Handles complete frames, within the turn and while there is room for their requests.
-    fn handle_frames(&mut self, budget: &mut TurnBudget, now: Instant) -> Result<(), ConnectionEnding> {
+    /// Handles complete frames, within the turn and while there is room for their requests. Returns whether there were any.
+    fn handle_frames(&mut self, budget: &mut TurnBudget, now: Instant) -> Result<bool, ConnectionEnding> {
+        let before = budget.messages;
         while !self.is_paused() && budget.messages > 0 {
             match self.frames.next_frame() {
                 Ok(Some(frame)) => {
                     self.times.frame = None;
                     budget.messages -= 1;
-                    self.handle(frame, now)?;
+                    self.handle(frame, budget, now)?;
                 }
                 Ok(None) => {
                     if self.frames.partial_size() > 0 {
                         self.times.frame.get_or_insert_with(|| FrameTimeout::new(now));
                     }
-                    return Ok(());
+                    break;
                 }
                 Err(error) => return Err(ConnectionEnding::Fault(error.into())),
             }
         }
-        Ok(())
+        Ok(budget.messages < before)
     }
 
     /// Charges a frame buffer of this size.
@@ -438,7 +416,7 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
     }
 
     /// Handles a frame. Its first piece contains everything that the network side reads; a worker reads the rest of a large one.
-    fn handle(&mut self, frame: Frame, now: Instant) -> Result<(), ConnectionEnding> {
+    fn handle(&mut self, frame: Frame, budget: &mut TurnBudget, now: Instant) -> Result<(), ConnectionEnding> {
         let size = frame.size();
         match Message::parse(frame.head()) {
             Ok(Message::Request { id, method, params }) => {
@@ -449,7 +427,7 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
                     self.answer_health(id, params, &arrival);
                 } else if self.server_state.is_serving() {
                     let known = self.peek(params, now);
-                    self.admit(frame, id, known, arrival);
+                    self.admit(frame, id, known, arrival, budget);
                 } else {
                     self.answer_error(id, ErrorCode::Unavailable, "the engine is shutting down", &arrival);
                 }
@@ -505,37 +483,6 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
     fn answer(&mut self, arrival: &Arrival, outcome: RequestOutcome, encode: impl FnOnce(&mut Vec<u8>)) {
         let size = self.send(arrival.at, encode);
         self.server_state.requests.count(arrival, outcome, Effort::default(), size, clock::now());
-    }
-
-    /// Reads a request's properties without parsing all of it.
-    fn peek(&mut self, params: RawParams<'_>, now: Instant) -> RequestProperties {
-        let Peek { app, deadline_ms } = Peek::at(params);
-        let deadline = deadline_ms.map(|milliseconds| now + Duration::from_millis(milliseconds.into()));
-        RequestProperties { tenant: self.server_state.number_of(self.service.tenant(&self.caller, app)), deadline }
-    }
-
-    fn admit(&mut self, frame: Frame, id: u32, known: RequestProperties, arrival: Arrival) {
-        let now = arrival.at;
-        let bytes = frame.capacity();
-        let cancellation = Arc::new(Cancellation::new());
-        if let Some(deadline) = known.deadline {
-            cancellation.set_deadline(deadline);
-        }
-        let (service, caller, of_request) =
-            (Arc::clone(&self.service), Arc::clone(&self.caller), Arc::clone(&cancellation));
-        let size = frame.size();
-        let request =
-            gather(frame.into_pieces(), size, move |frame| service.request(&caller, frame, id, now, of_request));
-        let settings = &self.server_state.settings;
-        let record = RequestRecord::new(Arc::clone(&self.server_state.requests), arrival, Arc::clone(&cancellation));
-        let receiver = ConnectionReceiver { outbox: Arc::clone(&self.outbox), id, record };
-        let reply = Reply::new(receiver).with_retry_after(settings.retry_after);
-        let share = self.memory.answers_share();
-        let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), share, reply));
-        let (tenant, client) = (known.tenant, self.client);
-        let admission = Admission { tenant, client, connection: self.number, bytes, cancellation };
-        let until = now + settings.admission_wait;
-        self.in_flight.begin(&self.server_state.pool, id, job, admission, now, until);
     }
 
     fn cancel(&mut self, params: RawParams<'_>) -> Result<(), ConnectionEnding> {

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{
-    Abandoned, Admission, CancelReason, Cancellation, Job, JobTicket, Pool, Rejection, StopReason,
+    Abandoned, Admission, CancelReason, Cancellation, Job, JobTicket, Pool, Rejection, StopReason, Submitted,
 };
 
 use crate::attempts::Attempts;
@@ -32,12 +32,18 @@ struct RequestEntry {
 }
 
 /// A request that waits for room in the queue.
-struct WaitingRequest {
+pub(crate) struct WaitingRequest {
     id: u32,
     job: Arc<RequestJob>,
     admission: Admission,
     /// At the end of these the request is refused.
     attempts: Attempts,
+}
+
+impl WaitingRequest {
+    pub(crate) fn new(id: u32, job: Arc<RequestJob>, admission: Admission, attempts: Attempts) -> Self {
+        WaitingRequest { id, job, admission, attempts }
+    }
 }
 
 impl InFlight {
@@ -56,39 +62,54 @@ impl InFlight {
         self.requests.contains_key(&id)
     }
 
-    /// Adds a request: it is queued, or waits for room in the queue until `until`.
+    /// Adds a request: it is queued, or waits for room in the queue. If `inline_work` is set, it may run on this thread for that much work;
+    /// returns how much it did.
     pub(crate) fn begin(
         &mut self,
         pool: &Pool,
-        id: u32,
-        job: Arc<RequestJob>,
-        admission: Admission,
+        request: WaitingRequest,
+        inline_work: Option<Duration>,
         now: Instant,
-        until: Instant,
-    ) {
-        let entry =
-            RequestEntry { cancellation: Arc::clone(&admission.cancellation), ticket: None, bytes: admission.bytes };
+    ) -> Duration {
+        let Admission { cancellation, bytes, .. } = &request.admission;
+        let entry = RequestEntry { cancellation: Arc::clone(cancellation), ticket: None, bytes: *bytes };
         self.bytes += entry.bytes;
-        self.requests.insert(id, entry);
-        self.submit(pool, WaitingRequest { id, job, admission, attempts: Attempts::new(now, until) }, now);
+        self.requests.insert(request.id, entry);
+        self.submit(pool, request, inline_work, now)
     }
 
     /// Retries a request that waits for room, if there is one.
     pub(crate) fn retry(&mut self, pool: &Pool, now: Instant) {
         if let Some(waiting) = self.waiting.take() {
-            self.submit(pool, waiting, now);
+            self.submit(pool, waiting, None, now);
         }
     }
 
-    fn submit(&mut self, pool: &Pool, mut waiting: WaitingRequest, now: Instant) {
+    fn submit(
+        &mut self,
+        pool: &Pool,
+        mut waiting: WaitingRequest,
+        inline_work: Option<Duration>,
+        now: Instant,
+    ) -> Duration {
         if let Err(stop) = waiting.admission.cancellation.check(now) {
-            return waiting.job.stop(stop);
+            waiting.job.stop(stop);
+            return Duration::ZERO;
         }
         let job: Arc<dyn Job> = Arc::<RequestJob>::clone(&waiting.job);
-        match pool.submit(job, waiting.admission) {
-            Ok(ticket) => {
-                let entry = self.requests.get_mut(&waiting.id).expect("it is not answered");
+        let submitted = match inline_work {
+            Some(work_max) => pool.submit_inline(job, waiting.admission, work_max),
+            None => {
+                let queued = |ticket| Submitted { ticket, inline_work: Duration::ZERO };
+                pool.submit(job, waiting.admission).map(queued)
+            }
+        };
+        match submitted {
+            Ok(Submitted { ticket, inline_work }) => {
+                // It stays here until the connection takes its answer.
+                let entry = self.requests.get_mut(&waiting.id).expect("its answer is not taken");
                 entry.ticket = Some(ticket);
+                return inline_work;
             }
             Err(rejected)
                 if matches!(rejected.cause, Rejection::Overloaded(_)) && waiting.attempts.record_failure(now) =>
@@ -98,6 +119,7 @@ impl InFlight {
             }
             Err(rejected) => waiting.job.abandoned(Abandoned::Rejected(rejected.cause)),
         }
+        Duration::ZERO
     }
 
     /// When [`InFlight::retry`] is due, if a request waits.

@@ -12,6 +12,7 @@ mod corpus;
 mod entry_points;
 mod faults;
 mod hostile;
+mod inline;
 mod key_exchange;
 mod metrics;
 mod operator;

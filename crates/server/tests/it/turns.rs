@@ -21,7 +21,7 @@ const ORIGIN: RequestOrigin = RequestOrigin::of(EntryPoint::Rpc);
 /// The server's limit.
 const TURN_MESSAGES_MAX: u64 = 8;
 
-struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl PoolClock for SystemClock {
     fn now(&self) -> Instant {
@@ -30,7 +30,7 @@ impl PoolClock for SystemClock {
 }
 
 /// A socket in memory, which is never closed.
-struct Stream(DuplexStream);
+pub(crate) struct Stream(pub(crate) DuplexStream);
 
 impl AsyncRead for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

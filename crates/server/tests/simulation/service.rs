@@ -1,9 +1,9 @@
 //! The real service, each of whose steps takes some simulated time, in which other workers and connections may run.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use leafseal_engine::pool::Cancellation;
+use leafseal_engine::pool::{Cancellation, is_inline};
 use leafseal_engine::{Caller, RequestOrigin};
 use leafseal_protocol::{ErrorObject, Message, Peek};
 use leafseal_service::{
@@ -71,8 +71,15 @@ struct WatchedRequest {
 }
 
 impl RequestWork for WatchedRequest {
+    fn counted_work(&self) -> Option<Duration> {
+        self.request.counted_work()
+    }
+
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
-        self.world.step(self.number, watch::Step::Work);
+        // On the network's thread it takes no time in which others may run.
+        if !is_inline() {
+            self.world.step(self.number, watch::Step::Work);
+        }
         self.request.step(out)
     }
 

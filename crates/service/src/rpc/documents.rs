@@ -1,9 +1,11 @@
 //! `encrypt_document` and `decrypt_document`: the document is read in place in the frame and written to the outgoing buffer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leafseal_engine::{
     Caller, Decryptor, DocumentWork, Encryptor, Engine, Progress, RequestReport, Rewriter, SelectionBuilder,
+    document_work,
 };
 use leafseal_protocol::answer::OpenDocument;
 use leafseal_protocol::{DecryptDocumentParams, EncryptDocumentParams, ErrorObject, RawValues, ValuesPosition};
@@ -164,6 +166,10 @@ impl<R: Rewriter + Send + 'static> RpcDocument<R> {
 }
 
 impl<R: Rewriter + Send + 'static> RequestWork for RpcDocument<R> {
+    fn counted_work(&self) -> Option<Duration> {
+        self.work().map(|_| document_work(self.call.document()))
+    }
+
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let call = &self.call;
         let work = match &mut self.stage {

@@ -1,6 +1,7 @@
 //! Processes lists of values, for any method: a stretch of the list, which one worker processes, and the whole list.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use leafseal_engine::Engine;
 use leafseal_protocol::{ErrorObject, RawValues};
@@ -22,6 +23,11 @@ pub(super) trait ListMethod: Send + Sized + 'static {
 
     /// Maximum number of values of a part.
     fn part_values_max(&self) -> usize;
+
+    /// The counted work of a list that may be processed on the thread that submits the request.
+    fn counted_work(_: RawValues<'_>) -> Option<Duration> {
+        None
+    }
 
     /// Creates a copy for another worker.
     ///
@@ -90,6 +96,10 @@ impl<M: ListMethod> ListWork<M> {
 }
 
 impl<M: ListMethod> RequestWork for ListWork<M> {
+    fn counted_work(&self) -> Option<Duration> {
+        M::counted_work(M::values(&self.rest.call))
+    }
+
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         match self.rest.advance(out)? {
             // The request spreads; only the service's limit applies to its answer.

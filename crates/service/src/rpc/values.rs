@@ -1,7 +1,9 @@
 //! `encrypt` and `decrypt`: lists of native values, read in place in the frame and answered directly into the buffer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use leafseal_engine::pool::is_inline;
 use leafseal_engine::{
     Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, OpenedValue,
     RequestReport, SealedInput, Settled, ValueType,
@@ -13,6 +15,7 @@ use super::FailureObserver;
 use super::call::OwnedCall;
 use super::convert;
 use super::failures::FailureLog;
+use super::inline;
 use super::list::{ListMethod, ListWork};
 use super::long::Long;
 use super::span::{Span, text_of};
@@ -79,6 +82,10 @@ impl ListMethod for Encryptor {
         self.step_values_max()
     }
 
+    fn counted_work(list: RawValues<'_>) -> Option<Duration> {
+        Some(inline::values(list))
+    }
+
     fn fork(&mut self) -> Result<Self, ErrorObject> {
         Encryptor::fork(self).map_err(convert::error)
     }
@@ -111,6 +118,10 @@ impl ListMethod for Decryptor {
 
     fn part_values_max(&self) -> usize {
         Decryptor::part_values_max(self)
+    }
+
+    fn counted_work(list: RawValues<'_>) -> Option<Duration> {
+        Some(inline::values(list))
     }
 
     fn fork(&mut self) -> Result<Self, ErrorObject> {
@@ -210,6 +221,10 @@ fn decrypt(
             }
         }),
     };
+    if is_inline() && done.as_ref().is_ok_and(|&done| done < texts.len()) {
+        // A value has a key that is not known.
+        return Err(inline::handed_over());
+    }
     failed.into_iter().for_each(|index| decryptor.note_failure(first + index as u64, String::new));
     let done = done.map_err(|error| convert::error_from(error, first));
     let is_first = |fault: &ErrorObject| done.as_ref().err().is_none_or(|error| fault.index < error.index);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::*;
 
 mod checks;
+mod inline;
 
 use checks::account;
 
@@ -34,8 +35,13 @@ pub(super) struct Plan {
     newcomers: u32,
     /// Parts that are paused half-way.
     put_aside: u32,
+    /// Jobs that their submitter would run itself.
+    inline: u32,
     stops: u32,
 }
+
+/// Threads that submit jobs.
+const SUBMITTERS: usize = 2;
 
 impl Plan {
     pub(super) fn random(rng: &mut StdRng) -> Plan {
@@ -66,6 +72,7 @@ impl Plan {
             panics: rng.random_range(0..3),
             newcomers: rng.random_range(0..30),
             put_aside: rng.random_range(0..30),
+            inline: rng.random_range(0..100),
             stops: 10,
         }
     }
@@ -91,6 +98,7 @@ impl Plan {
             panics: 0,
             newcomers: 0,
             put_aside: 0,
+            inline: 0,
             stops: 0,
         }
     }
@@ -108,6 +116,7 @@ pub(super) struct Seen {
     shared: u64,
     entered_after_done: u64,
     newcomers_waited: u64,
+    inline: u64,
 }
 
 impl Seen {
@@ -121,14 +130,15 @@ impl Seen {
         self.shared += other.shared;
         self.entered_after_done += other.entered_after_done;
         self.newcomers_waited += other.newcomers_waited;
+        self.inline += other.inline;
     }
 
     /// The count of the rarest event.
     pub(super) fn least(&self) -> u64 {
         let Seen { done, panicked, shut_down, refused, refused_early, ended_first, .. } = *self;
-        let Seen { shared, entered_after_done, newcomers_waited, .. } = *self;
+        let Seen { shared, entered_after_done, newcomers_waited, inline, .. } = *self;
         let outcomes = [done, panicked, shut_down, refused, refused_early, ended_first];
-        outcomes.into_iter().chain([shared, entered_after_done, newcomers_waited]).min().expect("counts")
+        outcomes.into_iter().chain([shared, entered_after_done, newcomers_waited, inline]).min().expect("counts")
     }
 }
 
@@ -230,6 +240,7 @@ pub(super) struct World {
     now_ns: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     events_made: u64,
+    /// Those of the plan, then the submitters.
     workers: Vec<Option<Work>>,
     jobs: Vec<Job>,
     arrived: u64,
@@ -247,7 +258,7 @@ impl World {
             now_ns: 0,
             events: BinaryHeap::new(),
             events_made: 0,
-            workers: (0..plan.workers).map(|_| None).collect(),
+            workers: (0..plan.workers + SUBMITTERS).map(|_| None).collect(),
             jobs: Vec::new(),
             arrived: 0,
             served: Served::new(),
@@ -320,6 +331,7 @@ impl World {
                 assert_eq!(expected, Ok(()));
                 let began_at = self.scheduler.flows.tags(self.scheduler.entries[ticket.index].connection);
                 self.jobs.push(Job { ticket: Some(ticket), quiet, began_at, ..job });
+                self.run_inline(ticket);
                 if self.chance(self.plan.cancelled) {
                     let after = self.rng.random_range(0..self.plan.pause_ns.end * 4);
                     self.schedule(after, Event::Cancel(index));
@@ -441,25 +453,28 @@ impl World {
 
     /// Assigns waiting jobs to idle workers, as the pool does.
     fn hand_out(&mut self) {
-        for worker in 0..self.workers.len() {
+        for worker in 0..self.plan.workers {
             if self.workers[worker].is_some() {
                 continue;
             }
             let now = self.instant();
             let Some(taken) = self.scheduler.take(now) else { return };
-            self.check_taken(taken.item, taken.submitted.is_some(), taken.hand.lane);
-            let hand = taken.hand;
-            self.workers[worker] = Some(Work {
-                job: taken.item,
-                hand,
-                is_spread: taken.is_spread,
-                taken_ns: self.now_ns,
-                has_entered: false,
-                has_part: false,
-            });
-            let latency = self.rng.random_range(self.plan.latency_ns.clone());
-            self.schedule(latency, Event::Enter(worker));
+            self.assign(worker, taken);
         }
+    }
+
+    fn assign(&mut self, worker: usize, taken: TakenSlice<usize>) {
+        self.check_taken(taken.item, taken.submitted.is_some(), taken.hand.lane);
+        self.workers[worker] = Some(Work {
+            job: taken.item,
+            hand: taken.hand,
+            is_spread: taken.is_spread,
+            taken_ns: self.now_ns,
+            has_entered: false,
+            has_part: false,
+        });
+        let latency = self.rng.random_range(self.plan.latency_ns.clone());
+        self.schedule(latency, Event::Enter(worker));
     }
 
     fn must_stop(&self, job: &Job) -> bool {
@@ -485,7 +500,7 @@ impl World {
         }
         job.parts -= 1;
         work.has_part = true;
-        if job.shares && job.parts > 0 {
+        if job.shares && job.parts > 0 && worker < self.plan.workers {
             self.schedule(plan_ns, Event::Share(worker));
         }
         self.schedule(plan_ns + part_ns, Event::Leave(worker));

@@ -54,7 +54,7 @@ impl World {
 
     /// Checks that jobs that must stop end within the fair share of their connection, client and tenant.
     fn check_ending(&mut self, index: usize, lane: ConnectionLane) {
-        let (path, workers) = (self.jobs[index].path(), self.plan.workers);
+        let (path, workers) = (self.jobs[index].path(), self.workers.len());
         // Each worker may have taken a slice for one flow and for the other that was not expected to be long.
         let lead_max_ns = (2 * workers as u64 + 1) * self.longest_ns();
         self.jobs[index].ending = None;
@@ -96,13 +96,13 @@ impl World {
         let living = self.jobs.iter().filter(|job| job.end.is_none());
         let (jobs, bytes) = living.fold((0, 0), |(jobs, bytes), job| (jobs + 1, bytes + job.bytes));
         assert_eq!((scheduler.jobs(), scheduler.bytes()), (jobs, bytes));
-        let working = self.workers.iter().flatten().count();
+        let working = self.workers[..self.plan.workers].iter().flatten().count();
         assert_eq!(scheduler.running_slices(), working);
         let queued =
             scheduler.entries.iter().filter(|(_, entry)| matches!(entry.turn, ExclusiveTurn::Queued(_))).count();
         assert_eq!(scheduler.waiting(), queued);
         let is_open = scheduler.phase() != SchedulerPhase::Stopped;
-        assert!(!is_open || working == self.workers.len() || queued == 0, "no worker is idle while something waits");
+        assert!(!is_open || working == self.plan.workers || queued == 0, "no worker is idle while something waits");
         self.check_memory();
     }
 

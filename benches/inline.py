@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Compares small requests that a network thread runs itself with the same requests on workers, in one run: `server.inline_work_max` 0 and its default.
+
+    benches/inline.py --program target/release/leafseal
+    benches/inline.py --program target/release/leafseal --rounds 12 --json > inline.json
+
+Both settings take turns, so that a noisy machine slows both alike; every figure is the median of all rounds, and every ratio the median of the rounds'
+own ratios. One value under a known key: keying per session, whose key both sides keep.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+SETTINGS = {"workers": ["--set", "server.inline_work_max=0s"], "inline": []}
+# Requests in flight, as connections and requests of each.
+LOADS = {"8 in flight": ("2", "4"), "alone": ("1", "1")}
+FIGURES = {
+    "server CPU, µs": lambda row: row["server_cpu"]["per_request_us"],
+    "p50, µs": lambda row: row["latency_us"]["p50"],
+    "p99, µs": lambda row: row["latency_us"]["p99"],
+    "requests/s": lambda row: row["requests_per_s"],
+}
+
+
+def measure(program: Path, setting: str, load: str, fields: str) -> dict[str, float]:
+    """The figures of one round, by row."""
+    connections, in_flight = LOADS[load]
+    options = ["--fields", fields, "--curve", "r1", "--keying", "session", "--duration", "700ms", "--rounds", "1", "--json"]
+    options += ["--connections", connections, "--in-flight", in_flight, *SETTINGS[setting]]
+    output = subprocess.run([program, "bench", *options], check=True, capture_output=True).stdout
+    rows = json.loads(output)["rows"]
+    name = "{operation}, {fields:,} values, {load}: {figure}"
+    return {
+        name.format(**row, load=load, figure=figure): get(row) for row in rows for figure, get in FIGURES.items()
+    }
+
+
+def alternate(program: Path, rounds: int, fields: str) -> dict[str, dict[str, list[float]]]:
+    """The figures of all rounds, by row and setting."""
+    figures: dict[str, dict[str, list[float]]] = {}
+    for number in range(rounds):
+        for load in LOADS:
+            # Each setting goes first as often as the other.
+            for setting in sorted(SETTINGS, reverse=number % 2 == 1):
+                for row, figure in measure(program, setting, load, fields).items():
+                    figures.setdefault(row, {name: [] for name in SETTINGS})[setting].append(figure)
+        if sys.stderr.isatty():
+            print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr, flush=True)
+    return figures
+
+
+def compared(figures: dict[str, dict[str, list[float]]]) -> list[dict[str, object]]:
+    rows = []
+    for row, of in figures.items():
+        ratios = [inline / workers for workers, inline in zip(of["workers"], of["inline"], strict=True)]
+        quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
+        medians = {setting: statistics.median(of[setting]) for setting in SETTINGS}
+        rows.append({"row": row, **medians, "ratio": quartiles[1], "ratio_quartiles": [quartiles[0], quartiles[2]]})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=Path, required=True)
+    parser.add_argument("--fields", default="1", help="values per request")
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    rows = compared(alternate(options.program.resolve(), options.rounds, options.fields))
+    if options.json:
+        print(json.dumps({"rounds": options.rounds, "rows": rows}, indent=1))
+        return
+    print("| | workers | inline | ratio | its quartiles |\n|---|---|---|---|---|")
+    for row in rows:
+        low, high = row["ratio_quartiles"]
+        print(f"| {row['row']} | {row['workers']:,.4g} | {row['inline']:,.4g} | {row['ratio']:.3f} | {low:.3f} to {high:.3f} |")
+
+
+if __name__ == "__main__":
+    main()

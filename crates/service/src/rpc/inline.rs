@@ -1,0 +1,38 @@
+//! Which requests may run on the network thread that has read them: values, or all values of a document, to encrypt or decrypt, whose grant
+//! and app are in the caches, and whose keys need no agreement.
+
+use std::time::Duration;
+
+use leafseal_engine::pool::hand_over;
+use leafseal_engine::{Engine, request_work, values_work};
+use leafseal_protocol::{ErrorCode, ErrorObject, RawValues};
+
+use super::call::ParsedCall;
+
+/// The counted work of a request, except that of its values. Messages that may have long values are left to workers.
+pub(super) fn reading(engine: &Engine, size: usize) -> Option<Duration> {
+    (size <= engine.settings().step_bytes_max).then(|| request_work(size))
+}
+
+/// What is left of that when its parameters are read. A caller that acts for an API key is looked up in the store.
+pub(super) fn beginning(call: &ParsedCall<'_>) -> Option<Duration> {
+    let is_counted = match call {
+        ParsedCall::Encrypt(params) => !params.options.skip_sealed,
+        ParsedCall::Decrypt(params) => params.options.key_id.is_none(),
+        ParsedCall::EncryptDocument(params) => params.select.is_none() && !params.options.skip_sealed,
+        ParsedCall::DecryptDocument(params) => params.select.is_none() && params.options.key_id.is_none(),
+        _ => false,
+    };
+    is_counted.then_some(Duration::ZERO)
+}
+
+/// The counted work of the values of such a request.
+pub(super) fn values(list: RawValues<'_>) -> Duration {
+    values_work(list.count().into(), list.size())
+}
+
+/// The end of a step that lacks a key, of which nothing but its output is left: a worker repeats it.
+pub(super) fn handed_over() -> ErrorObject {
+    hand_over();
+    ErrorObject::new(ErrorCode::Unavailable, "the request continues on a worker")
+}
