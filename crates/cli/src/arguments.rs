@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leafseal_client::{DecryptOptions, EncryptOptions, RewrapOptions};
 use leafseal_engine::admin::RotationRule;
-use leafseal_engine::{Curve, Keying};
+use leafseal_engine::{AcceptedSchemes, Curve, Keying};
+
+use crate::accepted;
 
 pub(crate) use bench::{
     BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, SchemeName, TableArguments,
@@ -662,6 +664,24 @@ Examples:
         #[arg(value_name = "AGE", value_parser = rotation)]
         age: RotationRule,
     },
+    /// Set which kinds of envelopes of an app are decrypted; others fail as damaged ones do
+    #[command(after_help = "\
+Anyone who has the public key can make public-key envelopes, and so put values of their own where yours are stored. An app that accepts \
+symmetric alone decrypts only what an engine has encrypted; from-public-key is what `rewrap --scheme symmetric` made of a public-key \
+envelope, which anyone may have made. Rewrap what is stored first, and set engine.scheme to symmetric: what is not accepted is not \
+lost, but fails until it is accepted again. Running engines follow within seconds. A grant (`certs issue --accept`) and a call \
+(`--accept`) may accept less, not more.
+
+Examples:
+  leafseal keys accept acme --kinds symmetric,from-public-key
+  leafseal keys accept acme --kinds all")]
+    Accept {
+        /// The app
+        app: String,
+        /// The kinds, separated by commas: public-key, symmetric, from-public-key; or all
+        #[arg(long, value_name = "KINDS", value_parser = accepted::parsed)]
+        kinds: AcceptedSchemes,
+    },
     /// Rotate and delete the keys whose time has come, as engines do
     #[command(after_help = "\
 For keystores that engines cannot write to, or that no engine has open: run it from time to time.
@@ -715,7 +735,9 @@ pub(crate) enum CertsCommand {
         days: u32,
     },
     /// Issue a client certificate and grant the client permissions
-    #[command(after_help = "Example:\n  leafseal certs issue billing --app acme --allow encrypt,decrypt --role pci")]
+    #[command(
+        after_help = "Example:\n  leafseal certs issue billing --app acme --allow encrypt,decrypt --role pci --accept symmetric"
+    )]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the client and the paths of its certificate and key")))]
     Issue {
         /// Client name: a-z, 0-9, ., _ and -
@@ -733,6 +755,10 @@ pub(crate) enum CertsCommand {
         /// every role]
         #[arg(long, value_name = "ROLE")]
         role: Vec<String>,
+        /// Kinds of envelopes that are decrypted for the client, of those that the app accepts, separated by commas: public-key,
+        /// symmetric, from-public-key [default: all]
+        #[arg(long, value_name = "KINDS", value_parser = accepted::parsed)]
+        accept: Option<AcceptedSchemes>,
         /// Days that the certificate is valid
         #[arg(long, default_value_t = leafseal_net::tls::LEAF_DAYS, value_name = "N")]
         days: u32,

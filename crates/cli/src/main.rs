@@ -4,6 +4,7 @@
 //! which would be a bug, prints its location without its text, and no core dump is written unless the
 //! environment permits it.
 
+mod accepted;
 mod access_log;
 mod allocator;
 mod arguments;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use leafseal_engine::admin::{AppName, ClientName, NewClient, Operation, RoleName, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, ClientName, NewClient, Operation, RoleName, Roles};
 use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, Keying, OnFailure, Progress, Settings};
 use leafseal_testkit::ScratchStore;
 use rustix::time::{ClockId, clock_gettime};
@@ -76,6 +76,7 @@ fn reader(engine: &Engine) -> Caller {
         apps: leafseal_engine::admin::Apps::All,
         operations: BTreeSet::from([Operation::Decrypt]),
         roles: Roles::Only(BTreeSet::from([RoleName::parse("health").expect("a role")])),
+        accept: AcceptedSchemes::ALL,
         certificate_sha256: None,
     };
     engine.store().put_client(&client).expect("stored");

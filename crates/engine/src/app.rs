@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use leafseal_crypto::symmetric::{SymmetricKey, SymmetricKeyId};
 use leafseal_crypto::{Curve, PublicKey};
-use leafseal_keystore::{AppKeyPair, AppKeys, AppName, AppPublicKeys};
+use leafseal_keystore::{AcceptedSchemes, AppKeyPair, AppKeys, AppName, AppPublicKeys};
 
 use crate::error::{Error, ErrorCode};
 use crate::recent::RecentVersions;
@@ -87,6 +87,14 @@ impl App {
     /// Whether new values are sealed with the symmetric key of this id.
     pub(crate) fn seals_with(&self, id: SymmetricKeyId) -> bool {
         self.newest_symmetric().is_ok_and(|(_, key)| key.id() == id)
+    }
+
+    /// The envelopes of the app that are decrypted.
+    pub(crate) fn accepted(&self) -> AcceptedSchemes {
+        match &self.keys {
+            CachedAppKeys::Pairs { keys, .. } => keys.accept,
+            CachedAppKeys::Public(_) => AcceptedSchemes::ALL,
+        }
     }
 
     /// The versions that decrypted most recently.

@@ -78,7 +78,7 @@ impl Decryptor {
     pub(crate) fn new(permit: Permit, options: &DecryptOptions<'_>) -> Result<Self, Error> {
         Ok(Self {
             role: options.role.map(Role::parse).transpose()?,
-            keyring: Keyring::new(&permit.engine, options.context, accepted(options.accept, options.context))?,
+            keyring: Keyring::new(&permit, options.context, accepted(options.accept, options.context))?,
             permit,
             wanted: Vec::new(),
             scratch: OpenScratch::default(),
@@ -183,7 +183,9 @@ impl Decryptor {
                     ControlFlow::Continue(()) => continue,
                     ControlFlow::Break(()) => break,
                 },
-                Ok(Taken::PublicKey) if !self.keyring.accept.public_key => Err(OpenError::DecryptFailed.into()),
+                Ok(Taken::PublicKey) if !self.keyring.accept.accepts(Scheme::PublicKey) => {
+                    Err(OpenError::DecryptFailed.into())
+                }
                 Ok(Taken::PublicKey) => {
                     if self.prepare(&run[0], &texts[done + run.len()..], &mut budget).is_break() {
                         break;
@@ -297,7 +299,7 @@ impl Decryptor {
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
-            self.keyring.clear();
+            self.keyring.renew(&self.permit);
         }
         Ok(renewal)
     }

@@ -89,7 +89,7 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn decrypt_file(&self, caller: &Caller, app: &str) -> Result<FileDecryption, Error> {
         let permit = Permit::new(self, caller, &[Operation::Decrypt], app)?;
-        let keyring = Box::new(Keyring::new(self, None, accepted(None, None))?);
+        let keyring = Box::new(Keyring::new(&permit, None, accepted(None, None))?);
         Ok(FileDecryption { permit, keyring, stage: FileStage::Check(FileCheck::default()), start: 0 })
     }
 }
@@ -131,7 +131,7 @@ impl FileDecryption {
     /// # Errors
     /// The context is empty or too long.
     pub fn with(mut self, context: Option<&str>, accept: Option<AcceptedSchemes>) -> Result<Self, Error> {
-        *self.keyring = Keyring::new(&self.permit.engine, context, accepted(accept, context))?;
+        *self.keyring = Keyring::new(&self.permit, context, accepted(accept, context))?;
         Ok(self)
     }
 
@@ -145,9 +145,10 @@ impl FileDecryption {
         let file = EncryptedFile::parse(bytes)?;
         let size = self.permit.step_bytes_max();
         if self.permit.renew()? == Renewal::Renewed {
-            self.keyring.clear();
+            self.keyring.renew(&self.permit);
             if matches!(self.stage, FileStage::Search(_) | FileStage::Symmetric(..)) {
-                self.stage = self.search(&file)?;
+                // What is in the output so far was not verified.
+                self.stage = self.search(&file).unwrap_or_else(|error| FileStage::Wipe(error, self.start));
                 return Ok(Progress::More);
             }
         }
@@ -194,8 +195,8 @@ impl FileDecryption {
     /// The stage in which the tag is verified, with the key that the file names or with one after the other; still the one before while
     /// the store is asked.
     fn search(&mut self, file: &EncryptedFile<'_>) -> Result<FileStage, Error> {
-        if !self.keyring.accept.accepts(file.scheme()) {
-            return Err(OpenError::DecryptFailed.into());
+        if !self.keyring.accept.accepts_file(file.scheme()) {
+            return Err(self.permit.knowledge.judge(OpenError::DecryptFailed.into()));
         }
         match file {
             EncryptedFile::PublicKey(file) => {

@@ -81,12 +81,11 @@ impl Engine {
     /// Forbidden; with an app also: unknown app, disabled app, store unavailable.
     pub fn inspector(&self, caller: &Caller, app: Option<&str>) -> Result<Inspector, Error> {
         let inside = match app {
-            Some(app) => Some(Inside {
-                permit: Permit::new(self, caller, &[Operation::Inspect], app)?,
-                keyring: Keyring::new(self, None, AcceptedSchemes::default())?,
-                scratch: OpenScratch::default(),
-                long: None,
-            }),
+            Some(app) => {
+                let permit = Permit::new(self, caller, &[Operation::Inspect], app)?;
+                let keyring = Keyring::new(&permit, None, AcceptedSchemes::ALL)?;
+                Some(Inside { permit, keyring, scratch: OpenScratch::default(), long: None })
+            }
             None => {
                 self.admit(caller)?;
                 None
@@ -127,7 +126,7 @@ impl Inspector {
     /// The context is empty or too long.
     pub fn with_context(mut self, context: Option<&str>) -> Result<Self, Error> {
         if let Some(inside) = &mut self.inside {
-            inside.keyring = Keyring::new(&inside.permit.engine, context, AcceptedSchemes::default())?;
+            inside.keyring = Keyring::new(&inside.permit, context, AcceptedSchemes::ALL)?;
         }
         Ok(self)
     }
@@ -178,8 +177,11 @@ impl Inside {
     /// Fills in the fields inside; returns whether the envelope was decrypted.
     fn fill(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
         if self.permit.renew()? == Renewal::Renewed {
-            self.keyring.clear();
+            self.keyring.renew(&self.permit);
             self.long = None;
+        }
+        if !self.keyring.accept.accepts(envelope.scheme()) {
+            return Err(OpenError::DecryptFailed.into());
         }
         if envelope.sealed_size() > self.permit.step_bytes_max() {
             return self.tell_long(envelope, inspected);
@@ -195,13 +197,13 @@ impl Inside {
         envelope: &SymmetricEnvelope<'_>,
         inspected: &mut EnvelopeMetadata,
     ) -> Result<bool, Error> {
-        let Self { permit, keyring: Keyring { symmetric, binding, .. }, scratch, .. } = self;
+        let Self { permit, keyring: Keyring { symmetric, binding, accept, .. }, scratch, .. } = self;
         let found = match symmetric.find(permit, envelope.key_id)? {
             KeySearch::Waiting => return Ok(false),
             KeySearch::Missing => return Err(OpenError::DecryptFailed.into()),
             KeySearch::Found(found) => found,
         };
-        let opened = SymmetricOpening::new(&found.key, binding).open(envelope, scratch)?;
+        let opened = accept.check(SymmetricOpening::new(&found.key, binding).open(envelope, scratch)?)?;
         permit.check_role(None, opened.metadata)?;
         inspected.fill(opened.metadata, Some(found.version));
         Ok(true)

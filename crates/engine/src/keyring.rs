@@ -8,11 +8,10 @@ use leafseal_crypto::symmetric::{SymmetricKey, SymmetricKeyId};
 use leafseal_envelope::Binding;
 use leafseal_pool::finish_step;
 
-use crate::engine::Engine;
 use crate::engine::permit::Permit;
 use crate::error::{Error, ErrorCode};
 use crate::request_openings::{OpeningFault, RequestOpenings};
-use crate::schemes::{AcceptedSchemes, binding_of};
+use crate::schemes::{Acceptance, AcceptedSchemes, binding_of};
 
 /// The keys that a request has used last, and the ids for which there is none.
 #[derive(Default)]
@@ -33,20 +32,20 @@ pub(crate) struct Keyring {
     pub(crate) openings: RequestOpenings,
     pub(crate) symmetric: SymmetricSearch,
     pub(crate) binding: Binding,
-    pub(crate) accept: AcceptedSchemes,
+    pub(crate) accept: Acceptance,
 }
 
 impl Keyring {
-    /// For values with this context.
+    /// For values with this context. The request asks for those in `accept`.
     ///
     /// # Errors
     /// The context is empty or too long.
-    pub(crate) fn new(engine: &Engine, context: Option<&str>, accept: AcceptedSchemes) -> Result<Self, Error> {
+    pub(crate) fn new(permit: &Permit, context: Option<&str>, accept: AcceptedSchemes) -> Result<Self, Error> {
         Ok(Self {
-            openings: RequestOpenings::new(engine),
+            openings: RequestOpenings::new(&permit.engine),
             symmetric: SymmetricSearch::default(),
             binding: binding_of(context)?,
-            accept,
+            accept: Acceptance::new(accept, permit),
         })
     }
 
@@ -65,10 +64,11 @@ impl Keyring {
         self.openings.error(unopened, placed)
     }
 
-    /// Forgets all keys, because those of the app have changed.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all keys, because those of the app have changed, and accepts what the renewed permit does.
+    pub(crate) fn renew(&mut self, permit: &Permit) {
         self.openings.clear();
         self.symmetric.clear();
+        self.accept = self.accept.renewed(permit);
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use leafseal_keystore::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret, StoreError,
-    StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
+    Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret,
+    StoreError, StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// See the module.
@@ -58,6 +58,10 @@ impl Keystore for NoStore {
     }
 
     fn enable_version(&self, _: &AppName, _: u32) -> Result<(), StoreError> {
+        no_store()
+    }
+
+    fn set_accepted(&self, _: &AppName, _: AcceptedSchemes) -> Result<(), StoreError> {
         no_store()
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub(crate) use leafseal_errors::Operation;
 use leafseal_errors::Principal;
-use leafseal_keystore::{ApiKey, ApiKeyId, AppName, ClientGrant, ClientName, RoleName, Roles};
+use leafseal_keystore::{AcceptedSchemes, ApiKey, ApiKeyId, AppName, ClientGrant, ClientName, RoleName, Roles};
 
 use crate::error::{Error, ErrorCode};
 
@@ -233,6 +233,15 @@ impl Rights {
             Self::Key(key) => Some(&key.roles),
             Self::Token { roles, .. } => Some(roles),
             Self::OnBehalf { key, .. } => key.roles(),
+        }
+    }
+
+    /// The envelopes that are decrypted for the caller.
+    pub(crate) fn accepted(&self) -> AcceptedSchemes {
+        match self {
+            Self::Granted(grant) => grant.accept,
+            Self::OnBehalf { agent, key } => agent.accepted().and(key.accepted()),
+            Self::Everything | Self::PublicKeys | Self::Key(_) | Self::Token { .. } => AcceptedSchemes::ALL,
         }
     }
 

@@ -84,9 +84,9 @@ impl Engine {
         }
         let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
         Ok(Rewrapper {
-            permit,
             wish: SchemeWish::new(options)?,
-            keyring: Keyring::new(self, options.context, options.accept.unwrap_or_default())?,
+            keyring: Keyring::new(&permit, options.context, options.accept.unwrap_or_default())?,
+            permit,
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
             seal_scratch: SealScratch::default(),
@@ -168,7 +168,7 @@ impl Rewrapper {
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
-            self.keyring.clear();
+            self.keyring.renew(&self.permit);
             self.keys = Arc::default();
         }
         Ok(renewal)

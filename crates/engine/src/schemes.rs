@@ -1,33 +1,41 @@
 //! Which schemes a request uses and accepts, and what its values are bound to.
 
 use leafseal_envelope::{Binding, OpenError, OpenedMetadata, OpenedValue, Scheme};
+pub use leafseal_keystore::AcceptedSchemes;
 
+use crate::engine::permit::Permit;
 use crate::error::{Error, ErrorCode};
 
-/// The schemes whose envelopes a request decrypts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AcceptedSchemes {
-    /// Whether it accepts those to a public key, which anyone can make who has that key.
-    pub public_key: bool,
-    /// Whether it accepts those with a symmetric key, which only an engine makes.
-    pub symmetric: bool,
-    /// Whether it accepts those with a symmetric key whose value came in one to a public key, so that anyone may have made it.
-    pub from_public_key: bool,
+/// Which envelopes a request decrypts: those that its app, its caller's permissions and the request itself accept.
+#[derive(Clone, Copy)]
+pub(crate) struct Acceptance {
+    asked: AcceptedSchemes,
+    current: AcceptedSchemes,
 }
 
-impl Default for AcceptedSchemes {
-    /// All.
-    fn default() -> Self {
-        Self { public_key: true, symmetric: true, from_public_key: true }
+impl Acceptance {
+    pub(crate) fn new(asked: AcceptedSchemes, permit: &Permit) -> Self {
+        Self { asked, current: asked.and(permit.accepted()) }
     }
-}
 
-impl AcceptedSchemes {
+    /// The same request under its permit as it is now.
+    pub(crate) fn renewed(self, permit: &Permit) -> Self {
+        Self::new(self.asked, permit)
+    }
+
     /// Whether it accepts some envelopes of this scheme.
     pub(crate) fn accepts(self, scheme: Scheme) -> bool {
         match scheme {
-            Scheme::PublicKey => self.public_key,
-            Scheme::Symmetric => self.symmetric || self.from_public_key,
+            Scheme::PublicKey => self.current.public_key,
+            Scheme::Symmetric => self.current.symmetric || self.current.from_public_key,
+        }
+    }
+
+    /// Whether it accepts a file of this scheme. None is resealed.
+    pub(crate) fn accepts_file(self, scheme: Scheme) -> bool {
+        match scheme {
+            Scheme::PublicKey => self.current.public_key,
+            Scheme::Symmetric => self.current.symmetric,
         }
     }
 
@@ -40,11 +48,11 @@ impl AcceptedSchemes {
         Ok(opened)
     }
 
-    /// [`AcceptedSchemes::check`] for a value of which the metadata alone is at hand.
+    /// [`Acceptance::check`] for a value of which the metadata alone is at hand.
     pub(crate) fn check_metadata(self, metadata: Option<OpenedMetadata<'_>>) -> Result<(), OpenError> {
         let is_accepted = match metadata.is_some_and(|metadata| metadata.is_from_public_key) {
-            true => self.from_public_key,
-            false => self.symmetric,
+            true => self.current.from_public_key,
+            false => self.current.symmetric,
         };
         if is_accepted { Ok(()) } else { Err(OpenError::DecryptFailed) }
     }

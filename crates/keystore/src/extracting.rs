@@ -127,7 +127,7 @@ impl ExtractedApp {
 
     fn write(&self, session: &mut StoreSession<'_>, store: StoreId, rng: &mut dyn CryptoRng) -> Result<(), StoreError> {
         let (app, schema, root) = (&self.summary.name, session.schema, &session.open.root);
-        apps::write_app(session, app, self.summary.created_at)?;
+        apps::write_app(session, app, self.summary.created_at, self.summary.accept)?;
         for &TrimmedVersion { version, created_at } in &self.summary.trimmed {
             apps::write_version(session, app, &StoredVersion::without_keys(version, created_at))?;
         }

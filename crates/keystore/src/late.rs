@@ -12,9 +12,9 @@ use leafseal_crypto::Secret;
 use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
-    KeyLife, Keystore, MemoryFault, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey,
-    RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant,
+    ClientName, Generation, KeyLife, Keystore, MemoryFault, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
+    PeerSighting, RecordKey, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Opens a store with what is given.
@@ -224,6 +224,7 @@ impl Keystore for LateKeystore {
         fn disable_version(&self, app: &AppName, version: u32) -> ();
         fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> ();
         fn enable_version(&self, app: &AppName, version: u32) -> ();
+        fn set_accepted(&self, app: &AppName, accept: AcceptedSchemes) -> ();
         fn put_client(&self, client: &NewClient) -> ClientGrant;
         fn renew_client(&self, client: &ClientName, certificate_sha256: [u8; 32], old_until: u64) -> ClientGrant;
         fn client(&self, client: &ClientName) -> Option<ClientGrant>;

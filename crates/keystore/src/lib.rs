@@ -10,6 +10,7 @@
 //! [`ClientGrant`]) and nothing caches. Who can write to the store's file can never read or swap a key, and since schema 3 not change a
 //! grant or a state unnoticed: every row is authenticated (`docs/decisions/0041-authenticated-store.md`).
 
+mod accepted;
 mod attributes;
 mod backup;
 mod copying;
@@ -47,6 +48,7 @@ mod wrapping;
 pub use leafseal_crypto::Secret;
 pub use leafseal_errors::Operation;
 
+pub use accepted::AcceptedSchemes;
 pub use attributes::{Attributes, AttributesError};
 pub use backup::{BackedUp, Restored, back_up, restore};
 pub use copying::{Copied, StoreAddress, copy_store};

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
 use leafseal_errors::Operation;
 
+use crate::accepted::AcceptedSchemes;
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::root_key::RootKeyId;
@@ -80,6 +81,8 @@ pub struct AppKeys {
     pub name: AppName,
     /// A disabled app's keys must not be used at all.
     pub disabled: bool,
+    /// The envelopes that are decrypted for it.
+    pub accept: AcceptedSchemes,
     /// The active ones, newest first. Disabled versions stay encrypted in the store.
     pub versions: Vec<KeyVersion>,
 }
@@ -157,6 +160,8 @@ pub struct AppSummary {
     pub created_at: u64,
     /// Whether its keys must not be used.
     pub disabled: bool,
+    /// The envelopes that are decrypted for it.
+    pub accept: AcceptedSchemes,
     /// Newest first, disabled ones included.
     pub versions: Vec<VersionSummary>,
     /// Versions whose keys are destroyed, newest first.
@@ -232,6 +237,8 @@ pub struct NewClient {
     pub operations: BTreeSet<Operation>,
     /// Which data roles it may decrypt.
     pub roles: Roles,
+    /// The envelopes that are decrypted for it, if the app accepts them, too.
+    pub accept: AcceptedSchemes,
     /// SHA-256 of the one certificate (DER) that is accepted; without it, any certificate of this name that the CA signed.
     pub certificate_sha256: Option<[u8; 32]>,
 }
@@ -256,6 +263,8 @@ pub struct ClientGrant {
     pub operations: BTreeSet<Operation>,
     /// Which data roles it may decrypt.
     pub roles: Roles,
+    /// The envelopes that are decrypted for it, if the app accepts them, too.
+    pub accept: AcceptedSchemes,
     /// SHA-256 of the one certificate (DER) that is accepted; without it, any certificate of this name that the CA signed.
     pub certificate_sha256: Option<[u8; 32]>,
     /// Certificates that a renewal has replaced, still accepted for a time.

@@ -11,9 +11,9 @@ use crate::life::KeyLife;
 use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant, ClientName, MemoryStatus,
-    Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreError, StoreScan,
-    TOKEN_SECRET_SIZE, VersionSummary,
+    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant,
+    ClientName, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation,
+    ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 settings! {
@@ -207,6 +207,12 @@ pub trait Keystore: Send + Sync {
     /// [`Error::TrimmedVersion`], [`Error::DamagedKey`], [`Error::Inconsistent`], [`Error::UnknownApp`], [`Error::UnknownVersion`],
     /// [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError>;
+
+    /// Sets which envelopes of an app are decrypted; others fail to, as damaged ones do.
+    ///
+    /// # Errors
+    /// [`Error::UnknownApp`], [`Error::OldSchema`], [`Error::Busy`], [`Error::Full`].
+    fn set_accepted(&self, app: &AppName, accept: AcceptedSchemes) -> Result<(), StoreError>;
 
     /// Replaces a client's grant with `client`. A disabled client stays disabled and keeps its date: use
     /// [`Keystore::enable_client`] to enable it.

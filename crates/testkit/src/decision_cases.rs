@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use leafseal_engine::admin::{
-    ApiKeyId, AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, Operation, RoleName, Roles,
+    AcceptedSchemes, ApiKeyId, AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, Operation, RoleName, Roles,
 };
 use leafseal_engine::{
     ApiKeySecret, Caller, EncryptOptions, Engine, EntryPoint, Progress, Settings, read_api_key, system_random,
@@ -240,6 +240,7 @@ fn add_client(keystore: &dyn Keystore, caller: CaseCaller) {
         apps: Apps::All,
         operations: granted.filter(|operation| matches!(operation, Operation::Encrypt | Operation::Decrypt)).collect(),
         roles: caller.roles(),
+        accept: AcceptedSchemes::ALL,
         certificate_sha256: None,
     };
     keystore.put_client(&client).expect("stored");

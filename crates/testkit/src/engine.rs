@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewClient, Operation, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, Apps, ClientName, Keystore, NewClient, Operation, Roles};
 use leafseal_engine::{Engine, Settings};
 
 use crate::ScratchStore;
@@ -25,6 +25,7 @@ pub fn engine(settings: Settings, client: &str, certificate_sha256: Option<[u8; 
         apps: Apps::Only(BTreeSet::from([AppName::parse("acme").expect("a name")])),
         operations: BTreeSet::from([Operation::Encrypt, Operation::Decrypt]),
         roles: Roles::Any,
+        accept: AcceptedSchemes::ALL,
         certificate_sha256,
     };
     let keystore = store.open();

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
-    ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation, Keystore,
-    MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret, StoreError,
-    StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
+    Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret,
+    StoreError, StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -148,6 +148,10 @@ impl Keystore for GatedStore {
 
     fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
         self.store.enable_version(app, version)
+    }
+
+    fn set_accepted(&self, app: &AppName, accept: AcceptedSchemes) -> Result<(), StoreError> {
+        self.store.set_accepted(app, accept)
     }
 
     fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError> {

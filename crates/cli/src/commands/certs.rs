@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use leafseal_engine::admin::{
-    AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, ReplacedCertificate, RoleName, Roles,
+    AcceptedSchemes, AppName, Apps, ClientGrant, ClientName, Keystore, NewClient, Operation, ReplacedCertificate,
+    RoleName, Roles,
 };
 use leafseal_net::tls::{CertificateAuthority, CertificateError, CertificateInspection, ServerName, Validity, inspect};
 use leafseal_server::issue_client;
 use serde_json::{Value, json};
 
 use super::renewal::{self, RenewalRequest};
+use crate::accepted;
 use crate::arguments::{Allowed, AnswerFormat, CertsCommand};
 use crate::certificates::{
     authority, certificate_files, is_reserved, read_certificate, write_issued, write_key, write_pem,
@@ -36,12 +38,13 @@ pub(super) fn run(context: &RunContext, command: CertsCommand) -> CommandOutcome
             note(format_args!("server.pem is issued for {}", names.join(", ")));
             print(&made.iter().map(|path| format!("{}\n", path.display())).collect::<String>())
         }
-        CertsCommand::Issue { client, app, all_apps, allow, role, days, unpinned, form } => {
+        CertsCommand::Issue { client, app, all_apps, allow, role, accept, days, unpinned, form } => {
             let name = client_name(&client)?;
             let grant = Grant {
                 apps: if all_apps { Apps::All } else { Apps::Only(parsed(&app, AppName::parse)?) },
                 operations: allow.into_iter().map(operation).collect(),
                 roles: if role.is_empty() { Roles::Any } else { Roles::Only(parsed(&role, RoleName::parse)?) },
+                accept: accept.unwrap_or_default(),
                 pinning: if unpinned { Pinning::AnyOfTheName } else { Pinning::ThisOne },
             };
             let (certificate, key) = issue(context, &*store(context)?, &name, grant, days)?;
@@ -188,6 +191,8 @@ pub(super) struct Grant {
     pub operations: BTreeSet<Operation>,
     /// The roles.
     pub roles: Roles,
+    /// The envelopes that are decrypted.
+    pub accept: AcceptedSchemes,
     /// The certificates.
     pub pinning: Pinning,
 }
@@ -207,8 +212,8 @@ pub(super) fn issue(
         Pinning::ThisOne => first.map(|certificate| certificate.sha256),
         Pinning::AnyOfTheName => None,
     };
-    let Grant { apps, operations, roles, pinning: _ } = grant;
-    let client = NewClient { name: name.clone(), apps, operations, roles, certificate_sha256 };
+    let Grant { apps, operations, roles, accept, pinning: _ } = grant;
+    let client = NewClient { name: name.clone(), apps, operations, roles, accept, certificate_sha256 };
     // The grant first: an unknown app is reported before any file is touched.
     let stored = store.put_client(&client)?;
     if stored.disabled {
@@ -239,7 +244,8 @@ fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     for grant in &grants {
         let (operations, state) = (operations(grant).join(","), if grant.disabled { "  revoked" } else { "" });
         let (apps, roles) = (apps(grant).join(","), roles(grant).join(","));
-        out.push_str(&format!("client {}  {operations}  apps {apps}  roles {roles}{state}\n", grant.name));
+        let accept = accepted::suffix(grant.accept);
+        out.push_str(&format!("client {}  {operations}  apps {apps}  roles {roles}{accept}{state}\n", grant.name));
     }
     print(&out)
 }
@@ -263,6 +269,7 @@ fn grant_json(grant: &ClientGrant) -> Value {
         "allow": operations(grant),
         "apps": apps(grant),
         "roles": roles(grant),
+        "accept": accepted::words(grant.accept),
         "certificate_sha256": grant.certificate_sha256.map(hex::encode),
         "replaced_certificates": replaced,
         "revoked": grant.disabled,

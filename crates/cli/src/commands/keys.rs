@@ -6,11 +6,13 @@ use std::path::Path;
 use leafseal_engine::{Curve, EcContext, admin, system_random};
 
 use leafseal_engine::admin::{
-    AppName, AppSummary, DeletionPlan, KeyState, NewKeys, VersionSummary, public_key_pem, read_private_key_pem,
+    AcceptedSchemes, AppName, AppSummary, DeletionPlan, KeyState, NewKeys, VersionSummary, public_key_pem,
+    read_private_key_pem,
 };
 use serde_json::{Value, json};
 
 use super::key_life;
+use crate::accepted;
 use crate::arguments::{AnswerFormat, ConnectArguments, CurveName, KeysCommand};
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -63,6 +65,12 @@ pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome 
         }
         KeysCommand::Undelete { app } => key_life::undelete(context, &AppName::parse(&app)?),
         KeysCommand::RotateAfter { app, age } => key_life::rotate_after(context, &AppName::parse(&app)?, age),
+        KeysCommand::Accept { app, kinds } => {
+            let app = AppName::parse(&app)?;
+            context.store()?.set_accepted(&app, kinds)?;
+            let kinds = if kinds == AcceptedSchemes::ALL { "all".to_owned() } else { accepted::words(kinds).join(",") };
+            print(&format!("app {app} accepts {kinds}: running engines follow within seconds\n"))
+        }
         KeysCommand::Upkeep { form } => key_life::upkeep(context, form),
         KeysCommand::Public { app, curve, pem: _, form, engine } => {
             let keys = public_keys(context, &app, &engine)?;
@@ -198,7 +206,8 @@ fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
                 (None, false) => state(version).to_owned(),
             };
             let (name, number, at) = (app.name.as_str(), version.version, utc(version.created_at));
-            out.push_str(&format!("{name:width$}  version {number:<3}  {at}  {state}\n"));
+            let accept = accepted::suffix(app.accept);
+            out.push_str(&format!("{name:width$}  version {number:<3}  {at}  {state}{accept}\n"));
         }
         for version in &app.trimmed {
             let (name, number, at) = (app.name.as_str(), version.version, utc(version.created_at));
@@ -220,6 +229,7 @@ fn app_json(app: &AppSummary) -> Value {
         "app": app.name.as_str(),
         "created_at": app.created_at,
         "disabled": app.disabled,
+        "accept": accepted::words(app.accept),
         "versions": app.versions.iter().map(version_json).collect::<Vec<_>>(),
         "trimmed": app.trimmed.iter().map(|version| version.version).collect::<Vec<_>>(),
     })

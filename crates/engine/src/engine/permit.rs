@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use leafseal_envelope::{OpenedMetadata, Role};
 use leafseal_errors::{Decision, Denial, Principal, Question};
-use leafseal_keystore::AppName;
+use leafseal_keystore::{AcceptedSchemes, AppName};
 use leafseal_pool::finish_step;
 
 use crate::app::App;
@@ -180,6 +180,11 @@ impl Permit {
     /// The same permit, for the search for values that open: a value without the role that the search is for is not refused to anyone.
     pub(crate) fn probe(&self) -> Self {
         Self { is_probe: true, ..self.clone() }
+    }
+
+    /// The envelopes that both the app and the caller's permissions accept.
+    pub(crate) fn accepted(&self) -> AcceptedSchemes {
+        self.app.accepted().and(self.rights.accepted())
     }
 
     /// Checks that the caller may read the role of a value, and that it equals the requested role. Every value that is opened passes here.

@@ -19,6 +19,7 @@ use leafseal_engine::{
 use leafseal_envelope::PublicKeyEnvelope;
 use proptest::prelude::*;
 
+mod accepted;
 mod files;
 mod keys;
 mod permissions;

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 
+use super::accepted;
 use super::bounds;
 use super::session::{StoreSession, VersionSelection};
 use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{SqlRow, SqlValue, params};
 use super::{EnabledState, SqlBackend, SqlKeystore};
+use crate::accepted::AcceptedSchemes;
 use crate::error::{KeyFault, LimitedEntries};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
 use crate::schema_version::TREE_SCHEMA_VERSION;
@@ -22,7 +24,11 @@ pub(super) struct AppRow {
     pub(super) name: AppName,
     created_at: u64,
     pub(super) disabled: bool,
+    accept: AcceptedSchemes,
 }
+
+/// The table of an app's entry with what is accepted.
+const ACCEPT: usize = 1;
 
 /// A row of `key_version` and what belongs to it.
 pub(super) struct VersionRow {
@@ -86,7 +92,12 @@ pub(super) fn version_key(app: &AppName, version: u32) -> EntryKey {
 
 pub(super) fn app_row(rows: &EntryRows) -> Result<AppRow, StoreError> {
     let row = rows.head()?;
-    Ok(AppRow { name: app_name(row.text(0)?)?, created_at: row.unix_s(1)?, disabled: row.flag(2)? })
+    Ok(AppRow {
+        name: app_name(row.text(0)?)?,
+        created_at: row.unix_s(1)?,
+        disabled: row.flag(2)?,
+        accept: accepted::read(rows, ACCEPT)?,
+    })
 }
 
 pub(super) fn find(session: &mut StoreSession<'_>, app: &AppName) -> Result<Option<AppRow>, StoreError> {
@@ -174,7 +185,8 @@ fn summary_of(row: AppRow, versions: &[VersionRow]) -> Result<AppSummary, StoreE
     let versions = versions.into_iter().map(|version| version_summary(&row.name, version)).collect::<Result<_, _>>()?;
     let trimmed_version = |row: &VersionRow| TrimmedVersion { version: row.version, created_at: row.created_at };
     let trimmed = trimmed.into_iter().map(trimmed_version).collect();
-    Ok(AppSummary { name: row.name, created_at: row.created_at, disabled: row.disabled, versions, trimmed })
+    let AppRow { name, created_at, disabled, accept } = row;
+    Ok(AppSummary { name, created_at, disabled, accept, versions, trimmed })
 }
 
 fn version_summary(app: &AppName, row: &VersionRow) -> Result<VersionSummary, StoreError> {
@@ -208,6 +220,18 @@ pub(super) fn set_state(
     let key = app_key(app);
     let mut rows = session.entry(&key)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
     rows.head_mut()?.0[2] = SqlValue::Flag(standing == EnabledState::Disabled);
+    session.put(&key, false, &rows)
+}
+
+/// Sets which envelopes of an app are accepted.
+pub(super) fn set_accepted(
+    session: &mut StoreSession<'_>,
+    app: &AppName,
+    accept: AcceptedSchemes,
+) -> Result<(), StoreError> {
+    let key = app_key(app);
+    let mut rows = session.entry(&key)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
+    accepted::put(&mut rows, ACCEPT, (app.as_str(), accept), session.schema)?;
     session.put(&key, false, &rows)
 }
 
@@ -264,9 +288,16 @@ impl StoredVersion {
 }
 
 /// Writes an app without versions; `created_at` in Unix seconds.
-pub(crate) fn write_app(session: &mut StoreSession<'_>, app: &AppName, created_at: u64) -> Result<(), StoreError> {
+pub(crate) fn write_app(
+    session: &mut StoreSession<'_>,
+    app: &AppName,
+    created_at: u64,
+    accept: AcceptedSchemes,
+) -> Result<(), StoreError> {
     let row = SqlRow(params![app.as_str(), created_at, false].to_vec());
-    session.put(&app_key(app), false, &EntryRows(vec![vec![row]]))
+    let mut rows = EntryRows(vec![vec![row]]);
+    accepted::put(&mut rows, ACCEPT, (app.as_str(), accept), session.schema)?;
+    session.put(&app_key(app), false, &rows)
 }
 
 pub(crate) fn symmetric_row(app: &AppName, version: u32, id: SymmetricKeyId, wrapped: &[u8]) -> SqlRow {
@@ -315,12 +346,13 @@ impl<B: SqlBackend> SqlKeystore<B> {
             return Err(StoreError::TooMany { what, limit });
         }
         let now = self.now();
-        write_app(session, app, now)?;
+        write_app(session, app, now, AcceptedSchemes::ALL)?;
         let first = self.insert_version(session, (app, 1), now, keys)?;
         Ok(AppSummary {
             name: app.clone(),
             created_at: first.created_at,
             disabled: false,
+            accept: AcceptedSchemes::ALL,
             versions: vec![first],
             trimmed: vec![],
         })
@@ -442,6 +474,6 @@ impl<B: SqlBackend> SqlKeystore<B> {
     ) -> Result<AppKeys, StoreError> {
         let versions =
             versions.iter().map(|row| self.open_version(open, &app.name, row)).collect::<Result<_, StoreError>>()?;
-        Ok(AppKeys { name: app.name.clone(), disabled: app.disabled, versions })
+        Ok(AppKeys { name: app.name, disabled: app.disabled, accept: app.accept, versions })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leafseal_errors::Operation;
 
 use super::EnabledState;
+use super::accepted;
 use super::apps::{self, app_name};
 use super::bounds;
 use super::roles;
@@ -20,6 +21,8 @@ use crate::{AppName, ClientName, StoreError};
 /// The column of `client` with the newest certificate, and the rows of an entry with those that it replaced.
 const CERTIFICATE: usize = 7;
 const REPLACED: usize = 3;
+/// The table of an entry with what is accepted.
+const ACCEPT: usize = 4;
 
 fn key(client: &ClientName) -> EntryKey {
     EntryKey::new(EntryKind::Client, client.as_str(), 0)
@@ -52,6 +55,7 @@ fn grant(rows: &EntryRows) -> Result<ClientGrant, StoreError> {
         operations: operations.into_iter().filter_map(|(operation, may)| may.then_some(operation)).collect(),
         apps: if row.flag(5)? { Apps::All } else { Apps::Only(apps) },
         roles: if row.flag(6)? { Roles::Any } else { Roles::Only(roles::read(rows.rows(2))?) },
+        accept: accepted::read(rows, ACCEPT)?,
         certificate_sha256: row.optional_array(CERTIFICATE)?,
         replaced_certificates: rows.rows(REPLACED).iter().map(replaced).collect::<Result<_, _>>()?,
     })
@@ -87,6 +91,7 @@ pub(super) fn put(
         EntryRows(vec![vec![SqlRow(head.to_vec())], app_rows(session, client)?, roles::rows(name, &client.roles)]);
     // Only the certificate of this grant is accepted from now on.
     rows.0.resize(EntryKind::Client.tables_in(session.schema).len(), Vec::new());
+    accepted::put(&mut rows, ACCEPT, (name, client.accept), session.schema)?;
     session.put(&key(&client.name), false, &rows)?;
     grant(&rows)
 }

@@ -3,6 +3,7 @@
 //!
 //! Each change is one transaction that no other change overlaps, and has a generation of its own; each read sees one state.
 
+mod accepted;
 mod api_keys;
 pub(crate) mod apps;
 mod bounds;
@@ -45,6 +46,7 @@ use tree::StoreTree;
 use upkeep::UpkeepPass;
 use value::{Sql, SqlRow};
 
+use crate::accepted::AcceptedSchemes;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::life::KeyLife;
 use crate::memory::{MemoryStatus, PeerSighting, StoreSighting};
@@ -437,6 +439,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
         // Outside the transaction, as for an app: what was wrapped never changes.
         self.open_version(&open, app, &row)?;
         self.change(|session| apps::set_version_state(session, app, version, KeyState::Active))
+    }
+
+    fn set_accepted(&self, app: &AppName, accept: AcceptedSchemes) -> Result<(), StoreError> {
+        self.change(|session| apps::set_accepted(session, app, accept))
     }
 
     fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError> {

@@ -55,6 +55,9 @@ const STORE: Table = table(
     &[("only_row", Integer), ("schema_version", Integer), ("store_id", Blob), ("root_key_id", Blob)],
 );
 const APP: Table = table("app", 1, 1, &[("name", Text), ("created_at", Integer), ("disabled", Flag)]);
+const ACCEPTED: [(&str, Type); 3] =
+    [("accepts_public_key", Flag), ("accepts_symmetric", Flag), ("accepts_from_public_key", Flag)];
+const APP_ACCEPT: Table = table("app_accept", 3, 1, &[("app", Text), ACCEPTED[0], ACCEPTED[1], ACCEPTED[2]]);
 const APP_LIFE: Table = table(
     "app_life",
     3,
@@ -93,6 +96,7 @@ const CLIENT_APP: Table =
 const CLIENT_CERTIFICATE: Table =
     table("client_certificate", 3, 2, &[("client", Text), ("sha256", Blob), ("accepted_until", Integer)])
         .with_entry_size(REPLACED_COUNT_MAX as u32);
+const CLIENT_ACCEPT: Table = table("client_accept", 3, 1, &[("client", Text), ACCEPTED[0], ACCEPTED[1], ACCEPTED[2]]);
 const CLIENT_ROLE: Table =
     table("client_role", 1, 2, &[("client", Text), ("role", Text)]).with_entry_size(GRANT_ENTRIES_MAX);
 const API_KEY: Table = table(
@@ -149,6 +153,7 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
     let all = [
         if schema < STORE.since { &OLD_STORE } else { &STORE },
         &APP,
+        &APP_ACCEPT,
         &KEY_VERSION,
         &KEY_PAIR,
         &SYMMETRIC_KEY,
@@ -156,6 +161,7 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &CLIENT_APP,
         &CLIENT_ROLE,
         &CLIENT_CERTIFICATE,
+        &CLIENT_ACCEPT,
         &API_KEY,
         &API_KEY_ROLE,
         &SECRET,
@@ -355,9 +361,9 @@ impl EntryKind {
     /// The tables with the rows of an entry. Their first column is its name; an entry has one row in the first table.
     pub(crate) fn tables(self) -> &'static [&'static Table] {
         match self {
-            Self::App => &[&APP],
+            Self::App => &[&APP, &APP_ACCEPT],
             Self::KeyVersion => &[&KEY_VERSION, &KEY_PAIR, &SYMMETRIC_KEY],
-            Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE, &CLIENT_CERTIFICATE],
+            Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE, &CLIENT_CERTIFICATE, &CLIENT_ACCEPT],
             Self::ApiKey => &[&API_KEY, &API_KEY_ROLE],
             Self::Secret => &[&SECRET],
             Self::Slot => &[&SLOT],

@@ -84,7 +84,8 @@ const SECOND: &str = "
     ) STRICT, WITHOUT ROWID;
 ";
 
-/// The additions of version 3 to version 2: certificates that a renewal has replaced, key slots, what is planned for apps, and the
+/// The additions of version 3 to version 2: certificates that a renewal has replaced, symmetric keys, accepted
+/// envelopes, key slots, what is planned for apps, and the
 /// authenticated tree.
 const THIRD: &str = "
     CREATE TABLE client_certificate (
@@ -100,6 +101,18 @@ const THIRD: &str = "
         wrapped_root BLOB NOT NULL,
         PRIMARY KEY (app, version),
         FOREIGN KEY (app, version) REFERENCES key_version (app, version)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE app_accept (
+        app TEXT PRIMARY KEY REFERENCES app (name),
+        accepts_public_key INTEGER NOT NULL CHECK (accepts_public_key IN (0, 1)),
+        accepts_symmetric INTEGER NOT NULL CHECK (accepts_symmetric IN (0, 1)),
+        accepts_from_public_key INTEGER NOT NULL CHECK (accepts_from_public_key IN (0, 1))
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE client_accept (
+        client TEXT PRIMARY KEY REFERENCES client (name),
+        accepts_public_key INTEGER NOT NULL CHECK (accepts_public_key IN (0, 1)),
+        accepts_symmetric INTEGER NOT NULL CHECK (accepts_symmetric IN (0, 1)),
+        accepts_from_public_key INTEGER NOT NULL CHECK (accepts_from_public_key IN (0, 1))
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE slot (
         id TEXT PRIMARY KEY CHECK (length(id) = 16),

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use crate::common::{Kind, Place, app, client, environment, grant, key};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    Apps, Copied, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles, StoreAddress, StoreError,
-    StoreLimits, copy_store,
+    AcceptedSchemes, Apps, Copied, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles, StoreAddress,
+    StoreError, StoreLimits, copy_store,
 };
 
 fn copy(from: &Place, to: &Place) -> Result<Copied, StoreError> {
@@ -27,7 +27,10 @@ pub(crate) fn fill(place: &Place) {
     store.disable_version(&app("a"), 1).expect("disabled");
     store.disable_app(&app("b")).expect("disabled");
     let roles = Roles::Only(BTreeSet::from(["pci", "pii"].map(|role| RoleName::parse(role).expect("valid"))));
-    let pinned = NewClient { roles: roles.clone(), certificate_sha256: Some([7; 32]), ..grant("c", &["a", "b"]) };
+    let accept = AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL };
+    store.set_accepted(&app("a"), accept).expect("set");
+    let pinned =
+        NewClient { roles: roles.clone(), accept, certificate_sha256: Some([7; 32]), ..grant("c", &["a", "b"]) };
     store.put_client(&pinned).expect("granted");
     store.put_client(&NewClient { apps: Apps::All, ..grant("d", &[]) }).expect("granted");
     store.disable_client(&client("d")).expect("disabled");
@@ -61,7 +64,7 @@ fn a_store_moves_to_a_database_and_back() {
     let copied = copy(&file, &database).expect("copied");
     assert_eq!((copied.report.app_count, copied.report.version_count, copied.report.faults), (2, 4, vec![]));
     let of_tree: usize = file.tamper(ROWS_OF_TREE).parse().expect("a number");
-    assert_eq!(copied.row_count, 1 + 2 + 4 + 8 + 2 + 2 + 2 + 2 + 2 + 1 + 1 + 4 + of_tree);
+    assert_eq!(copied.row_count, 1 + 2 + 1 + 4 + 8 + 2 + 2 + 2 + 1 + 2 + 2 + 1 + 1 + 4 + of_tree);
     assert_equal(&file, &database);
     copy(&database, &back).expect("copied");
     assert_equal(&file, &back);
@@ -123,7 +126,7 @@ fn every_column_is_copied() {
     );
     assert_eq!(
         (columns.as_str(), of_file.as_str()),
-        ("81", "81"),
+        ("89", "89"),
         "of both databases, and of the list in sql/table.rs"
     );
 }

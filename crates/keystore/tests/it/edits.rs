@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use leafseal_keystore::{
-    ApiKeyId, Apps, EditKind, EditedPart, NewApiKey, NewClient, NewKeys, OpenMode, Operation, RoleName, Roles,
-    StoreAddress, StoreEdit, StoreError, StoreFault, StoreLimits, StoreScan, copy_store,
+    AcceptedSchemes, ApiKeyId, Apps, EditKind, EditedPart, NewApiKey, NewClient, NewKeys, OpenMode, Operation,
+    RoleName, Roles, StoreAddress, StoreEdit, StoreError, StoreFault, StoreLimits, StoreScan, copy_store,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -27,6 +27,7 @@ const DATABASE_EDIT_COUNT: usize = 20;
 const ADDED: [&str; 2] = ["mallory", "zoe"];
 
 on_both_databases! {
+    what_is_accepted_cannot_be_widened,
     an_edit_is_not_laundered_by_a_later_change,
     a_store_cannot_be_passed_off_as_an_older_one,
     a_trigger_cannot_change_what_is_authenticated,
@@ -56,15 +57,25 @@ fn filled(place: &Place, older: &Path) -> Store {
     }
     let pinned = Some([6; 32]);
     store
-        .put_client(&NewClient { roles: roles(), certificate_sha256: pinned, ..grant("two", &["c"]) })
+        .put_client(&NewClient {
+            roles: roles(),
+            accept: ENGINES_ALONE,
+            certificate_sha256: pinned,
+            ..grant("two", &["c"])
+        })
         .expect("replaced");
     store.renew_client(&client("two"), [7; 32], u64::MAX >> 1).expect("renewed");
     store.token_secret().expect("made");
+    for name in ["a", "c", "d"] {
+        store.set_accepted(&app(name), ENGINES_ALONE).expect("set");
+    }
     std::fs::copy(place.path(), older).expect("copied");
     store.rotate(&app("c")).expect("rotated");
     store.disable_version(&app("a"), 1).expect("disabled");
     store.trim_versions(&app("b"), &BTreeSet::from([1])).expect("trimmed");
     store.disable_client(&client("two")).expect("disabled");
+    store.set_accepted(&app("d"), AcceptedSchemes::ALL).expect("set");
+    store.set_accepted(&app("a"), AcceptedSchemes { from_public_key: true, ..ENGINES_ALONE }).expect("set");
     store.put_client(&grant("one", &["a"])).expect("made");
     let operations = BTreeSet::from([Operation::Decrypt]);
     let three = NewClient { operations, apps: Apps::All, roles: roles(), ..grant("three", &[]) };
@@ -73,6 +84,9 @@ fn filled(place: &Place, older: &Path) -> Store {
     store.revoke_api_key(&revoked).expect("revoked");
     store
 }
+
+/// What only an engine has made.
+const ENGINES_ALONE: AcceptedSchemes = AcceptedSchemes { public_key: false, symmetric: true, from_public_key: false };
 
 fn roles() -> Roles {
     Roles::Only(["pci", "pii"].map(|name| RoleName::parse(name).expect("valid")).into())
@@ -94,7 +108,7 @@ fn view(store: &Store, ids: &[ApiKeyId]) -> View {
                 let version = |it: &leafseal_keystore::KeyVersion| {
                     (it.version, it.created_at, it.state, *it.r1.public(), *it.k1.public())
                 };
-                (keys.disabled, keys.versions.iter().map(version).collect::<Vec<_>>())
+                (keys.disabled, keys.accept, keys.versions.iter().map(version).collect::<Vec<_>>())
             });
             format!("{found:?}")
         });
@@ -118,8 +132,10 @@ fn view(store: &Store, ids: &[ApiKeyId]) -> View {
 /// The entity that a row is about, as [`view`] names it; `None` for the rows that describe the store as a whole.
 fn entity(table: &str, row: &[String]) -> Option<String> {
     Some(match table {
-        "app" | "key_version" | "key_pair" => format!("app {}", row[0]),
-        "client" | "client_app" | "client_role" | "client_certificate" => format!("client {}", row[0]),
+        "app" | "app_accept" | "key_version" | "key_pair" => format!("app {}", row[0]),
+        "client" | "client_app" | "client_role" | "client_certificate" | "client_accept" => {
+            format!("client {}", row[0])
+        }
         "api_key" | "api_key_role" => format!("API key {}", row[0]),
         "secret" => "secret".to_owned(),
         _ => return None,
@@ -278,6 +294,33 @@ fn no_edit_of_a_database_takes_effect() {
             truth.assert_refused(&place, &edited, &edit);
         }
     }
+}
+
+/// Without its row an app or a client would accept everything.
+fn what_is_accepted_cannot_be_widened(place: &Place) {
+    let store = place.open();
+    for name in ["a", "b", "c"] {
+        store.create_app(&app(name), NewKeys::generated()).expect("made");
+        store.put_client(&NewClient { accept: ENGINES_ALONE, ..grant(name, &[]) }).expect("made");
+    }
+    for name in ["a", "b"] {
+        store.set_accepted(&app(name), ENGINES_ALONE).expect("set");
+    }
+    place.tamper(
+        "DELETE FROM app_accept WHERE app = 'a'; UPDATE app_accept SET accepts_public_key = TRUE WHERE app = 'b';
+         INSERT INTO app_accept VALUES ('c', TRUE, FALSE, TRUE); DELETE FROM client_accept WHERE client = 'a';
+         UPDATE client_accept SET accepts_from_public_key = TRUE WHERE client = 'b';
+         UPDATE client_accept SET client = 'zoe' WHERE client = 'c'",
+    );
+    for name in ["a", "b", "c"] {
+        assert!(matches!(store.load_app(&app(name)), Err(StoreError::Edited(_))), "{name}");
+        assert!(matches!(store.app_summary(&app(name)), Err(StoreError::Edited(_))), "{name}");
+        assert!(matches!(store.client(&client(name)), Err(StoreError::Edited(_))), "{name}");
+        assert!(matches!(store.set_accepted(&app(name), ENGINES_ALONE), Err(StoreError::Edited(_))), "{name}");
+    }
+    let named: BTreeSet<String> = scan(&store).0.iter().filter_map(|edit| entity_of_part(&edit.part)).collect();
+    let expected = ["app a", "app b", "app c", "client a", "client b", "client c", "client zoe"];
+    assert_eq!(named, expected.map(str::to_owned).into());
 }
 
 /// A change of an entry that was edited would authenticate the edit with it.

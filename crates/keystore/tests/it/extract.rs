@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    AppKeys, EditKind, EditedPart, Environment, Extracted, KeyFault, KeyState, Keystore, LocalRootKey, NewApiKey,
-    NewKeys, OpenMode, Operation, Roles, SqliteKeystore, StoreAddress, StoreEdit, StoreError, StoreFault, StoreLimits,
-    extract_apps,
+    AcceptedSchemes, AppKeys, EditKind, EditedPart, Environment, Extracted, KeyFault, KeyState, Keystore, LocalRootKey,
+    NewApiKey, NewKeys, OpenMode, Operation, Roles, SqliteKeystore, StoreAddress, StoreEdit, StoreError, StoreFault,
+    StoreLimits, extract_apps,
 };
 
 /// The root key of every extract. It protects nothing.
@@ -48,6 +48,7 @@ fn fill(place: &Place) {
     store.add_version(&app("a"), NewKeys::generated().with(key(Curve::P256, 7))).expect("made");
     store.rotate(&app("a")).expect("made");
     store.disable_version(&app("a"), 2).expect("disabled");
+    store.set_accepted(&app("a"), AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL }).expect("set");
     store.put_client(&grant("c", &["a", "b"])).expect("granted");
     let operations = BTreeSet::from_iter(Operation::ALL.iter().copied());
     let api_key = NewApiKey { app: app("a"), operations, roles: Roles::Any, secret_sha256: [9; 32] };
@@ -70,6 +71,7 @@ fn an_extract_has_the_active_keys_of_its_apps_and_nothing_else() {
         assert_eq!(scalars(&there), scalars(&here));
         assert_eq!(scalars(&here).iter().map(|it| it.0).collect::<Vec<_>>(), [3, 1]);
         assert_eq!(original.app_summary(&app("a")).expect("read"), extract.app_summary(&app("a")).expect("read"));
+        assert!(there.accept == here.accept && !here.accept.public_key);
         assert_eq!(extract.load_app(&app("b")).expect("read").map(|it| it.name), None);
         let (own, of_original) = (extract.token_secret().expect("made"), original.token_secret().expect("read"));
         assert_ne!(own.expose(), of_original.expose());

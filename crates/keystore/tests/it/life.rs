@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    AppLife, DeletionPlan, Environment, KeyLife, NewApiKey, NewKeys, OpenMode, Operation, Roles, RotationRule,
-    StoreError, StoreLimits, Upkeep,
+    AcceptedSchemes, AppLife, DeletionPlan, Environment, KeyLife, NewApiKey, NewKeys, OpenMode, Operation, Roles,
+    RotationRule, StoreError, StoreLimits, Upkeep,
 };
 
 use crate::common::{NOW, Place, Store, app, client, environment, grant, on_both_databases};
@@ -78,6 +78,7 @@ fn fill(store: &Store) {
         store.create_api_key(&key).expect("made");
     }
     store.rotate(&app("a")).expect("rotated");
+    store.set_accepted(&app("a"), AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL }).expect("set");
     store.put_client(&grant("c", &["a", "b"])).expect("granted");
 }
 
@@ -104,6 +105,7 @@ fn an_app_is_deleted_after_its_delay_and_not_before(place: &Place) {
     // A new app of that name has nothing of the old one.
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     assert_ne!(store.public_keys(&app("a")).expect("read").expect("there").r1, public.r1);
+    assert_eq!(store.load_app(&app("a")).expect("read").expect("there").accept, AcceptedSchemes::ALL);
     assert!(!store.client(&client("c")).expect("read").expect("there").apps.cover(&app("a")));
     assert_sound(&store);
 }

@@ -126,6 +126,8 @@ fn a_check_names_what_no_program_writes(place: &Place) {
         ("slot", "id", "NULL"),
         ("app_life", "app", "NULL"),
         ("client_role", "client, role", "NULL, 'pci'"),
+        ("app_accept", "app", "NULL"),
+        ("client_accept", "client", "NULL"),
         ("app", "name", "NULL"),
     ];
     let mut expected = BTreeSet::from([planted]);

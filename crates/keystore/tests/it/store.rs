@@ -11,8 +11,8 @@ use crate::common::{
 };
 use leafseal_crypto::{Curve, PrivateKey, PublicKey, Secret};
 use leafseal_keystore::{
-    Apps, Environment, KeyState, LimitedEntries, LocalRootKey, NewClient, NewKeys, OpenMode, Operation, RoleName,
-    Roles, StoreError, StoreLimits, TrimmedVersion, VersionSummary,
+    AcceptedSchemes, Apps, Environment, KeyState, LimitedEntries, LocalRootKey, NewClient, NewKeys, OpenMode,
+    Operation, RoleName, Roles, StoreError, StoreLimits, TrimmedVersion, VersionSummary,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -27,6 +27,7 @@ on_both_databases! {
     the_sdk_test_keys_import_by_their_scalars,
     disabled_versions_and_apps_say_so,
     grants_are_kept_replaced_and_disabled,
+    what_is_accepted_is_kept_and_replaced,
     a_renewed_certificate_keeps_its_grant_and_the_old_one_ends,
     bounds_hold_and_say_which,
     trimmed_versions_are_gone_and_make_room,
@@ -185,6 +186,55 @@ fn grants_are_kept_replaced_and_disabled(place: &Place) {
     assert_eq!(nothing.apps, Apps::Only(BTreeSet::new()));
     let names: Vec<_> = store.list_clients().expect("read").into_iter().map(|one| one.name).collect();
     assert_eq!(names, [client("another"), client("billing")]);
+    assert_sound(&store);
+}
+
+fn what_is_accepted_is_kept_and_replaced(place: &Place) {
+    let store = place.open();
+    let engines_alone = AcceptedSchemes { public_key: false, symmetric: true, from_public_key: false };
+    let none = AcceptedSchemes { symmetric: false, ..engines_alone };
+    for name in ["a", "b"] {
+        assert_eq!(store.create_app(&app(name), NewKeys::generated()).expect("made").accept, AcceptedSchemes::ALL);
+    }
+    let of = |store: &Store, name: &str| {
+        let loaded = store.load_app(&app(name)).expect("read").expect("there").accept;
+        assert_eq!(store.app_summary(&app(name)).expect("read").expect("there").accept, loaded);
+        loaded
+    };
+    for accept in [engines_alone, none, AcceptedSchemes::ALL, engines_alone] {
+        let before = store.generation().expect("read");
+        store.set_accepted(&app("a"), accept).expect("set");
+        assert_ne!(store.generation().expect("read"), before);
+        assert_eq!((of(&store, "a"), of(&store, "b")), (accept, AcceptedSchemes::ALL));
+    }
+    assert!(matches!(store.set_accepted(&app("c"), engines_alone), Err(StoreError::UnknownApp(_))));
+    store.disable_app(&app("a")).expect("disabled");
+    store.enable_app(&app("a")).expect("enabled");
+    store.rotate(&app("a")).expect("rotated");
+    let pinned = NewClient { accept: engines_alone, certificate_sha256: Some([1; 32]), ..grant("c", &["a"]) };
+    assert_eq!(store.put_client(&pinned).expect("put").accept, engines_alone);
+    assert_eq!(store.renew_client(&client("c"), [2; 32], NOW + 10).expect("renewed").accept, engines_alone);
+    assert_sound(&store);
+    drop(store);
+    let store = place.open();
+    let accepted = || store.client(&client("c")).expect("read").expect("there").accept;
+    assert_eq!((of(&store, "a"), accepted()), (engines_alone, engines_alone));
+    assert_eq!(store.list_apps().expect("read")[0].accept, engines_alone);
+    store.put_client(&grant("c", &["a"])).expect("put");
+    assert_eq!(accepted(), AcceptedSchemes::ALL, "another grant has its own");
+    assert_sound(&store);
+
+    let older = Place::new(place.kind);
+    let store = older.open_old();
+    store.create_app(&app("a"), NewKeys::generated()).expect("made");
+    let is_refused = |outcome: Result<(), StoreError>| matches!(outcome, Err(StoreError::OldSchema { .. }));
+    assert!(
+        is_refused(store.set_accepted(&app("a"), engines_alone)) && is_refused(store.put_client(&pinned).map(drop))
+    );
+    store.set_accepted(&app("a"), AcceptedSchemes::ALL).expect("as it is");
+    store.migrate(&mut |_, _| ()).expect("migrated");
+    store.set_accepted(&app("a"), engines_alone).expect("set");
+    assert_eq!(of(&store, "a"), engines_alone);
     assert_sound(&store);
 }
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use leafseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
-use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles};
+use leafseal_engine::admin::{
+    AcceptedSchemes, AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles,
+};
 use leafseal_engine::{ApiKeySecret, Engine, Settings, system_random};
 use leafseal_protocol::FrameLimits;
 use leafseal_server::{ApiSettings, Server};
@@ -62,6 +64,7 @@ impl Blocked {
             apps: Apps::All,
             operations: BTreeSet::from([Operation::Encrypt, Operation::Decrypt]),
             roles: Roles::Any,
+            accept: AcceptedSchemes::ALL,
             certificate_sha256: None,
         };
         keystore.put_client(&shop).expect("stored");

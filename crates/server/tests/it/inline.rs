@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewClient, NewKeys, Operation, Roles};
+use leafseal_engine::admin::{
+    AcceptedSchemes, AppName, Apps, ClientName, Keystore, NewClient, NewKeys, Operation, Roles,
+};
 use leafseal_engine::{Engine, EntryPoint, RequestOrigin, Settings};
 use leafseal_protocol::{
     Curve, DecryptOptions, DocumentResult, EncryptOptions, FrameBuffer, FrameLimits, Keying, Message, OnFailure,
@@ -29,6 +31,7 @@ fn client(name: &str, operations: &[Operation]) -> NewClient {
         apps: Apps::Only(["acme", "other"].map(|app| AppName::parse(app).expect("a name")).into()),
         operations: operations.iter().copied().collect::<BTreeSet<_>>(),
         roles: Roles::Any,
+        accept: AcceptedSchemes::ALL,
         certificate_sha256: None,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::common::operator::{get, sample, settings_of_port, test_server};
 use crate::common::{Pki, Raw, raw_connector, test_request, wait_until};
-use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, Apps, ClientName, NewClient, Operation, Roles};
 use leafseal_engine::{EngineCounters, Settings};
 use leafseal_net::tls::CertificateExpiry;
 use leafseal_protocol::{
@@ -171,6 +171,7 @@ impl TestEngine {
             apps: Apps::All,
             operations: [Operation::Encrypt, Operation::Decrypt].into(),
             roles: Roles::Any,
+            accept: AcceptedSchemes::ALL,
             certificate_sha256: None,
         };
         engine.engine.store().put_client(&boss).expect("stored");

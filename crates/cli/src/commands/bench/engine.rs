@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use leafseal_client::{ClientSettings, ClientTls};
-use leafseal_engine::admin::{AppName, Apps, ClientName, NewKeys, Operation, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, Apps, ClientName, NewKeys, Operation, Roles};
 use leafseal_load::accounting::ProcessAccount;
 use leafseal_net::tls::LEAF_DAYS;
 use tempfile::TempDir;
@@ -126,6 +126,7 @@ fn set_up(context: &RunContext) -> CommandOutcome<(PathBuf, PathBuf)> {
         apps: Apps::Only(BTreeSet::from([app])),
         operations: BTreeSet::from([Operation::Encrypt, Operation::Decrypt]),
         roles: Roles::Any,
+        accept: AcceptedSchemes::ALL,
         pinning: Pinning::ThisOne,
     };
     issue(context, &*store, &ClientName::parse(NAME).expect("a name by its rule"), grant, LEAF_DAYS)

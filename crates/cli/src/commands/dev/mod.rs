@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use leafseal_engine::Engine;
-use leafseal_engine::admin::{AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, Apps, ClientName, Keystore, NewKeys, Operation, Roles};
 use leafseal_net::tls::LEAF_DAYS;
 use leafseal_server::Server;
 
@@ -138,7 +138,7 @@ fn make_client(context: &RunContext, store: &dyn Keystore, app: &AppName) -> Com
         }
         None => Apps::Only(BTreeSet::from([app.clone()])),
     };
-    let grant = Grant { apps, operations, roles: Roles::Any, pinning: Pinning::ThisOne };
+    let grant = Grant { apps, operations, roles: Roles::Any, accept: AcceptedSchemes::ALL, pinning: Pinning::ThisOne };
     issue(context, store, &name, grant, LEAF_DAYS)
 }
 

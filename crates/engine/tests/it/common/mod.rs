@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use leafseal_engine::admin::{AppName, Apps, ClientName, NewClient, Operation, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, Apps, ClientName, NewClient, Operation, Roles};
 use leafseal_engine::{Caller, DocumentWork, Engine, EngineClock, Error, PayloadDigest, Progress, Rewriter, Settings};
 use leafseal_testkit::ScratchStore;
 
@@ -54,11 +54,23 @@ pub(crate) fn test_engine() -> TestEngine {
 
 /// A client with these permissions for `acme`.
 pub(crate) fn grant(engine: &Engine, name: &str, operations: &[Operation], roles: Roles) -> Caller {
+    grant_accepting(engine, name, operations, roles, AcceptedSchemes::ALL)
+}
+
+/// The same, for which these envelopes are decrypted.
+pub(crate) fn grant_accepting(
+    engine: &Engine,
+    name: &str,
+    operations: &[Operation],
+    roles: Roles,
+    accept: AcceptedSchemes,
+) -> Caller {
     let client = NewClient {
         name: ClientName::parse(name).expect("a name"),
         apps: Apps::Only(BTreeSet::from([app("acme")])),
         operations: operations.iter().copied().collect(),
         roles,
+        accept,
         certificate_sha256: Some([7; 32]),
     };
     engine.store().put_client(&client).expect("stored");

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use leafseal_crypto::hash::sha256;
 use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, Secret};
 use leafseal_keystore::{
-    AppName, Apps, ClientName, Environment, Keystore, LocalRootKey, NewClient, OpenMode, Operation, PostgresKeystore,
-    PostgresSettings, RemainingSlots, Roles, SlotId, SlotProvider, SlotSummary, SqliteKeystore, StoreError,
-    StoreLimits,
+    AcceptedSchemes, AppName, Apps, ClientName, Environment, Keystore, LocalRootKey, NewClient, OpenMode, Operation,
+    PostgresKeystore, PostgresSettings, RemainingSlots, Roles, SlotId, SlotProvider, SlotSummary, SqliteKeystore,
+    StoreError, StoreLimits,
 };
 use leafseal_testkit::postgres::PostgresServer;
 use rand::rand_core::UnwrapErr;
@@ -266,6 +266,7 @@ pub(crate) fn grant(name: &str, apps: &[&str]) -> NewClient {
         apps: Apps::Only(apps.iter().map(|name| app(name)).collect()),
         operations: BTreeSet::from([Operation::Encrypt]),
         roles: Roles::Any,
+        accept: AcceptedSchemes::ALL,
         certificate_sha256: None,
     }
 }
