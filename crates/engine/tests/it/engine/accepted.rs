@@ -205,7 +205,7 @@ fn app_grant_and_call_accept_what_all_of_them_do() {
 fn a_change_ends_requests_that_depend_on_it() {
     let TestEngine { engine, store: _store, .. } =
         test_engine_with(Settings { step_bytes_max: 200, step_values_max: 2, ..Settings::default() });
-    let document = format!("[{}]", vec!["\"4242\""; 12].join(","));
+    let document = format!("[{}]", ["\"4242\""; 12].join(","));
     let (public, sealed) =
         (encrypt(&engine, &[], &document), encrypt_with(&engine, &symmetric("acme"), &[], &document));
     let sealed = sealed.expect("encrypts");
