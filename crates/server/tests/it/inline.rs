@@ -456,9 +456,12 @@ async fn a_key_that_is_not_known_is_left_to_a_worker() {
         request::encrypt(id, &options, [Scalar::from("text")].into_iter(), out);
     };
     // Only what needs an agreement each time goes to a worker again; what needs none never does.
-    let cases: [(&dyn Fn(u32, &mut Vec<u8>), [bool; 2]); 4] =
-        [(&decrypt, [false, true]), (&field, [false, false]), (&curve, [false, true]), (&symmetric, [true, true])];
-    for (ask, inline) in cases {
+    for (ask, inline) in [
+        (&decrypt as &dyn Fn(u32, &mut Vec<u8>), [false, true]),
+        (&field, [false, false]),
+        (&curve, [false, true]),
+        (&symmetric, [true, true]),
+    ] {
         for (round, is_inline) in (0..).zip(inline) {
             let before = manual.inline();
             let mut message = Vec::new();
