@@ -20,6 +20,8 @@ const (
 	CodeUnmatchedSelector = "unmatched_selector"
 	// A name, or a compared value, that some parsers read as another one, or that occurs twice.
 	CodeAmbiguousName = "ambiguous_name"
+	// `context_select` leads to no context for a selected value, to neither a string nor an integer, or to a value that is selected.
+	CodeInvalidContext = "invalid_context"
 	// A string or file is not an envelope, or not of a known version.
 	CodeInvalidEnvelope = "invalid_envelope"
 	// An envelope did not open: forged, damaged, of another app's key or of a disabled or trimmed key version.

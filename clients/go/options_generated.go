@@ -14,6 +14,10 @@ type EncryptOptions struct {
 	Scheme string
 	// The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none.
 	Context string
+	// Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none.
+	ContextSelect string
+	// Documents: binds each value to its path too. Default: it is bound to its context alone. One of path, path+index.
+	Bind string
 	// The curve of the envelopes. Default: the engine's setting. One of r1, k1.
 	Curve string
 	// How often a fresh ephemeral key is created. Default: the engine's setting. One of field, request, session.
@@ -39,6 +43,8 @@ func (o EncryptOptions) options() []option {
 	return []option{
 		{"Scheme", "scheme", o.Scheme, false, true},
 		{"Context", "context", o.Context, false, true},
+		{"ContextSelect", "context_select", o.ContextSelect, true, false},
+		{"Bind", "bind", o.Bind, true, false},
 		{"Curve", "curve", o.Curve, false, true},
 		{"Keying", "keying", o.Keying, false, false},
 		{"Role", "role", o.Role, false, false},
@@ -62,6 +68,10 @@ type DecryptOptions struct {
 	Timeout time.Duration
 	// The context that the envelopes are bound to: 1 to 1024 bytes. Default: none.
 	Context string
+	// Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none.
+	ContextSelect string
+	// Documents: binds each value to its path too. Default: it is bound to its context alone. One of path, path+index.
+	Bind string
 	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
 	Accept string
 	// The data role that every envelope must carry. Default: any.
@@ -83,6 +93,8 @@ type DecryptOptions struct {
 func (o DecryptOptions) options() []option {
 	return []option{
 		{"Context", "context", o.Context, false, true},
+		{"ContextSelect", "context_select", o.ContextSelect, true, false},
+		{"Bind", "bind", o.Bind, true, false},
 		{"Accept", "accept", o.Accept, false, true},
 		{"Role", "role", o.Role, false, false},
 		{"OnFailure", "on_failure", o.OnFailure, false, false},

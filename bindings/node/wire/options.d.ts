@@ -37,6 +37,10 @@ export interface DecryptionOptions {
 
 /** Options of documents. */
 export interface SelectionOptions {
+  /** Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none. */
+  contextSelect?: string;
+  /** Documents: binds each value to its path too. Default: it is bound to its context alone. */
+  bind?: 'path' | 'path+index';
   /** Documents: the action for a name that differs from a selector's only in case. Default: it is another name. */
   otherCase?: 'refuse' | 'same' | 'other';
   /** Documents: every selector must match something, or the call fails with `unmatched_selector`. */

@@ -1,5 +1,6 @@
 //! The calls, and the connection pool under them.
 
+mod bound;
 mod credentials;
 mod dialler;
 mod dialling;

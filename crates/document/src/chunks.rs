@@ -44,6 +44,16 @@ impl<T> ChunkedValues<T> {
         }
     }
 
+    /// Removes the last value. The memory of one chunk is kept for the next.
+    pub(crate) fn pop(&mut self) {
+        if self.chunks.len() > 1 && self.chunks.last().is_some_and(Vec::is_empty) {
+            self.chunks.pop();
+        }
+        if let Some(last) = self.chunks.last_mut() {
+            last.pop();
+        }
+    }
+
     #[cold]
     fn begin_chunk(&mut self, value: T) {
         let mut chunk = Vec::with_capacity(Self::LENGTH);
@@ -89,6 +99,16 @@ mod tests {
         let first = &raw const chunks[0];
         (0..3 * length).for_each(|_| chunks.push([0; 7]));
         assert_eq!(first, &raw const chunks[0], "growing moves nothing");
+        while chunks.len() > length {
+            chunks.pop();
+        }
+        assert_eq!((chunks.len(), chunks[length - 1][0]), (length, length as u32 - 1));
+        assert!(chunks.memory() <= 2 * length * 28);
+        chunks.push([9; 7]);
+        chunks.pop();
+        chunks.pop();
+        chunks.push([8; 7]);
+        assert_eq!((chunks.len(), chunks[length - 1][0]), (length, 8));
         chunks.clear();
         assert_eq!((chunks.len(), chunks.memory()), (0, length * 28));
         chunks.push([1; 7]);

@@ -91,6 +91,18 @@ pub enum DocumentErrorKind {
     PathName,
     /// A name that occurs twice in its object where a selector looks at it, under [`crate::SelectionBuilder::unambiguous`].
     DuplicateName,
+    /// No object around a match has a context.
+    ContextMissing,
+    /// A name on the path to the context of a match occurs twice in its object.
+    DuplicateContext,
+    /// The context of a match is neither a string nor an integer, is empty, or is longer than the number of bytes given.
+    ContextValue(usize),
+    /// A context is itself a match.
+    ContextSelected,
+    /// More objects than `tree_nodes_max`, among them those that have a context; the number is that limit.
+    TooManyContexts(usize),
+    /// The path of a match is longer than the number of bytes given.
+    PathTooLong(usize),
     /// Not a JSON Patch (RFC 6902): not a list of operations with exactly its members.
     NotAPatch,
     /// A `path` or `from` that is not a JSON Pointer (RFC 6901).
@@ -138,6 +150,45 @@ const ENCODING_ADVICE: &str = "convert it to UTF-8, in which JSON must be (RFC 8
 const OPERATION_ADVICE: &str = "send op, path, from and value alone";
 const MOVE_ADVICE: &str = "which selectors select: send the value with add";
 const SURROGATE_ADVICE: &str = "which is no text: write the pair in full, or do not select the value";
+
+/// The message of a fault of a match's context, or of its path.
+fn context_fault(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display {
+    fmt::from_fn(move |f| match kind {
+        DocumentErrorKind::ContextMissing => write!(
+            f,
+            "no object around the value at byte {offset} has the member of context_select: add it, or do not select the value"
+        ),
+        DocumentErrorKind::DuplicateContext => {
+            write!(
+                f,
+                "the name at byte {offset}, on the path of context_select, occurs twice in its object: send it once"
+            )
+        }
+        DocumentErrorKind::ContextValue(max) => write!(
+            f,
+            "the value at byte {offset}, to which context_select leads, is no context: it must be a string of 1 to {max} bytes, \
+             or an integer of as many digits without fraction and exponent"
+        ),
+        DocumentErrorKind::ContextSelected => write!(
+            f,
+            "the value at byte {offset} is selected, but is the context of the values around it: select the others alone, or \
+             choose another context_select"
+        ),
+        DocumentErrorKind::TooManyContexts(max) => {
+            write!(
+                f,
+                "more than {max} objects at byte {offset}, the limit with context_select: raise document.tree_nodes_max"
+            )
+        }
+        DocumentErrorKind::PathTooLong(max) => {
+            write!(
+                f,
+                "the path to the value at byte {offset} has more than {max} bytes, the limit with bind: shorten its names"
+            )
+        }
+        _ => Ok(()),
+    })
+}
 
 /// A fault of a member's name.
 fn name_fault(kind: DocumentErrorKind) -> &'static str {
@@ -216,6 +267,7 @@ fn document_message(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display
         DocumentErrorKind::PatternTooLarge(max) => {
             write!(f, "a pattern of match or search takes more than {max} bytes: write a simpler one")
         }
+        _ => write!(f, "{}", context_fault(kind, offset)),
     })
 }
 

@@ -50,11 +50,11 @@ pub use error::{
 pub use fold::{CaseFold, folded, folded_char};
 pub use limits::{DEPTH_CEILING, DOCUMENT_SIZE_CEILING, DocumentLimits};
 pub use lines::{LineFinder, NextLine};
-pub use match_paths::MatchPaths;
+pub use match_paths::{MatchPaths, PathWriter};
 pub use names::{CanonicalNames, NameWalk};
 pub use nodes::{SelectedNode, Strategy, select};
 pub use patch::{POINTER_SIZE_MAX, PatchShape, PatchWalk, ShapeWalk};
 pub use path::PATH_SIZE_MAX;
-pub use selector::{FieldPath, Selection, SelectionBuilder};
+pub use selector::{ContextSelector, FieldPath, Selection, SelectionBuilder};
 pub use text::{escape_into, escape_piece, escaped_size, is_number, unescape, unescape_piece};
-pub use walker::{DocumentWalk, Match, Purpose, ScalarKind, VISIT_BYTES, WalkProgress, Walker};
+pub use walker::{DocumentWalk, Match, MatchContext, Purpose, ScalarKind, VISIT_BYTES, WalkProgress, Walker};

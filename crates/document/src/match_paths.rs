@@ -3,8 +3,10 @@
 
 use std::ops::Range;
 
+use crate::error::{DocumentError, DocumentErrorKind};
 use crate::machine::Container;
-use crate::path::{PATH_SIZE_MAX, cut_short, push_index, push_name};
+use crate::path::{PATH_SIZE_MAX, cut_short, push_index, push_name, push_text};
+use crate::text::{may_unescape_to, unescape};
 
 /// A step of the path from the root to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,71 @@ impl MatchPaths {
             }
         }
         prefix + &path
+    }
+}
+
+/// Writes the whole paths of matches, one after the other: each costs the part in which it differs from the one before.
+#[derive(Clone, Debug)]
+pub struct PathWriter {
+    has_indexes: bool,
+    size_max: usize,
+    /// The index of the next match.
+    next: usize,
+    path: String,
+    /// The size of the path behind each of its keys.
+    ends: Vec<usize>,
+    scratch: String,
+}
+
+impl PathWriter {
+    /// Before the first match. With `has_indexes` a path has the index of each element, else `[*]`. A path has at most `size_max` bytes.
+    pub fn new(has_indexes: bool, size_max: usize) -> Self {
+        PathWriter { has_indexes, size_max, next: 0, path: "$".to_owned(), ends: Vec::new(), scratch: String::new() }
+    }
+
+    /// The normalized path (RFC 9535, section 2.7) of the match at `index`, in the document that was walked; in a text of lines, in the
+    /// document of its line. The indexes of calls with the same paths ascend.
+    ///
+    /// # Errors
+    /// [`DocumentErrorKind::PathTooLong`], with offset 0; a name with half of a surrogate pair.
+    ///
+    /// # Panics
+    /// Without a match at `index`: matches of a failed batch have no paths.
+    pub fn path(&mut self, paths: &MatchPaths, document: &[u8], index: usize) -> Result<&str, DocumentError> {
+        let start = paths.line.map_or(0, |(_, start)| start);
+        while self.next <= index {
+            let found = &paths.matches[self.next];
+            self.next += 1;
+            self.ends.truncate(found.kept as usize);
+            self.path.truncate(self.ends.last().copied().unwrap_or(1));
+            for key in &paths.keys[found.keys.start as usize..found.keys.end as usize] {
+                self.push(*key, document, start)?;
+                self.ends.push(self.path.len());
+            }
+        }
+        Ok(&self.path)
+    }
+
+    fn push(&mut self, key: PathKey, document: &[u8], line_start: usize) -> Result<(), DocumentError> {
+        let too_long = DocumentError::new(DocumentErrorKind::PathTooLong(self.size_max), 0);
+        match key {
+            PathKey::Root => {}
+            PathKey::Element(index) if self.has_indexes => push_index(&mut self.path, index),
+            PathKey::Element(_) => self.path.push_str("[*]"),
+            PathKey::Member { start, end } => {
+                let start = line_start + start as usize;
+                let token = &document[start..line_start + end as usize];
+                if !may_unescape_to(token, self.size_max) {
+                    return Err(too_long);
+                }
+                // Two names that are not text must not become one.
+                let name = unescape(token, &mut self.scratch).map_err(|error| error.at(start))?;
+                self.path.push_str("['");
+                push_text(&mut self.path, name);
+                self.path.push_str("']");
+            }
+        }
+        if self.path.len() > self.size_max { Err(too_long) } else { Ok(()) }
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn cut_short(path: &mut String, size: usize) {
 }
 
 /// Appends the text between the quotation marks of a name.
-fn push_text(path: &mut String, text: &str) {
+pub(crate) fn push_text(path: &mut String, text: &str) {
     for character in text.chars() {
         match character {
             '\u{8}' => path.push_str("\\b"),

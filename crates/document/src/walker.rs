@@ -4,6 +4,7 @@
 //! filters the document becomes a tape of values, the filters are evaluated on it, and the selected values are returned. All these can
 //! pause and resume. UTF-8 is validated a piece at a time right behind the walk, so that no match is returned with unvalidated bytes.
 
+mod contexts;
 mod lines;
 mod locator;
 mod matcher;
@@ -20,6 +21,8 @@ use crate::selector::Selection;
 use crate::selector::automaton::Detail;
 use crate::tracker::{Lengths, Tracker};
 use crate::tree::{ChildKey, Evaluated, Evaluation, SelectedNodes};
+use contexts::ContextWalk;
+pub use contexts::MatchContext;
 use lines::LineProgress;
 use locator::{Locator, path_keys};
 pub(crate) use matcher::Matcher;
@@ -135,6 +138,10 @@ pub struct DocumentWalk {
     stage: WalkStage,
     /// Whether the paths of matches are recorded.
     records_paths: bool,
+    /// The contexts of matches, if they are recorded.
+    contexts: Option<Box<ContextWalk>>,
+    /// Where selected scalars begin that are no matches and could be contexts, if that is looked for.
+    others: Option<Vec<u32>>,
     /// Whether each selector must select something.
     is_strict: bool,
     /// The number of matches of each selector, once known.
@@ -236,6 +243,8 @@ impl DocumentWalk {
             document_size,
             stage,
             records_paths,
+            contexts: None,
+            others: None,
             is_strict,
             matched: Vec::new(),
         })
@@ -267,8 +276,7 @@ impl DocumentWalk {
 
     /// Reads the document as JSON Lines: a document on each line that is not blank, which all have the walk's selection. Limits apply to
     /// each line, those of the size and of the work of filters to all together; [`DocumentWalk::strict`] applies to each line. Call it
-    /// after
-    /// these and [`DocumentWalk::with_paths`], and before the first batch.
+    /// after these, [`DocumentWalk::with_paths`] and [`DocumentWalk::with_contexts`], and before the first batch.
     pub fn lines(self) -> Self {
         let (selection, limits) = (self.selection.clone(), self.limits.clone());
         let DocumentWalk { purpose, document_size, records_paths, is_strict, .. } = self;
@@ -279,6 +287,8 @@ impl DocumentWalk {
             limits,
             document_size,
             records_paths,
+            contexts: None,
+            others: None,
             is_strict,
             matched: Vec::new(),
         }
@@ -292,6 +302,7 @@ impl DocumentWalk {
             return Err(DocumentError::new(DocumentErrorKind::TooLarge(size_max), document_size));
         }
         self.document_size = document_size;
+        self.contexts.iter_mut().for_each(|contexts| contexts.restart());
         match &mut self.stage {
             WalkStage::Stream { pass, .. } if !self.selection.needs_lengths() => pass.restart(),
             _ => self.begin_stage(finished),
@@ -396,14 +407,15 @@ impl DocumentWalk {
 
     /// Memory besides the document and the matches, excluding patterns.
     pub fn memory(&self) -> usize {
-        match &self.stage {
+        let walk = match &self.stage {
             WalkStage::Count { lengths, collector, .. } => lengths.memory() + collector.memory(),
             WalkStage::Stream { collector, .. } => collector.memory(),
             WalkStage::Read { evaluation, .. } | WalkStage::Evaluate { evaluation } => evaluation.memory(),
             WalkStage::HandOver { nodes, .. } => nodes.memory(),
             WalkStage::Lines(lines) => lines.memory(),
             WalkStage::Done | WalkStage::Ended { .. } | WalkStage::Failed(_) => 0,
-        }
+        };
+        walk + self.contexts.as_ref().map_or(0, |contexts| contexts.memory())
     }
 
     /// Continues through `document` and appends its matches, in document order.
@@ -447,8 +459,22 @@ impl DocumentWalk {
         Err(error)
     }
 
-    /// Runs one batch; returns true when the walk is complete.
+    /// Runs one batch, or a piece of the pass before; returns true when the walk is complete.
     fn advance(
+        &mut self,
+        document: &[u8],
+        matches: &mut Vec<Match>,
+        matches_max: usize,
+        bytes_max: usize,
+    ) -> Result<bool, DocumentError> {
+        match self.contexts.take() {
+            None => self.advance_stage(document, matches, matches_max, bytes_max),
+            Some(contexts) => self.advance_with(contexts, document, matches, (matches_max, bytes_max)),
+        }
+    }
+
+    /// Runs one batch without contexts.
+    fn advance_stage(
         &mut self,
         document: &[u8],
         matches: &mut Vec<Match>,
@@ -520,6 +546,9 @@ impl DocumentWalk {
                 let found = matched(document, start, end, scalar, purpose);
                 if found.is_some() && records_paths {
                     match_paths.push(0, path_keys(nodes.tape(), number).into_iter().rev());
+                }
+                if let (None, Some(others)) = (&found, &mut self.others) {
+                    others.push(start as u32);
                 }
                 matches.extend(found);
                 *position = end;

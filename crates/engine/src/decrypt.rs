@@ -11,6 +11,7 @@ use leafseal_envelope::{
 use leafseal_pool::{is_inline, others_wait, yield_slice};
 
 use crate::app::App;
+use crate::bindings::{BindingWish, OwnBindings, PathBinding};
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::engine::permit::{Knowledge, Permit, Renewal};
@@ -38,8 +39,14 @@ pub struct DecryptOptions<'a> {
     pub role: Option<&'a str>,
     /// What symmetric envelopes are bound to.
     pub context: Option<&'a str>,
-    /// The schemes of envelopes that are decrypted; others fail to. By default all, but with a context the symmetric one alone: the other
-    /// is bound to none.
+    /// Documents: where the context of each value is, from an object around it: `id`, `customer.id`. In place of `context`.
+    pub context_select: Option<&'a str>,
+    /// Documents: what of its path each value is bound to, beside its context.
+    pub bind: Option<PathBinding>,
+    /// Lists: whether each value comes with its own context, which [`Decryptor::decrypt_bound`] gets. In place of `context`.
+    pub has_contexts: bool,
+    /// The schemes of envelopes that are decrypted; others fail to. By default all, but the symmetric one alone where values are bound: the
+    /// other is bound to nothing.
     pub accept: Option<AcceptedSchemes>,
     /// The action for an envelope that fails to decrypt.
     pub on_failure: OnFailure,
@@ -48,7 +55,22 @@ pub struct DecryptOptions<'a> {
 impl<'a> DecryptOptions<'a> {
     /// For `app`, values of any role that the caller may read; values that fail to decrypt fail the request.
     pub fn new(app: &'a str) -> Self {
-        Self { app, role: None, context: None, accept: None, on_failure: OnFailure::Fail }
+        Self {
+            app,
+            role: None,
+            context: None,
+            context_select: None,
+            bind: None,
+            has_contexts: false,
+            accept: None,
+            on_failure: OnFailure::Fail,
+        }
+    }
+
+    /// What binds the values.
+    pub(crate) fn wish(&self) -> BindingWish<'a> {
+        let Self { context, context_select, bind, has_contexts, .. } = *self;
+        BindingWish { context, context_select, bind, has_contexts }
     }
 }
 
@@ -78,7 +100,11 @@ impl Decryptor {
     pub(crate) fn new(permit: Permit, options: &DecryptOptions<'_>) -> Result<Self, Error> {
         Ok(Self {
             role: options.role.map(Role::parse).transpose()?,
-            keyring: Keyring::new(&permit, options.context, accepted(options.accept, options.context))?,
+            keyring: Keyring::new(
+                &permit,
+                options.wish().binding(permit.engine.settings())?,
+                accepted(options.accept, options.wish().is_bound()),
+            ),
             permit,
             wanted: Vec::new(),
             scratch: OpenScratch::default(),
@@ -144,8 +170,21 @@ impl Decryptor {
         texts: &[&[u8]],
         each: impl FnMut(usize, Option<OpenedValue<'_>>),
     ) -> Result<usize, Error> {
+        self.decrypt_bound(texts, None, each)
+    }
+
+    /// The same for texts with their `own` bindings, one for each or more, if the request binds each to its own.
+    ///
+    /// # Errors
+    /// As [`Decryptor::decrypt`]; bindings where the request has one for all, or none where it does not.
+    pub fn decrypt_bound(
+        &mut self,
+        texts: &[&[u8]],
+        own: OwnBindings<'_>,
+        each: impl FnMut(usize, Option<OpenedValue<'_>>),
+    ) -> Result<usize, Error> {
         let mut receiver = UntilFailure { each, failure: None };
-        let done = self.open(texts, &mut receiver)?;
+        let done = self.open(texts, own, &mut receiver)?;
         receiver.failure.map_or(Ok(done), Err)
     }
 
@@ -159,18 +198,42 @@ impl Decryptor {
         texts: &[&[u8]],
         each: impl FnMut(usize, Result<Option<OpenedValue<'_>>, Error>),
     ) -> Result<usize, Error> {
-        self.open(texts, &mut Outcomes(each))
+        self.open_texts_bound(texts, None, each)
     }
 
-    fn open(&mut self, texts: &[&[u8]], receiver: &mut impl OutcomeReceiver) -> Result<usize, Error> {
+    /// The same for texts with their own bindings; see [`Decryptor::decrypt_bound`].
+    ///
+    /// # Errors
+    /// As [`Decryptor::open_texts`] and [`Decryptor::decrypt_bound`].
+    pub fn open_texts_bound(
+        &mut self,
+        texts: &[&[u8]],
+        own: OwnBindings<'_>,
+        each: impl FnMut(usize, Result<Option<OpenedValue<'_>>, Error>),
+    ) -> Result<usize, Error> {
+        self.open(texts, own, &mut Outcomes(each))
+    }
+
+    fn open(
+        &mut self,
+        texts: &[&[u8]],
+        own: OwnBindings<'_>,
+        receiver: &mut impl OutcomeReceiver,
+    ) -> Result<usize, Error> {
+        self.keyring.binding.of(own)?;
         self.renew()?;
         let mut receiver = Judged { receiver, knowledge: self.permit.knowledge, unavailable: None };
-        let done = self.open_current(texts, &mut receiver)?;
+        let done = self.open_current(texts, own, &mut receiver)?;
         receiver.unavailable.map_or(Ok(done), Err)
     }
 
     /// [`Decryptor::open`] after the permit was renewed.
-    fn open_current(&mut self, texts: &[&[u8]], receiver: &mut impl OutcomeReceiver) -> Result<usize, Error> {
+    fn open_current(
+        &mut self,
+        texts: &[&[u8]],
+        own: OwnBindings<'_>,
+        receiver: &mut impl OutcomeReceiver,
+    ) -> Result<usize, Error> {
         let (mut run, mut symmetric) = (Vec::new(), Vec::new());
         let (mut done, mut budget) = (0, SearchBudget::default());
         while done < texts.len() {
@@ -179,7 +242,7 @@ impl Decryptor {
             let opening = match take_run(&texts[done..], &mut run, &mut symmetric) {
                 Err(malformed) => Err(malformed.into()),
                 Ok(Taken::Plain) => Ok(None),
-                Ok(Taken::Symmetric) => match self.open_symmetric(&symmetric, &mut done, receiver)? {
+                Ok(Taken::Symmetric) => match self.open_symmetric(&symmetric, own, &mut done, receiver)? {
                     ControlFlow::Continue(()) => continue,
                     ControlFlow::Break(()) => break,
                 },
@@ -266,6 +329,7 @@ impl Decryptor {
     fn open_symmetric(
         &mut self,
         run: &[SymmetricEnvelope<'_>],
+        own: OwnBindings<'_>,
         done: &mut usize,
         receiver: &mut impl OutcomeReceiver,
     ) -> Result<ControlFlow<()>, Error> {
@@ -284,7 +348,8 @@ impl Decryptor {
             }
             KeySearch::Found(found) => {
                 *done += run.len();
-                SymmetricOpening::new(&found.key, binding).open_many(run, scratch, |i, result| {
+                let bindings = binding.of(own)?.from(index);
+                SymmetricOpening::bound(&found.key, bindings).open_many(run, scratch, |i, result| {
                     let result = result.and_then(|opened| accept.check(opened));
                     if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
                         flow = ControlFlow::Break(());

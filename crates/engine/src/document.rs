@@ -3,8 +3,12 @@
 //! another one. Anything longer than a step, a value or the bytes before one, is processed in pieces. The document is passed in each call,
 //! so that a request can wait with it in a queue.
 
+mod binder;
 mod copy;
+mod long_match;
+mod plan;
 mod rewriters;
+mod stretch;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,8 +18,8 @@ use leafseal_document::{
     escape_piece, escaped_size, unescape, unescape_piece,
 };
 use leafseal_envelope::{OpenedValue, SealedInput, ValueType};
-use leafseal_pool::is_inline;
 
+use crate::bindings::{DocumentBinding, OwnBindings};
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::encrypt::{EncryptOptions, Encryptor, Settled};
@@ -26,8 +30,10 @@ use crate::permissions::Caller;
 use crate::report::{OnFailure, RequestReport};
 use crate::rewrap::{RewrapOptions, RewrappedText, Rewrapper};
 use copy::DocumentCopy;
+use plan::DocumentPlan;
 pub(crate) use rewriters::text_of;
 use rewriters::{placed, plain_text, value_type};
+use stretch::DocumentStretch;
 
 /// Envelopes that [`check_document`] collects at a time.
 const CHECKED_VALUES_MAX: usize = 1 << 10;
@@ -134,7 +140,7 @@ impl Engine {
         size: usize,
     ) -> Result<DocumentWork<R>, Error> {
         Ok(DocumentWork {
-            plan: DocumentPlan::new(self, selection, R::PURPOSE, size, rewriter.records_paths())?,
+            plan: DocumentPlan::new(self, selection, R::PURPOSE, size, (rewriter.records_paths(), rewriter.binding()))?,
             rewriter,
             stretch: DocumentStretch::default(),
             count: 0,
@@ -238,7 +244,12 @@ impl<R: Rewriter> DocumentWork<R> {
         Error::new(ErrorCode::TooLarge, message)
     }
 
-    /// Memory of the search for values besides the document: a tree, if selectors have filters.
+    /// Whether each value is bound to its own, for which the document is read twice.
+    pub fn binds_each(&self) -> bool {
+        self.rewriter.binding().is_some()
+    }
+
+    /// Memory of the search for values besides the document: a tree, if selectors have filters; the objects that have a context.
     pub fn memory(&self) -> usize {
         self.plan.walk.memory()
     }
@@ -284,251 +295,8 @@ fn in_line(is_lines: bool, document: &[u8], error: Error) -> Error {
     Error { message: format!("line {number}: {}", error.message), ..error }
 }
 
-/// Finds the values: the walk, and how much of the document it has returned.
-struct DocumentPlan {
-    walk: DocumentWalk,
-    walked: WalkProgress,
-    planned: usize,
-    values_max: usize,
-    walked_bytes_max: usize,
-    has_selectors: bool,
-    /// Whether the paths of matches are needed.
-    records_paths: bool,
-}
-
-impl DocumentPlan {
-    fn new(
-        engine: &Engine,
-        selection: Option<&Selection>,
-        purpose: Purpose,
-        size: usize,
-        records_paths: bool,
-    ) -> Result<Self, Error> {
-        let settings = engine.settings();
-        let has_selectors = selection.is_some();
-        let everything;
-        let selection = match selection {
-            Some(selection) => selection,
-            None => {
-                everything = Selection::everything();
-                &everything
-            }
-        };
-        let walk = DocumentWalk::new(size, selection, purpose, &settings.document)?;
-        Ok(Self {
-            walk: if records_paths { walk.with_paths() } else { walk },
-            walked: WalkProgress::More,
-            planned: 0,
-            values_max: settings.step_values_max,
-            walked_bytes_max: cost::walked_bytes_max(settings.step_bytes_max),
-            has_selectors,
-            records_paths,
-        })
-    }
-
-    fn is_over(&self) -> bool {
-        self.walked == WalkProgress::Done
-    }
-
-    /// Scans on to the next stretch. It is empty while no match has been found.
-    fn next<L>(&mut self, document: &[u8], stretch: &mut DocumentStretch<L>) -> Result<(), Error> {
-        stretch.matches.clear();
-        stretch.done = 0;
-        stretch.copied = self.planned;
-        stretch.end = self.planned;
-        let walked = self.walk.next_batch(document, &mut stretch.matches, self.values_max, self.walked_bytes_max);
-        self.planned = match (walked, stretch.matches.last()) {
-            (Ok(WalkProgress::Done), _) => document.len(),
-            // No match begins before this position, and none ends after it.
-            (Ok(WalkProgress::More), _) => self.walk.position().max(self.planned),
-            // The fault is returned again when everything before it is done, so that the first fault of all is reported.
-            (Err(_), Some(last)) => last.end,
-            (Err(error), None) => return Err(error.into()),
-        };
-        stretch.paths = self.records_paths.then(|| (Arc::new(self.walk.take_paths()), 0));
-        self.walked = walked.unwrap_or(WalkProgress::More);
-        stretch.end = self.planned;
-        Ok(())
-    }
-}
-
-/// A stretch of a document with the values in it, and its progress.
-struct DocumentStretch<L> {
-    matches: Vec<Match>,
-    /// The paths of the matches, and the index of the first, if paths may be requested.
-    paths: Option<(Arc<MatchPaths>, usize)>,
-    /// The number of finished matches.
-    done: usize,
-    /// The next match, if it is long and has been started.
-    long: Option<Box<LongMatch<L>>>,
-    /// The document is written up to this byte.
-    copied: usize,
-    end: usize,
-}
-
-/// A long value of a document.
-#[derive(Default)]
-struct LongMatch<L> {
-    /// The unescaped part of a string with escape sequences.
-    text: String,
-    /// Bytes of the token that have been unescaped.
-    unescaped: usize,
-    work: L,
-}
-
-impl<L> Default for DocumentStretch<L> {
-    fn default() -> Self {
-        Self { matches: Vec::new(), paths: None, done: 0, long: None, copied: 0, end: 0 }
-    }
-}
-
-impl<L: Default> DocumentStretch<L> {
-    fn is_done(&self) -> bool {
-        self.done == self.matches.len() && self.copied == self.end
-    }
-
-    /// Takes up to `values_max` values from the front, with the bytes before them; the last ones with the bytes after them.
-    fn take(&mut self, values_max: usize) -> Self {
-        let left = &self.matches[self.done..];
-        if left.len() <= values_max {
-            return std::mem::take(self);
-        }
-        let matches = left[..values_max].to_vec();
-        let paths = self.paths.as_ref().map(|(paths, first)| (Arc::clone(paths), first + self.done));
-        let (copied, end) = (self.copied, matches[values_max - 1].end);
-        (self.done, self.copied) = (self.done + values_max, end);
-        Self { matches, paths, copied, end, long: self.long.take(), done: 0 }
-    }
-
-    /// Processes some of the values, or a piece of a long one or of the bytes in between; returns how many were replaced.
-    fn step<R>(&mut self, rewriter: &mut R, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error>
-    where
-        R: Rewriter<Long = L>,
-    {
-        if self.done == 0 {
-            out.reserve(rewriter.output_size(self.end - self.copied, self.matches.len()));
-        }
-        let short = self.short(rewriter.bytes_max());
-        if short == 0 && !self.is_done() {
-            return self.long_step(rewriter, document, out);
-        }
-        let mut copy = DocumentCopy { document, copied: self.copied, count: 0, out, failed: Vec::new() };
-        let offered = &self.matches[self.done..self.done + short];
-        let done = if offered.is_empty() { 0 } else { rewriter.rewrite(offered, &mut copy)? };
-        if is_inline() && done < offered.len() {
-            // A value has a key that is not known. Nothing but output has changed.
-            return Err(Error::handed_over());
-        }
-        let (count, failed) = (copy.count, copy.failed);
-        self.copied = copy.copied;
-        failed.into_iter().for_each(|index| self.note_failure(rewriter, document, self.done + index));
-        self.done += done;
-        if self.done == self.matches.len() && self.end - self.copied <= rewriter.bytes_max() {
-            out.extend_from_slice(&document[self.copied..self.end]);
-            self.copied = self.end;
-        }
-        Ok(count)
-    }
-
-    /// The number of next values that, like the gaps before them, have at most `bytes_max` bytes each.
-    fn short(&self, bytes_max: usize) -> usize {
-        let left = &self.matches[self.done..];
-        if self.end - self.copied <= bytes_max {
-            return left.len();
-        }
-        let mut end = self.copied;
-        let is_short = |found: &&Match| {
-            let before = std::mem::replace(&mut end, found.end);
-            found.start - before <= bytes_max && found.end - found.start <= bytes_max
-        };
-        left.iter().take_while(is_short).count()
-    }
-
-    /// Copies a piece of the gap before the next value, or processes a piece of that value, which is long.
-    fn long_step<R>(&mut self, rewriter: &mut R, document: &[u8], out: &mut Vec<u8>) -> Result<u64, Error>
-    where
-        R: Rewriter<Long = L>,
-    {
-        let next = self.matches.get(self.done);
-        let gap = &document[self.copied..next.map_or(self.end, |next| next.start)];
-        if !gap.is_empty() {
-            let piece = &gap[..rewriter.bytes_max().min(gap.len())];
-            out.reserve(gap.len());
-            out.extend_from_slice(piece);
-            self.copied += piece.len();
-            return Ok(0);
-        }
-        let Some(found) = next else { return Ok(0) };
-        let step = self.long.get_or_insert_default().step(rewriter, document, found, out)?;
-        if step == LongStep::More {
-            return Ok(0);
-        }
-        let (end, number) = (found.end, self.done);
-        (self.long, self.done) = (None, self.done + 1);
-        match step {
-            LongStep::Left => return Ok(0),
-            LongStep::Failed => {
-                self.note_failure(rewriter, document, number);
-                if rewriter.on_failure() == OnFailure::Null {
-                    out.extend_from_slice(NULL);
-                    self.copied = end;
-                }
-                return Ok(0);
-            }
-            LongStep::More | LongStep::Done => {}
-        }
-        self.copied = end;
-        Ok(1)
-    }
-
-    /// Records, for the report, that this match failed to decrypt.
-    fn note_failure<R: Rewriter>(&self, rewriter: &mut R, document: &[u8], number: usize) {
-        let path = || match &self.paths {
-            Some((paths, first)) => paths.path(document, first + number),
-            None => String::new(),
-        };
-        rewriter.note_failure(self.matches[number].start as u64, path);
-    }
-}
-
 /// The replacement of an envelope that fails to decrypt, if requested.
 const NULL: &[u8] = b"null";
-
-impl<L> LongMatch<L> {
-    fn step<R>(
-        &mut self,
-        rewriter: &mut R,
-        document: &[u8],
-        found: &Match,
-        out: &mut Vec<u8>,
-    ) -> Result<LongStep, Error>
-    where
-        R: Rewriter<Long = L>,
-    {
-        let mut text = plain_text(document, found);
-        if found.kind == (ScalarKind::String { escaped: true }) {
-            if self.unescaped < text.len() {
-                return match self.unescape(text, found, rewriter.bytes_max()) {
-                    Err(_) if rewriter.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
-                    unescaped => unescaped.map(|()| LongStep::More),
-                };
-            }
-            text = self.text.as_bytes();
-        }
-        let value = SealedInput { value_type: value_type(found.kind), text };
-        rewriter.rewrite_long(&mut self.work, &value, out).map_err(|error| placed(error, &[*found]))
-    }
-
-    fn unescape(&mut self, escaped: &[u8], found: &Match, size: usize) -> Result<(), Error> {
-        if self.unescaped == 0 {
-            self.text.reserve_exact(escaped.len());
-        }
-        let taken = unescape_piece(&escaped[self.unescaped..], size, &mut self.text)
-            .map_err(|error| error.at(found.start + 1 + self.unescaped))?;
-        self.unescaped += taken;
-        Ok(())
-    }
-}
 
 /// Replaces a document's values: [`Encryptor`], [`Decryptor`] and [`Rewrapper`]. Other crates cannot implement it, because the copy type is
 /// private.
@@ -546,9 +314,12 @@ pub trait Rewriter: Sized {
     fn rewrite_long(
         &mut self,
         long: &mut Self::Long,
-        value: &SealedInput<'_>,
+        value: (&SealedInput<'_>, OwnBindings<'_>),
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error>;
+
+    /// How the values are bound, if each is to its own.
+    fn binding(&self) -> Option<Arc<DocumentBinding>>;
 
     /// Maximum bytes of one value, or of a gap, per step.
     fn bytes_max(&self) -> usize;

@@ -9,6 +9,7 @@ use leafseal_envelope::{
 };
 use leafseal_pool::is_inline;
 
+use crate::bindings::{BindingWish, OwnBindings, PathBinding, RequestBinding};
 use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::engine::Engine;
@@ -31,6 +32,12 @@ pub struct EncryptOptions<'a> {
     pub curve: Option<Curve>,
     /// What symmetric envelopes are bound to.
     pub context: Option<&'a str>,
+    /// Documents: where the context of each value is, from an object around it: `id`, `customer.id`. In place of `context`.
+    pub context_select: Option<&'a str>,
+    /// Documents: what of its path each value is bound to, beside its context.
+    pub bind: Option<PathBinding>,
+    /// Lists: whether each value comes with its own context, which [`Encryptor::encrypt_bound`] gets. In place of `context`.
+    pub has_contexts: bool,
     /// How often a fresh ephemeral key is generated.
     pub keying: Option<Keying>,
     /// The data role to write into each envelope.
@@ -49,17 +56,27 @@ impl<'a> EncryptOptions<'a> {
             scheme: None,
             curve: None,
             context: None,
+            context_select: None,
+            bind: None,
+            has_contexts: false,
             keying: None,
             role: None,
             skip_sealed: false,
             accept: None,
         }
     }
+
+    /// What binds the values.
+    pub(crate) fn wish(&self) -> BindingWish<'a> {
+        let Self { context, context_select, bind, has_contexts, .. } = *self;
+        BindingWish { context, context_select, bind, has_contexts }
+    }
 }
 
 /// Encrypts the values of one request.
 pub struct Encryptor {
     pub(crate) permit: Permit,
+    pub(crate) binding: RequestBinding,
     target: SealingTarget,
     pub(crate) metadata: Option<Metadata>,
     keying: Keying,
@@ -109,10 +126,14 @@ impl Engine {
         let permit = Permit::new(self, caller, operations, options.app)?;
         let opener = match options.skip_sealed {
             true => {
+                let EncryptOptions { app, role, context, context_select, bind, has_contexts, .. } = *options;
                 let options = DecryptOptions {
-                    app: options.app,
-                    role: options.role,
-                    context: options.context,
+                    app,
+                    role,
+                    context,
+                    context_select,
+                    bind,
+                    has_contexts,
                     accept: options.accept,
                     on_failure: OnFailure::Leave,
                 };
@@ -123,7 +144,8 @@ impl Engine {
         let role = options.role.map(Role::parse).transpose()?;
         let scheme = (options.scheme, options.curve);
         Ok(Encryptor {
-            target: SealingTarget::new(self, &permit.app, scheme, options.context, role.is_some())?,
+            binding: options.wish().binding(self.settings())?,
+            target: SealingTarget::new(self, &permit.app, scheme, options.wish(), role.is_some())?,
             permit,
             metadata: role.map(|role| Metadata::new(Some(&role), ORIGIN_LEAFSEAL, self.now_unix_s())),
             keying: options.keying.unwrap_or(self.settings().keying),
@@ -160,6 +182,7 @@ impl Encryptor {
         }
         Ok(Self {
             permit: self.permit.clone(),
+            binding: self.binding.clone(),
             metadata: self.metadata.clone(),
             key: self.key.clone(),
             target: self.target.clone(),
@@ -186,6 +209,14 @@ impl Encryptor {
     /// # Errors
     /// The permission to decrypt, or the app's keys, were revoked since the last call; or the store does not respond.
     pub fn settle(&mut self, texts: &[&[u8]]) -> Result<Settled, Error> {
+        self.settle_bound(texts, None)
+    }
+
+    /// The same for texts with their own bindings; see [`Encryptor::encrypt_bound`].
+    ///
+    /// # Errors
+    /// As [`Encryptor::settle`] and [`Encryptor::encrypt_bound`].
+    pub fn settle_bound(&mut self, texts: &[&[u8]], own: OwnBindings<'_>) -> Result<Settled, Error> {
         let Some(opener) = &mut self.opener else { return Ok(Settled::all(texts.len())) };
         let plain = texts.iter().take_while(|text| !is_sealed(text)).count();
         if plain > 0 {
@@ -193,7 +224,7 @@ impl Encryptor {
         }
         let sealed = texts.iter().take_while(|text| is_sealed(text)).count();
         let mut left = Vec::with_capacity(sealed);
-        let done = opener.open_texts(&texts[..sealed], |_, outcome| {
+        let done = opener.open_texts_bound(&texts[..sealed], own, |_, outcome| {
             left.push(matches!(outcome, Ok(Some(_))));
         })?;
         self.tally.add_skipped(left.iter().filter(|&&left| left).count() as u64);
@@ -226,8 +257,23 @@ impl Encryptor {
         &mut self,
         values: &[SealedInput<'_>],
         out: &mut Vec<u8>,
+        before: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) -> Result<(), Error> {
+        self.encrypt_bound(values, None, out, before)
+    }
+
+    /// The same for values with their `own` bindings, one for each or more, if the request binds each to its own.
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt`]; bindings where the request has one for all, or none where it does not.
+    pub fn encrypt_bound(
+        &mut self,
+        values: &[SealedInput<'_>],
+        own: OwnBindings<'_>,
+        out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
     ) -> Result<(), Error> {
+        self.binding.of(own)?;
         self.renew()?;
         if self.keying == Keying::Field && is_inline() && self.target.agrees() {
             return Err(Error::handed_over());
@@ -248,7 +294,8 @@ impl Encryptor {
             let part = &values[done..done + count];
             let shifted = |index: usize, size: usize, out: &mut Vec<u8>| before(done + index, size, out);
             let metadata = self.metadata.as_ref();
-            match key.seal_many(metadata, part, &mut self.scratch, out, shifted) {
+            let bindings = self.binding.of(own)?.from(done);
+            match key.seal_many(metadata, (part, bindings), &mut self.scratch, out, shifted) {
                 Ok(()) => done += count,
                 // Another request of the session used up the key: the next iteration gets a fresh one.
                 Err(_) => self.key = None,

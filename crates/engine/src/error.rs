@@ -100,6 +100,7 @@ fn place(code: ErrorCode, index: Option<u64>, offset: Option<u64>) -> impl fmt::
             | ErrorCode::InvalidSelector
             | ErrorCode::UnmatchedSelector
             | ErrorCode::AmbiguousName
+            | ErrorCode::InvalidContext
     );
     let [index, offset] = [index, offset].map(|number| number.filter(|_| !names_its_place));
     fmt::from_fn(move |f| {
@@ -139,12 +140,18 @@ impl From<DocumentError> for Error {
             | DocumentErrorKind::FilterTooCostly(_)
             | DocumentErrorKind::ComparisonTooLong(_)
             | DocumentErrorKind::TooManyMembers(_)
-            | DocumentErrorKind::PatternTooLarge(_) => ErrorCode::TooLarge,
+            | DocumentErrorKind::PatternTooLarge(_)
+            | DocumentErrorKind::TooManyContexts(_)
+            | DocumentErrorKind::PathTooLong(_) => ErrorCode::TooLarge,
             DocumentErrorKind::AmbiguousName
             | DocumentErrorKind::PathName
             | DocumentErrorKind::DuplicateName
+            | DocumentErrorKind::DuplicateContext
             | DocumentErrorKind::AmbiguousOperand
             | DocumentErrorKind::CarriageReturn => ErrorCode::AmbiguousName,
+            DocumentErrorKind::ContextMissing
+            | DocumentErrorKind::ContextValue(_)
+            | DocumentErrorKind::ContextSelected => ErrorCode::InvalidContext,
             _ => ErrorCode::InvalidDocument,
         };
         let placed = code != ErrorCode::TooLarge;

@@ -10,6 +10,7 @@ use leafseal_envelope::{
     Binding, LongKey, LongOpening, Marking, OpenError, Scheme, Sealed, SymmetricOpening, metadata_in_file,
 };
 
+use crate::bindings::BindingWish;
 use crate::document::Progress;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
@@ -75,8 +76,8 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn encrypt_file(&self, caller: &Caller, app: &str, options: &FileOptions<'_>) -> Result<FileEncryption, Error> {
         let permit = Permit::new(self, caller, &[Operation::Encrypt], app)?;
-        let key = match SealingTarget::new(self, &permit.app, (options.scheme, options.curve), options.context, false)?
-        {
+        let wish = BindingWish { context: options.context, ..BindingWish::default() };
+        let key = match SealingTarget::new(self, &permit.app, (options.scheme, options.curve), wish, false)? {
             SealingTarget::PublicKey { recipient, .. } => FileKey::PublicKey(self.recipient(&recipient)),
             SealingTarget::Symmetric { binding, .. } => FileKey::Symmetric(permit.app.newest_symmetric()?.1, binding),
         };
@@ -89,7 +90,8 @@ impl Engine {
     /// Forbidden, unknown app, disabled app, store unavailable.
     pub fn decrypt_file(&self, caller: &Caller, app: &str) -> Result<FileDecryption, Error> {
         let permit = Permit::new(self, caller, &[Operation::Decrypt], app)?;
-        let keyring = Box::new(Keyring::new(&permit, None, accepted(None, None))?);
+        let binding = BindingWish::default().binding(self.settings())?;
+        let keyring = Box::new(Keyring::new(&permit, binding, accepted(None, false)));
         Ok(FileDecryption { permit, keyring, stage: FileStage::Check(FileCheck::default()), start: 0 })
     }
 }
@@ -131,7 +133,9 @@ impl FileDecryption {
     /// # Errors
     /// The context is empty or too long.
     pub fn with(mut self, context: Option<&str>, accept: Option<AcceptedSchemes>) -> Result<Self, Error> {
-        *self.keyring = Keyring::new(&self.permit, context, accepted(accept, context))?;
+        let wish = BindingWish { context, ..BindingWish::default() };
+        let binding = wish.binding(self.permit.engine.settings())?;
+        *self.keyring = Keyring::new(&self.permit, binding, accepted(accept, wish.is_bound()));
         Ok(self)
     }
 
@@ -171,7 +175,8 @@ impl FileDecryption {
                 opened
             }
             FileStage::Symmetric(found, opening) => {
-                let key = LongKey::Symmetric(SymmetricOpening::new(&found.key, &self.keyring.binding));
+                let bindings = self.keyring.binding.of(None)?;
+                let key = LongKey::Symmetric(SymmetricOpening::bound(&found.key, bindings));
                 opening.step(key, &Sealed::File(file), size, out)
             }
             FileStage::Wipe(error, wiped) if *wiped == out.len() => {

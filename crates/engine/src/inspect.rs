@@ -4,10 +4,11 @@ use leafseal_crypto::ec::COMPRESSED_SIZE;
 use leafseal_crypto::symmetric::SymmetricKeyId;
 use leafseal_crypto::{Curve, PublicKey};
 use leafseal_envelope::{
-    Envelope, Marking, OpenError, OpenScratch, OpenedMetadata, PublicKeyEnvelope, Scheme, SymmetricEnvelope,
+    Binding, Envelope, Marking, OpenError, OpenScratch, OpenedMetadata, PublicKeyEnvelope, Scheme, SymmetricEnvelope,
     SymmetricOpening, ValueType,
 };
 
+use crate::bindings::{BindingWish, RequestBinding};
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
@@ -83,7 +84,7 @@ impl Engine {
         let inside = match app {
             Some(app) => {
                 let permit = Permit::new(self, caller, &[Operation::Inspect], app)?;
-                let keyring = Keyring::new(&permit, None, AcceptedSchemes::ALL)?;
+                let keyring = Keyring::new(&permit, RequestBinding::One(Binding::default()), AcceptedSchemes::ALL);
                 Some(Inside { permit, keyring, scratch: OpenScratch::default(), long: None })
             }
             None => {
@@ -126,7 +127,9 @@ impl Inspector {
     /// The context is empty or too long.
     pub fn with_context(mut self, context: Option<&str>) -> Result<Self, Error> {
         if let Some(inside) = &mut self.inside {
-            inside.keyring = Keyring::new(&inside.permit, context, AcceptedSchemes::ALL)?;
+            let wish = BindingWish { context, ..BindingWish::default() };
+            let binding = wish.binding(inside.permit.engine.settings())?;
+            inside.keyring = Keyring::new(&inside.permit, binding, AcceptedSchemes::ALL);
         }
         Ok(self)
     }
@@ -203,7 +206,8 @@ impl Inside {
             KeySearch::Missing => return Err(OpenError::DecryptFailed.into()),
             KeySearch::Found(found) => found,
         };
-        let opened = accept.check(SymmetricOpening::new(&found.key, binding).open(envelope, scratch)?)?;
+        let opening = SymmetricOpening::bound(&found.key, binding.of(None)?);
+        let opened = accept.check(opening.open(envelope, scratch)?)?;
         permit.check_role(None, opened.metadata)?;
         inspected.fill(opened.metadata, Some(found.version));
         Ok(true)
@@ -239,7 +243,7 @@ impl Inside {
     fn tell_long(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
         let long = self.long.get_or_insert_default();
         if !long.is_open() {
-            let step = long.step(&self.permit, &mut self.keyring, envelope, <[u8]>::len);
+            let step = long.step(&self.permit, &mut self.keyring, (envelope, None), <[u8]>::len);
             step.map_err(|unopened| self.keyring.error(unopened, |error| error))?;
             return Ok(false);
         }

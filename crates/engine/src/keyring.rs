@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use leafseal_crypto::symmetric::{SymmetricKey, SymmetricKeyId};
-use leafseal_envelope::Binding;
 use leafseal_pool::finish_step;
 
+use crate::bindings::RequestBinding;
 use crate::engine::permit::Permit;
 use crate::error::{Error, ErrorCode};
 use crate::request_openings::{OpeningFault, RequestOpenings};
-use crate::schemes::{Acceptance, AcceptedSchemes, binding_of};
+use crate::schemes::{Acceptance, AcceptedSchemes};
 
 /// The keys that a request has used last, and the ids for which there is none.
 #[derive(Default)]
@@ -31,22 +31,19 @@ pub(crate) struct FoundKey {
 pub(crate) struct Keyring {
     pub(crate) openings: RequestOpenings,
     pub(crate) symmetric: SymmetricSearch,
-    pub(crate) binding: Binding,
+    pub(crate) binding: RequestBinding,
     pub(crate) accept: Acceptance,
 }
 
 impl Keyring {
-    /// For values with this context. The request asks for those in `accept`.
-    ///
-    /// # Errors
-    /// The context is empty or too long.
-    pub(crate) fn new(permit: &Permit, context: Option<&str>, accept: AcceptedSchemes) -> Result<Self, Error> {
-        Ok(Self {
+    /// For values that are bound so. The request asks for those in `accept`.
+    pub(crate) fn new(permit: &Permit, binding: RequestBinding, accept: AcceptedSchemes) -> Self {
+        Self {
             openings: RequestOpenings::new(&permit.engine),
             symmetric: SymmetricSearch::default(),
-            binding: binding_of(context)?,
+            binding,
             accept: Acceptance::new(accept, permit),
-        })
+        }
     }
 
     /// For another worker of the request.

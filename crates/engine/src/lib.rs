@@ -13,6 +13,7 @@
 mod api_key;
 mod app;
 mod apps;
+mod bindings;
 mod clock;
 mod cost;
 mod counters;
@@ -53,6 +54,7 @@ mod upkeep;
 mod wanted;
 
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
+pub use bindings::{DocumentBinding, OwnBindings, PathBinding};
 pub use clock::{EngineClock, SystemClock};
 pub use cost::{document_work, request_work, values_work};
 pub use counters::{CacheCounters, EngineCounters, LookupCounters, ScanCounters};
@@ -76,7 +78,8 @@ pub use leafseal_document::{
     BYTE_ORDER_MARK, CaseFold, DocumentLimits, LineFinder, NextLine, Selection, SelectionBuilder,
 };
 pub use leafseal_envelope::{
-    ENVELOPE_OVERHEAD, Marking, ORIGIN_LEAFSEAL, OpenedMetadata, OpenedValue, Role, Scheme, SealedInput, ValueType,
+    Binding, ENVELOPE_OVERHEAD, InvalidContext, Marking, ORIGIN_LEAFSEAL, OpenedMetadata, OpenedValue, Role, Scheme,
+    SealedInput, ValueType,
 };
 pub use leafseal_errors::{
     Decision, DecisionCounts, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin,

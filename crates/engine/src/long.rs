@@ -5,12 +5,13 @@
 use std::sync::Arc;
 
 use leafseal_envelope::{
-    Envelope, EnvelopeDigest, EnvelopeForm, LongKey, LongOpening, LongSealing, LongText, Malformed, Metadata,
+    Bindings, Envelope, EnvelopeDigest, EnvelopeForm, LongKey, LongOpening, LongSealing, LongText, Malformed, Metadata,
     OpenError, OpenedMetadata, PublicKeyEnvelope, Sealed, SealedInput, SymmetricEnvelope, SymmetricOpening, ValueType,
 };
 use zeroize::Zeroize;
 
 use crate::app::App;
+use crate::bindings::OwnBindings;
 use crate::decrypt::Decryptor;
 use crate::encrypt::{Encryptor, is_sealed};
 use crate::engine::permit::{Permit, Renewal};
@@ -70,13 +71,13 @@ impl SealingText {
     fn begin(
         key: &ValueSealing,
         metadata: Option<&Metadata>,
-        (value_type, size): (ValueType, usize),
+        (value_type, size, bindings): (ValueType, usize, Bindings<'_>),
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<Option<Self>, Error> {
         let start = out.len();
         shape.begin(ValueType::String, key.envelope_size(metadata, value_type, size), out)?;
-        let sealing = key.seal_long(metadata, value_type, out);
+        let sealing = key.seal_long(metadata, value_type, bindings, out);
         if sealing.is_err() {
             out.truncate(start);
         }
@@ -118,17 +119,17 @@ impl Encryptor {
     /// Continues a long value. It keeps its key to its end, unless the permission to encrypt is revoked.
     ///
     /// # Errors
-    /// As [`Encryptor::encrypt`].
+    /// As [`Encryptor::encrypt_bound`].
     pub fn encrypt_long(
         &mut self,
         long: &mut LongEncryption,
-        value: &SealedInput<'_>,
+        (value, own): (&SealedInput<'_>, OwnBindings<'_>),
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         self.renew()?;
         if !long.is_settled {
-            match self.settle_long(long, value)? {
+            match self.settle_long(long, value, own)? {
                 LongStep::Failed => long.is_settled = true,
                 step => return Ok(step),
             }
@@ -136,7 +137,7 @@ impl Encryptor {
         let Some(sealing) = &mut long.sealing else {
             self.note_sealed(&[*value]);
             let key = self.key()?;
-            let of_value = (value.value_type, value.text.len());
+            let of_value = (value.value_type, value.text.len(), self.binding.of(own)?);
             long.sealing = SealingText::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
             return Ok(LongStep::More);
         };
@@ -148,13 +149,18 @@ impl Encryptor {
     }
 
     /// Continues checking whether a long value is an envelope to skip; fails if it is none.
-    fn settle_long(&mut self, long: &mut LongEncryption, value: &SealedInput<'_>) -> Result<LongStep, Error> {
+    fn settle_long(
+        &mut self,
+        long: &mut LongEncryption,
+        value: &SealedInput<'_>,
+        own: OwnBindings<'_>,
+    ) -> Result<LongStep, Error> {
         let (Some(opener), tally) = self.opener() else { return Ok(LongStep::Failed) };
         if value.value_type != ValueType::String || !is_sealed(value.text) {
             return Ok(LongStep::Failed);
         }
         let opening = long.opening.get_or_insert_default();
-        let step = opener.open_long(opening, value.text)?;
+        let step = opener.open_long(opening, (value.text, own))?;
         if step == LongStep::Done {
             tally.add_skipped(1);
             return Ok(LongStep::Left);
@@ -232,7 +238,7 @@ impl LongOpen {
         &mut self,
         permit: &Permit,
         keyring: &mut Keyring,
-        envelope: &Envelope<'_>,
+        (envelope, own): (&Envelope<'_>, OwnBindings<'_>),
         measure: impl FnOnce(&[u8]) -> usize,
     ) -> Result<(), OpeningFault> {
         if !keyring.accept.accepts(envelope.scheme()) {
@@ -248,7 +254,7 @@ impl LongOpen {
             (stage, Envelope::PublicKey(envelope)) => {
                 self.public_key_step(stage, permit, &mut keyring.openings, envelope)?
             }
-            (stage, Envelope::Symmetric(envelope)) => self.symmetric_step(stage, permit, keyring, envelope)?,
+            (stage, Envelope::Symmetric(envelope)) => self.symmetric_step(stage, permit, keyring, (envelope, own))?,
         };
         Ok(())
     }
@@ -271,7 +277,7 @@ impl LongOpen {
         stage: LongStage,
         permit: &Permit,
         keyring: &mut Keyring,
-        envelope: &SymmetricEnvelope<'_>,
+        (envelope, own): (&SymmetricEnvelope<'_>, OwnBindings<'_>),
     ) -> Result<LongStage, OpeningFault> {
         let sealed = Sealed::Value(Envelope::Symmetric(*envelope));
         let LongStage::Symmetric(found, mut opening) = stage else {
@@ -284,7 +290,8 @@ impl LongOpen {
                 }
             });
         };
-        let key = LongKey::Symmetric(SymmetricOpening::new(&found.key, &keyring.binding));
+        let bindings = keyring.binding.of(own).map_err(OpeningFault::Request)?;
+        let key = LongKey::Symmetric(SymmetricOpening::bound(&found.key, bindings));
         let step = opening.step(key, &sealed, permit.step_bytes_max(), &mut self.plaintext);
         Ok(match step {
             Ok(None) => LongStage::Symmetric(found, opening),
@@ -423,15 +430,18 @@ impl Decryptor {
     /// request fails.
     ///
     /// # Errors
-    /// As [`Decryptor::decrypt`], with index 0; the shape cannot represent the value.
+    /// As [`Decryptor::decrypt_bound`], with index 0; the shape cannot represent the value.
     pub fn decrypt_long(
         &mut self,
         long: &mut LongDecryption,
-        text: &[u8],
+        (text, own): (&[u8], OwnBindings<'_>),
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
-        match self.decrypt_long_strictly(long, text, shape, out).map_err(|error| self.permit.knowledge.judge(error)) {
+        match self
+            .decrypt_long_strictly(long, (text, own), shape, out)
+            .map_err(|error| self.permit.knowledge.judge(error))
+        {
             // Errors of the value have its index; others concern the request.
             Err(error) if error.index.is_some() && self.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
             step => step,
@@ -440,7 +450,11 @@ impl Decryptor {
 
     /// Continues decrypting a long text without writing it: `Done` once it is decrypted and may be read, `Left` if it is not an envelope,
     /// `Failed` if it fails to decrypt.
-    pub(crate) fn open_long(&mut self, long: &mut LongDecryption, text: &[u8]) -> Result<LongStep, Error> {
+    pub(crate) fn open_long(
+        &mut self,
+        long: &mut LongDecryption,
+        text: (&[u8], OwnBindings<'_>),
+    ) -> Result<LongStep, Error> {
         let step = self.decrypt_long(long, text, &Discard, &mut Vec::new())?;
         Ok(if step == LongStep::More && long.written.is_some() { LongStep::Done } else { step })
     }
@@ -448,7 +462,7 @@ impl Decryptor {
     fn decrypt_long_strictly(
         &mut self,
         long: &mut LongDecryption,
-        text: &[u8],
+        (text, own): (&[u8], OwnBindings<'_>),
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
@@ -458,7 +472,7 @@ impl Decryptor {
         let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
         if !long.open.is_open() {
             let measure = |piece: &[u8]| shape.size(envelope.value_type(), piece);
-            let step = long.open.step(&self.permit, &mut self.keyring, &envelope, measure);
+            let step = long.open.step(&self.permit, &mut self.keyring, (&envelope, own), measure);
             return step.map(|()| LongStep::More).map_err(|unopened| self.keyring.error(unopened, of_the_value));
         }
         let (value_type, opened) = (envelope.value_type(), long.open.text());
@@ -524,11 +538,11 @@ impl Rewrapper {
     /// has the result `Failed`, unless the request fails.
     ///
     /// # Errors
-    /// As [`Rewrapper::rewrap`], with index 0.
+    /// As [`Rewrapper::rewrap_bound`], with index 0.
     pub fn rewrap_long(
         &mut self,
         long: &mut LongRewrap,
-        text: &[u8],
+        text: (&[u8], OwnBindings<'_>),
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
@@ -541,7 +555,7 @@ impl Rewrapper {
     fn rewrap_long_strictly(
         &mut self,
         long: &mut LongRewrap,
-        text: &[u8],
+        (text, own): (&[u8], OwnBindings<'_>),
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
@@ -550,11 +564,11 @@ impl Rewrapper {
         }
         let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
         if !long.open.is_open() {
-            let step = long.open.step(&self.permit, &mut self.keyring, &envelope, <[u8]>::len);
+            let step = long.open.step(&self.permit, &mut self.keyring, (&envelope, own), <[u8]>::len);
             return step.map(|()| LongStep::More).map_err(|unopened| self.keyring.error(unopened, of_the_value));
         }
         let Some(sealing) = &mut long.sealing else {
-            return self.begin_long(long, &envelope, shape, out);
+            return self.begin_long(long, (&envelope, own), shape, out);
         };
         let step = sealing.step(long.open.text(), self.permit.step_bytes_max(), out);
         if let Some(sealing) = long.sealing.take_if(|_| step == LongStep::Done) {
@@ -566,7 +580,7 @@ impl Rewrapper {
     fn begin_long(
         &self,
         long: &mut LongRewrap,
-        envelope: &Envelope<'_>,
+        (envelope, own): (&Envelope<'_>, OwnBindings<'_>),
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
@@ -576,7 +590,7 @@ impl Rewrapper {
         let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest })? else {
             return Ok(LongStep::Left);
         };
-        let value = (envelope.value_type(), long.open.text().len());
+        let value = (envelope.value_type(), long.open.text().len(), self.keyring.binding.of(own)?);
         long.sealing = SealingText::begin(&key, metadata.as_ref(), value, shape, out)?;
         Ok(LongStep::More)
     }

@@ -10,6 +10,7 @@ use leafseal_envelope::{
     SymmetricVersion,
 };
 
+use crate::bindings::{BindingWish, OwnBindings, PathBinding};
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
@@ -34,6 +35,12 @@ pub struct RewrapOptions<'a> {
     pub curve: Option<Curve>,
     /// What symmetric envelopes are bound to, before and after.
     pub context: Option<&'a str>,
+    /// Documents: where the context of each value is, from an object around it: `id`, `customer.id`. In place of `context`.
+    pub context_select: Option<&'a str>,
+    /// Documents: what of its path each value is bound to, beside its context.
+    pub bind: Option<PathBinding>,
+    /// Lists: whether each value comes with its own context, which [`Rewrapper::rewrap_bound`] gets. In place of `context`.
+    pub has_contexts: bool,
     /// The schemes of envelopes that are opened; others fail to. By default all.
     pub accept: Option<AcceptedSchemes>,
     /// The action for an envelope that fails to decrypt. `Null` is refused, because it would destroy a stored value that another key may
@@ -44,7 +51,23 @@ pub struct RewrapOptions<'a> {
 impl<'a> RewrapOptions<'a> {
     /// For `app`, each envelope with its own curve; envelopes that fail to decrypt fail the request.
     pub fn new(app: &'a str) -> Self {
-        Self { app, scheme: None, curve: None, context: None, accept: None, on_failure: OnFailure::Fail }
+        Self {
+            app,
+            scheme: None,
+            curve: None,
+            context: None,
+            context_select: None,
+            bind: None,
+            has_contexts: false,
+            accept: None,
+            on_failure: OnFailure::Fail,
+        }
+    }
+
+    /// What binds the values.
+    pub(crate) fn wish(&self) -> BindingWish<'a> {
+        let Self { context, context_select, bind, has_contexts, .. } = *self;
+        BindingWish { context, context_select, bind, has_contexts }
     }
 }
 
@@ -85,7 +108,11 @@ impl Engine {
         let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
         Ok(Rewrapper {
             wish: SchemeWish::new(options)?,
-            keyring: Keyring::new(&permit, options.context, options.accept.unwrap_or_default())?,
+            keyring: Keyring::new(
+                &permit,
+                options.wish().binding(self.settings())?,
+                options.accept.unwrap_or_default(),
+            ),
             permit,
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
@@ -139,13 +166,27 @@ impl Rewrapper {
     /// # Errors
     /// The first text that is malformed, fails to decrypt, or has a role that the caller may not read, with its index, unless the request
     /// leaves such unchanged. Earlier results of `each` are void.
-    pub fn rewrap(&mut self, texts: &[&[u8]], mut each: impl FnMut(usize, RewrappedText<'_>)) -> Result<usize, Error> {
+    pub fn rewrap(&mut self, texts: &[&[u8]], each: impl FnMut(usize, RewrappedText<'_>)) -> Result<usize, Error> {
+        self.rewrap_bound(texts, None, each)
+    }
+
+    /// The same for texts with their `own` bindings, one for each or more, if the request binds each to its own.
+    ///
+    /// # Errors
+    /// As [`Rewrapper::rewrap`]; bindings where the request has one for all, or none where it does not.
+    pub fn rewrap_bound(
+        &mut self,
+        texts: &[&[u8]],
+        own: OwnBindings<'_>,
+        mut each: impl FnMut(usize, RewrappedText<'_>),
+    ) -> Result<usize, Error> {
+        self.keyring.binding.of(own)?;
         self.renew()?;
         let mut envelope = Vec::new();
         let (mut done, mut spent) = (0, Spent::default());
         while done < texts.len() && spent.agreements() == 0 {
             envelope.clear();
-            match self.rewrap_one(done, texts[done], &mut envelope, &mut spent) {
+            match self.rewrap_one((done, texts[done]), own, &mut envelope, &mut spent) {
                 Ok(RewrapStep::Searching) => break,
                 Ok(RewrapStep::Done) if envelope.is_empty() => each(done, RewrappedText::Unchanged),
                 Ok(RewrapStep::Done) => each(done, RewrappedText::New(&envelope)),
@@ -177,8 +218,8 @@ impl Rewrapper {
     /// Writes the new envelope of `text`, if it gets one, and counts the key agreements that this took.
     fn rewrap_one(
         &mut self,
-        index: usize,
-        text: &[u8],
+        (index, text): (usize, &[u8]),
+        own: OwnBindings<'_>,
         out: &mut Vec<u8>,
         spent: &mut Spent,
     ) -> Result<RewrapStep, Error> {
@@ -214,7 +255,7 @@ impl Rewrapper {
                     KeySearch::Missing => return Err(at(OpenError::DecryptFailed.into())),
                     KeySearch::Found(found) => found,
                 };
-                let opening = SymmetricOpening::new(&found.key, binding);
+                let opening = SymmetricOpening::bound(&found.key, binding.of(own)?.from(index));
                 let opened = opening.open(envelope, open_scratch).and_then(|opened| accept.check(opened));
                 (opened.map_err(|error| at(error.into()))?, permit.app.seals_with(envelope.key_id))
             }
@@ -225,11 +266,12 @@ impl Rewrapper {
         let Some((kind, metadata)) = target else { return Ok(RewrapStep::Done) };
         let sealing = self.keys.find(kind, || {
             spent.sealing += u64::from(matches!(kind, SealingKind::PublicKey(_)));
-            kind.key(&self.permit, &self.keyring.binding)
+            kind.key(&self.permit, &self.keyring.binding.one())
         })?;
         let value = SealedInput { value_type: opened.value_type, text: opened.text.as_bytes() };
+        let bindings = self.keyring.binding.of(own)?.from(index);
         sealing
-            .seal_many(metadata.as_ref(), &[value], &mut self.seal_scratch, out, |_, _, _| ())
+            .seal_many(metadata.as_ref(), (&[value], bindings), &mut self.seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
         Ok(RewrapStep::Done)
     }
@@ -238,7 +280,7 @@ impl Rewrapper {
     pub(crate) fn target(&self, old: &Old<'_>) -> Result<Option<(ValueSealing, Option<Metadata>)>, Error> {
         let target = self.wish.target(old, self.permit.engine.now_unix_s());
         let Some((kind, metadata)) = target else { return Ok(None) };
-        Ok(Some((self.keys.find(kind, || kind.key(&self.permit, &self.keyring.binding))?, metadata)))
+        Ok(Some((self.keys.find(kind, || kind.key(&self.permit, &self.keyring.binding.one()))?, metadata)))
     }
 }
 

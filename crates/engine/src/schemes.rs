@@ -1,10 +1,9 @@
-//! Which schemes a request uses and accepts, and what its values are bound to.
+//! Which schemes a request accepts.
 
-use leafseal_envelope::{Binding, OpenError, OpenedMetadata, OpenedValue, Scheme};
+use leafseal_envelope::{OpenError, OpenedMetadata, OpenedValue, Scheme};
 pub use leafseal_keystore::AcceptedSchemes;
 
 use crate::engine::permit::Permit;
-use crate::error::{Error, ErrorCode};
 
 /// Which envelopes a request decrypts: those that its app, its caller's permissions and the request itself accept.
 #[derive(Clone, Copy)]
@@ -58,14 +57,8 @@ impl Acceptance {
     }
 }
 
-/// What a request accepts that asks for this, or for nothing: a public-key envelope is bound to no context, so that one who can write a
-/// value could put such an envelope where a bound one belongs.
-pub(crate) fn accepted(asked: Option<AcceptedSchemes>, context: Option<&str>) -> AcceptedSchemes {
-    asked.unwrap_or(AcceptedSchemes { public_key: context.is_none(), ..AcceptedSchemes::default() })
-}
-
-/// What the values of a request are bound to.
-pub(crate) fn binding_of(context: Option<&str>) -> Result<Binding, Error> {
-    let Some(context) = context else { return Ok(Binding::default()) };
-    Binding::context(context).map_err(|invalid| Error::new(ErrorCode::InvalidParams, invalid.to_string()))
+/// What a request accepts that asks for this, or for nothing, and whose values may be bound: a public-key envelope is bound to nothing, so
+/// that one who can write a value could put such an envelope where a bound one belongs.
+pub(crate) fn accepted(asked: Option<AcceptedSchemes>, is_bound: bool) -> AcceptedSchemes {
+    asked.unwrap_or(AcceptedSchemes { public_key: !is_bound, ..AcceptedSchemes::default() })
 }

@@ -6,15 +6,15 @@ use leafseal_crypto::random::system_random;
 use leafseal_crypto::symmetric::SymmetricKey;
 use leafseal_crypto::{Curve, PublicKey, Recipient};
 use leafseal_envelope::{
-    Binding, KeySpent, LongSealing, Marking, Metadata, NoncePrefixes, Profile, Scheme, SealScratch, SealedInput,
-    SealingKey, SymmetricProfile, SymmetricSealing, SymmetricVersion, ValueType,
+    Binding, Bindings, KeySpent, LongSealing, Marking, Metadata, NoncePrefixes, Profile, Scheme, SealScratch,
+    SealedInput, SealingKey, SymmetricProfile, SymmetricSealing, SymmetricVersion, ValueType,
 };
 use leafseal_pool::is_inline;
 
 use crate::app::App;
+use crate::bindings::BindingWish;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorCode};
-use crate::schemes::binding_of;
 use crate::settings::Keying;
 
 /// A key that seals values, shared by the workers of a request.
@@ -33,11 +33,12 @@ impl ValueSealing {
         }
     }
 
-    /// Appends the envelope of every value; see [`SealingKey::seal_many`].
+    /// Appends the envelope of every value, bound to its own binding or, of [`Bindings::One`], to that of the key; see
+    /// [`SealingKey::seal_many`].
     pub(crate) fn seal_many(
         &self,
         metadata: Option<&Metadata>,
-        values: &[SealedInput<'_>],
+        (values, bindings): (&[SealedInput<'_>], Bindings<'_>),
         scratch: &mut SealScratch,
         out: &mut Vec<u8>,
         before: impl FnMut(usize, usize, &mut Vec<u8>),
@@ -46,7 +47,10 @@ impl ValueSealing {
         match self {
             Self::PublicKey(key) => key.seal_many(metadata, rng, values, scratch, out, before),
             Self::Symmetric(sealing) => {
-                sealing.seal_many(metadata, rng, values, scratch, out, before);
+                match bindings {
+                    Bindings::One(_) => sealing.seal_many(metadata, rng, values, scratch, out, before),
+                    Bindings::Each(own) => sealing.seal_bound(metadata, rng, (values, own), scratch, out, before),
+                }
                 Ok(())
             }
         }
@@ -57,12 +61,16 @@ impl ValueSealing {
         &self,
         metadata: Option<&Metadata>,
         value_type: ValueType,
+        bindings: Bindings<'_>,
         out: &mut Vec<u8>,
     ) -> Result<LongSealing, KeySpent> {
         let rng = &mut system_random();
         match self {
             Self::PublicKey(key) => key.seal_long(metadata, rng, value_type, out),
-            Self::Symmetric(sealing) => Ok(sealing.seal_long(metadata, rng, value_type, out)),
+            Self::Symmetric(sealing) => {
+                let own = matches!(bindings, Bindings::Each(_)).then(|| bindings.at(0));
+                Ok(sealing.seal_long(metadata, rng, value_type, own, out))
+            }
         }
     }
 
@@ -99,10 +107,10 @@ impl SealingTarget {
         engine: &Engine,
         app: &App,
         (scheme, curve): (Option<Scheme>, Option<Curve>),
-        context: Option<&str>,
+        wish: BindingWish<'_>,
         has_metadata: bool,
     ) -> Result<Self, Error> {
-        match scheme_of(engine, scheme, curve, context)? {
+        match scheme_of(engine, scheme, curve, wish.is_bound())? {
             Scheme::PublicKey => {
                 let curve = curve.unwrap_or(engine.settings().curve);
                 let profile = if has_metadata { Profile::with_metadata(curve) } else { Profile::plain(curve) };
@@ -111,7 +119,7 @@ impl SealingTarget {
             Scheme::Symmetric => {
                 app.newest_symmetric()?;
                 let profile = SymmetricProfile { version: SymmetricVersion::of(has_metadata), marking: Marking::Live };
-                Ok(Self::Symmetric { profile, binding: binding_of(context)? })
+                Ok(Self::Symmetric { profile, binding: wish.binding(engine.settings())?.one() })
             }
         }
     }
@@ -172,7 +180,7 @@ pub(crate) fn scheme_of(
     engine: &Engine,
     scheme: Option<Scheme>,
     curve: Option<Curve>,
-    context: Option<&str>,
+    is_bound: bool,
 ) -> Result<Scheme, Error> {
     let scheme = match (scheme, curve) {
         (Some(Scheme::Symmetric), Some(_)) => {
@@ -182,10 +190,9 @@ pub(crate) fn scheme_of(
         (None, Some(_)) => Scheme::PublicKey,
         (None, None) => engine.settings().scheme,
     };
-    match (scheme, context) {
-        (Scheme::PublicKey, Some(_)) => {
-            let message =
-                "envelopes to a public key are bound to no context: use the scheme symmetric, or leave context out";
+    match (scheme, is_bound) {
+        (Scheme::PublicKey, true) => {
+            let message = "envelopes to a public key are bound to nothing: use the scheme symmetric, or leave out what binds them";
             Err(Error::new(ErrorCode::InvalidParams, message))
         }
         _ => Ok(scheme),

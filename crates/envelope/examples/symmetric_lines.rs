@@ -67,8 +67,8 @@ fn binding(request: &Value) -> Binding {
         let text = part[1].as_str().expect("text");
         match part[0].as_u64() {
             Some(1) => binding.with_context(text).expect("a context"),
-            Some(2) => binding.with_path(BindingPart::Path, text),
-            _ => binding.with_path(BindingPart::IndexedPath, text),
+            Some(2) => binding.with_path(BindingPart::Path, text).expect("a path"),
+            _ => binding.with_path(BindingPart::IndexedPath, text).expect("a path"),
         }
     })
 }

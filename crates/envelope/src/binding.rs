@@ -5,6 +5,8 @@
 //! of a file       = "%EVENC" ‖ 4 ‖ key id (16) ‖ count (1) ‖ …
 //! ```
 
+use std::sync::Arc;
+
 use leafseal_crypto::symmetric::SymmetricKeyId;
 use thiserror::Error;
 
@@ -31,6 +33,15 @@ pub enum BindingPart {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("a context has 1 to {CONTEXT_SIZE_MAX} bytes")]
 pub struct InvalidContext;
+
+/// Bytes of the longest path. A document has paths as long as its names: with the path of each of its values, a long name before many
+/// values would take the square of the document's size.
+pub const PATH_SIZE_MAX: usize = 4 << 10;
+
+/// A path that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the path of a bound value has at most {PATH_SIZE_MAX} bytes")]
+pub struct PathTooLong;
 
 /// What a value is bound to; nothing by default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,13 +79,23 @@ impl Binding {
 
     /// Bound to the path as well: of that kind.
     ///
+    /// # Errors
+    /// [`PathTooLong`].
+    ///
     /// # Panics
-    /// With [`BindingPart::Context`], or a path of 4 GiB.
-    #[must_use]
-    pub fn with_path(mut self, kind: BindingPart, path: &str) -> Self {
+    /// With [`BindingPart::Context`].
+    pub fn with_path(mut self, kind: BindingPart, path: &str) -> Result<Self, PathTooLong> {
         assert_ne!(kind, BindingPart::Context, "a path");
+        if path.len() > PATH_SIZE_MAX {
+            return Err(PathTooLong);
+        }
         self.push(kind, path.as_bytes());
-        self
+        Ok(self)
+    }
+
+    /// Bytes that it adds to the associated data.
+    pub fn size(&self) -> usize {
+        self.encoded.len()
     }
 
     fn push(&mut self, kind: BindingPart, bytes: &[u8]) {
@@ -100,5 +121,39 @@ impl Binding {
         out.push(flags);
         out.extend_from_slice(&key_id.0);
         out.extend_from_slice(&self.encoded);
+    }
+}
+
+/// What each of some values is bound to.
+#[derive(Debug, Clone, Copy)]
+pub enum Bindings<'b> {
+    /// All to the same.
+    One(&'b Binding),
+    /// Each to its own, in the order of the values. Neighbours that share one cost as little as under [`Bindings::One`].
+    Each(&'b [Arc<Binding>]),
+}
+
+impl<'b> Bindings<'b> {
+    /// What the value at `index` is bound to.
+    ///
+    /// # Panics
+    /// Without one for it.
+    pub fn at(self, index: usize) -> &'b Binding {
+        match self {
+            Self::One(binding) => binding,
+            Self::Each(bindings) => &bindings[index],
+        }
+    }
+
+    /// Those of the values from `first` on.
+    ///
+    /// # Panics
+    /// With fewer than `first`.
+    #[must_use]
+    pub fn from(self, first: usize) -> Self {
+        match self {
+            Self::One(binding) => Self::One(binding),
+            Self::Each(bindings) => Self::Each(&bindings[first..]),
+        }
     }
 }

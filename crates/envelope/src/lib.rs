@@ -28,7 +28,7 @@ pub mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use binding::{Binding, BindingPart, CONTEXT_SIZE_MAX, InvalidContext};
+pub use binding::{Binding, BindingPart, Bindings, CONTEXT_SIZE_MAX, InvalidContext, PATH_SIZE_MAX, PathTooLong};
 pub use digest::EnvelopeDigest;
 pub use envelope::Envelope;
 pub use format::{ENVELOPE_OVERHEAD, PublicKeyEnvelope};

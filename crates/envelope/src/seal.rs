@@ -78,6 +78,8 @@ pub struct KeySpent;
 pub struct SealScratch {
     pub(crate) plaintexts: Vec<u8>,
     pub(crate) sealed: Vec<u8>,
+    /// The associated data of the values of a group that have their own.
+    pub(crate) associated: Vec<u8>,
 }
 
 /// An AES key agreed with one recipient through a fresh ephemeral key. Shared between threads; wiped on drop.
@@ -200,7 +202,7 @@ impl SealingKey {
         scratch: &mut SealScratch,
         nonces: &mut impl Iterator<Item = Nonce>,
     ) -> [Nonce; GROUP_VALUES_MAX] {
-        let SealScratch { plaintexts, sealed } = scratch;
+        let SealScratch { plaintexts, sealed, .. } = scratch;
         let mut rest = with_metadata(metadata, group, plaintexts);
         let mut items = [SealItem { nonce: Nonce([0; 12]), aad: &[], plaintext: &[] }; GROUP_VALUES_MAX];
         for (item, value) in items.iter_mut().zip(group) {

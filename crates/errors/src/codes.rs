@@ -89,6 +89,9 @@ codes! {
     /// A name, or a compared value, that some parsers read as another one, or that occurs twice.
     AmbiguousName "ambiguous_name" Caller Never 400 [Rpc Api Relay]
         "See `other_case` and `unambiguous`, and for the relay [names](relay.md#names-that-upstreams-treat-as-equal).";
+    /// `context_select` leads to no context for a selected value, to neither a string nor an integer, or to a value that is selected.
+    InvalidContext "invalid_context" Caller Never 422 [Rpc Api]
+        "The byte is given. Add the member to an object around the value, or select only values that have one.";
     /// A string or file is not an envelope, or not of a known version.
     InvalidEnvelope "invalid_envelope" Data Never 422 [Rpc Api Relay]
         "If anyone can write this field, set `on_failure`.";

@@ -10,7 +10,7 @@ use crate::field::{Field, FieldSet};
 use crate::option::{OptionInfo, OptionScope, OptionType, OptionValue, OwnedOptions, Surface, options};
 use crate::payload::{Payload, required};
 use crate::raw_params::RawParams;
-use crate::words::{AcceptedScheme, Curve, Keying, OnFailure, OtherCase, RewrapFailure, Scheme, WordSet};
+use crate::words::{AcceptedScheme, Curve, Keying, OnFailure, OtherCase, PathBinding, RewrapFailure, Scheme, WordSet};
 
 options! {
     /// Options of `encrypt` and `encrypt_document`.
@@ -27,6 +27,19 @@ options! {
         /// envelope does not contain. It opens with the same context alone. Encrypting it needs `scheme` `symmetric`; decrypting with it,
         /// envelopes to a public key do not open, because these are bound to none. Default: none
         Context context: Option<&'a str>, Any [Clients Python Api Cli];
+        /// Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none.
+        ///
+        /// documents: in place of `context`, the path from an object around a value to the member that is its context: up to 16 names, as
+        /// `id`, `customer.id` or `['a.b'].id`. The nearest object that has such a member counts. It must be a string of 1 to 1024 bytes,
+        /// or an integer written as digits. None, one that occurs twice, or one that is itself selected (decrypting, unless everything
+        /// is) fails the request with `invalid_context` or `ambiguous_name`. Default: none
+        ContextSelect context_select: Option<&'a str>, Documents [Clients Python Api Cli];
+        /// Documents: binds each value to its path too. Default: it is bound to its context alone.
+        ///
+        /// documents: binds each value to its normalized path (RFC 9535) as well, of at most 4096 bytes. `path`: each index as `[*]`, so
+        /// that elements may move; `path+index`: with the indexes. In JSON Lines it is the path in the line. Like `context` it needs
+        /// `scheme` `symmetric`, and no envelopes to a public key open. Default: a value is bound to its context alone
+        Bind bind: Option<PathBinding>, Documents [Clients Python Api Cli];
         /// The curve of the envelopes. Default: the engine's setting.
         ///
         /// P-256 or secp256k1, for the scheme `public-key`. Default: the engine's setting, `r1` unless changed
@@ -90,6 +103,10 @@ options! {
     DecryptOptions {
         /// The context that the envelopes are bound to: 1 to 1024 bytes. Default: none.
         Context context: Option<&'a str>, Any [Clients Python Api Cli];
+        /// Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none.
+        ContextSelect context_select: Option<&'a str>, Documents [Clients Python Api Cli];
+        /// Documents: binds each value to its path too. Default: it is bound to its context alone.
+        Bind bind: Option<PathBinding>, Documents [Clients Python Api Cli];
         /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
         ///
         /// the kinds of envelopes that are opened, separated by commas; any other fails as a damaged one does. `public-key`: those that
@@ -132,6 +149,10 @@ options! {
         ///
         /// what symmetric envelopes are bound to, old and new ones. Default: none
         Context context: Option<&'a str>, Any [Clients Cli];
+        /// Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none.
+        ContextSelect context_select: Option<&'a str>, Documents [Cli];
+        /// Documents: binds each value to its path too. Default: it is bound to its context alone.
+        Bind bind: Option<PathBinding>, Documents [Cli];
         /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
         Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Cli];
         /// The curve of the new envelopes. Default: each keeps its own.

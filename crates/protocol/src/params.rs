@@ -15,6 +15,8 @@ use crate::values::RawValues;
 pub struct EncryptParams<'a> {
     /// App, curve, keying, role, deadline.
     pub options: EncryptOptions<'a>,
+    /// The context of each value ([`RawValues::strings`]); as many as there are values.
+    pub contexts: Option<RawValues<'a>>,
     /// The values to encrypt.
     pub values: RawValues<'a>,
 }
@@ -24,6 +26,8 @@ pub struct EncryptParams<'a> {
 pub struct DecryptParams<'a> {
     /// App, role, deadline.
     pub options: DecryptOptions<'a>,
+    /// The context of each value ([`RawValues::strings`]); as many as there are values.
+    pub contexts: Option<RawValues<'a>>,
     /// The values to decrypt: strings that are envelopes are decrypted, other scalars are returned unchanged.
     pub values: RawValues<'a>,
 }
@@ -73,6 +77,8 @@ pub struct DecryptFileParams<'a> {
 pub struct RewrapParams<'a> {
     /// App, curve, deadline.
     pub options: RewrapOptions<'a>,
+    /// The context of each value ([`RawValues::strings`]); as many as there are values.
+    pub contexts: Option<RawValues<'a>>,
     /// Envelopes ([`RawValues::strings`]).
     pub values: RawValues<'a>,
 }
@@ -92,8 +98,10 @@ impl<'a> EncryptParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) = EncryptOptions::read(params, false, FieldSet::of(&[Field::Values]))?;
-        Ok(EncryptParams { options, values: payload.values()? })
+        let fields = FieldSet::of(&[Field::Contexts, Field::Values]);
+        let (options, payload) = EncryptOptions::read(params, false, fields)?;
+        let contexts = payload.contexts(options.context)?;
+        Ok(EncryptParams { options, contexts, values: payload.values()? })
     }
 }
 
@@ -103,8 +111,10 @@ impl<'a> DecryptParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) = DecryptOptions::read(params, false, FieldSet::of(&[Field::Values]))?;
-        Ok(DecryptParams { options, values: payload.values()? })
+        let fields = FieldSet::of(&[Field::Contexts, Field::Values]);
+        let (options, payload) = DecryptOptions::read(params, false, fields)?;
+        let contexts = payload.contexts(options.context)?;
+        Ok(DecryptParams { options, contexts, values: payload.values()? })
     }
 }
 
@@ -160,8 +170,10 @@ impl<'a> RewrapParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) = RewrapOptions::read(params, false, FieldSet::of(&[Field::Values]))?;
-        Ok(RewrapParams { options, values: payload.values()? })
+        let fields = FieldSet::of(&[Field::Contexts, Field::Values]);
+        let (options, payload) = RewrapOptions::read(params, false, fields)?;
+        let contexts = payload.contexts(options.context)?;
+        Ok(RewrapParams { options, contexts, values: payload.values()? })
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) struct Payload<'a> {
     pub(crate) app: Option<&'a str>,
     pub(crate) select: Option<RawValues<'a>>,
     values: Option<RawValues<'a>>,
+    contexts: Option<RawValues<'a>>,
     pub(crate) document: Option<&'a [u8]>,
     pub(crate) data: Option<&'a [u8]>,
 }
@@ -32,6 +33,7 @@ impl<'a> Payload<'a> {
             Field::App => self.app = entries.optional_string(field)?.map(|app| checked(field, app)).transpose()?,
             Field::Select => self.select = select(entries.optional_values(field)?)?,
             Field::Values => self.values = Some(entries.values(field)?),
+            Field::Contexts => self.contexts = entries.optional_values(field)?,
             Field::Document => self.document = Some(entries.bytes(field)?),
             Field::Data => self.data = Some(entries.binary(field)?),
             _ => unreachable!("no method expects {field}"),
@@ -41,6 +43,18 @@ impl<'a> Payload<'a> {
 
     pub(crate) fn values(&self) -> Result<RawValues<'a>, ContentError> {
         required(self.values, Field::Values)
+    }
+
+    /// The contexts of the values, one for each, if they come with them.
+    pub(crate) fn contexts(&self, context: Option<&str>) -> Result<Option<RawValues<'a>>, ContentError> {
+        let count = self.values()?.count();
+        match self.contexts {
+            Some(_) if context.is_some() => Err(out_of_range(Field::Contexts, "none beside `context`")),
+            Some(contexts) if contexts.count() != count => {
+                Err(out_of_range(Field::Contexts, "one context for each of `values`"))
+            }
+            contexts => Ok(contexts),
+        }
     }
 }
 

@@ -39,6 +39,54 @@ pub fn decrypt<'v>(
     write_values(values, out);
 }
 
+/// `encrypt` of values that are bound each to its own of `contexts`.
+///
+/// # Panics
+/// As [`encrypt`].
+pub fn encrypt_bound<'v>(
+    id: u32,
+    options: &EncryptOptions<'_>,
+    contexts: &[&str],
+    values: impl ExactSizeIterator<Item = Scalar<'v>>,
+    out: &mut Vec<u8>,
+) {
+    begin(id, Method::Encrypt, &of_values(options.values(), EncryptOptions::OPTIONS), 2, out);
+    write_texts(Field::Contexts, contexts, out);
+    write_values(values, out);
+}
+
+/// `decrypt` of envelopes that are bound each to its own of `contexts`.
+///
+/// # Panics
+/// As [`decrypt`].
+pub fn decrypt_bound<'v>(
+    id: u32,
+    options: &DecryptOptions<'_>,
+    contexts: &[&str],
+    values: impl ExactSizeIterator<Item = Scalar<'v>>,
+    out: &mut Vec<u8>,
+) {
+    begin(id, Method::Decrypt, &of_values(options.values(), DecryptOptions::OPTIONS), 2, out);
+    write_texts(Field::Contexts, contexts, out);
+    write_values(values, out);
+}
+
+/// `rewrap` of envelopes that are bound each to its own of `contexts`.
+///
+/// # Panics
+/// As [`rewrap`].
+pub fn rewrap_bound<'v>(
+    id: u32,
+    options: &RewrapOptions<'_>,
+    contexts: &[&str],
+    envelopes: impl ExactSizeIterator<Item = &'v str>,
+    out: &mut Vec<u8>,
+) {
+    begin(id, Method::Rewrap, &options.values(), 2, out);
+    write_texts(Field::Contexts, contexts, out);
+    write_values(envelopes.map(Scalar::from), out);
+}
+
 /// `encrypt_document`: `select` holds JSONPath selectors, `None` selects every scalar.
 pub fn encrypt_document(
     id: u32,
@@ -180,13 +228,15 @@ fn write_values<'v>(values: impl ExactSizeIterator<Item = Scalar<'v>>, out: &mut
     assert_eq!(written, count, "the iterator yields as many values as it announced");
 }
 
+fn write_texts(field: Field, texts: &[&str], out: &mut Vec<u8>) {
+    write::string(field.as_str(), out);
+    write::array_header(texts.len(), out);
+    texts.iter().for_each(|text| write::string(text, out));
+}
+
 fn write_document(select: Option<&[&str]>, document: &[u8], out: &mut Vec<u8>) {
     if let Some(selectors) = select {
-        write::string(Field::Select.as_str(), out);
-        write::array_header(selectors.len(), out);
-        for selector in selectors {
-            write::string(selector, out);
-        }
+        write_texts(Field::Select, selectors, out);
     }
     write::string(Field::Document.as_str(), out);
     write::binary(document, out);

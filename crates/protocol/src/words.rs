@@ -141,6 +141,16 @@ words! {
 }
 
 words! {
+    /// What of its path in a document a value is bound to.
+    PathBinding {
+        /// The normalized path, each index as `[*]`.
+        Path = "path",
+        /// The normalized path with its indexes.
+        PathAndIndex = "path+index",
+    }
+}
+
+words! {
     /// The curve of the ephemeral key.
     Curve {
         /// P-256, secp256r1.

@@ -18,8 +18,15 @@ macro_rules! path {
 }
 
 /// The files of [`WORD_LISTS`].
-const WORDS: [&str; 6] =
-    [path!("Scheme"), path!("Curve"), path!("Keying"), path!("OnFailure"), path!("RewrapFailure"), path!("OtherCase")];
+const WORDS: [&str; 7] = [
+    path!("Scheme"),
+    path!("Curve"),
+    path!("Keying"),
+    path!("OnFailure"),
+    path!("RewrapFailure"),
+    path!("OtherCase"),
+    path!("PathBinding"),
+];
 
 /// The class of a group's options.
 struct Class {
@@ -98,12 +105,16 @@ fn methods() -> String {
     text + "\n    private Method() {}\n}\n"
 }
 
+/// The name of a word's constant.
+fn constant(word: &str) -> String {
+    word.to_uppercase().replace(|letter: char| !letter.is_ascii_alphanumeric(), "_")
+}
+
 fn words(list: &WordList) -> String {
     let mut text =
         format!("// {MARK}\npackage io.leafseal.client;\n\n{}public enum {} {{\n", doc(list.about, ""), list.name);
-    let cases = list.words.iter().map(|(word, about)| {
-        format!("{}    {}(\"{word}\")", doc(about, "    "), word.to_uppercase().replace('-', "_"))
-    });
+    let cases =
+        list.words.iter().map(|(word, about)| format!("{}    {}(\"{word}\")", doc(about, "    "), constant(word)));
     text += &cases.collect::<Vec<_>>().join(",\n");
     let _ = write!(
         text,

@@ -4,12 +4,20 @@ use std::fmt::Write;
 
 use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, Method, OnFailure,
-    OptionInfo, OptionKind, OptionScope, OtherCase, RewrapFailure, RewrapOptions, Scheme, Surface, Word, WordList,
+    OptionInfo, OptionKind, OptionScope, OtherCase, PathBinding, RewrapFailure, RewrapOptions, Scheme, Surface, Word,
+    WordList,
 };
 
 /// The options that are one of a few words.
-pub(super) const WORD_LISTS: [&WordList; 6] =
-    [Scheme::WORDS, Curve::WORDS, Keying::WORDS, OnFailure::WORDS, RewrapFailure::WORDS, OtherCase::WORDS];
+pub(super) const WORD_LISTS: [&WordList; 7] = [
+    Scheme::WORDS,
+    Curve::WORDS,
+    Keying::WORDS,
+    OnFailure::WORDS,
+    RewrapFailure::WORDS,
+    OtherCase::WORDS,
+    PathBinding::WORDS,
+];
 
 /// The methods whose options a client's type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,8 @@ export type KnownErrorCode =
   | 'unmatched_selector'
   /** A name, or a compared value, that some parsers read as another one, or that occurs twice. */
   | 'ambiguous_name'
+  /** `context_select` leads to no context for a selected value, to neither a string nor an integer, or to a value that is selected. */
+  | 'invalid_context'
   /** A string or file is not an envelope, or not of a known version. */
   | 'invalid_envelope'
   /** An envelope did not open: forged, damaged, of another app's key or of a disabled or trimmed key version. */

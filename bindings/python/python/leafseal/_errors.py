@@ -16,6 +16,7 @@ __all__ = [
     "Forbidden",
     "Forked",
     "Internal",
+    "InvalidContext",
     "InvalidDocument",
     "InvalidEnvelope",
     "InvalidParams",
@@ -50,6 +51,10 @@ class UnmatchedSelector(Error):
 
 class AmbiguousName(Error):
     """A name, or a compared value, that some parsers read as another one, or that occurs twice."""
+
+
+class InvalidContext(Error):
+    """`context_select` leads to no context for a selected value, to neither a string nor an integer, or to a value that is selected."""
 
 
 class InvalidEnvelope(Error, ValueError):
@@ -135,6 +140,7 @@ register(
         "invalid_selector": InvalidSelector,
         "unmatched_selector": UnmatchedSelector,
         "ambiguous_name": AmbiguousName,
+        "invalid_context": InvalidContext,
         "invalid_envelope": InvalidEnvelope,
         "decrypt_failed": DecryptFailed,
         "number_out_of_range": NumberOutOfRange,

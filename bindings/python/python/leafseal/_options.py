@@ -8,6 +8,7 @@ Curve = Literal["r1", "k1"]
 Keying = Literal["field", "request", "session"]
 OnFailure = Literal["fail", "leave", "null"]
 OtherCase = Literal["refuse", "same", "other"]
+PathBinding = Literal["path", "path+index"]
 
 
 class CallOptions(TypedDict, total=False):
@@ -47,6 +48,10 @@ class DecryptionOptions(TypedDict, total=False):
 
 
 class DocumentOptions(TypedDict, total=False):
+    context_select: str | None
+    """Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none."""
+    bind: PathBinding | None
+    """Documents: binds each value to its path too. Default: it is bound to its context alone."""
     other_case: OtherCase | None
     """Documents: the action for a name that differs from a selector's only in case. Default: it is another name."""
     strict: bool

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leafseal_client::{
     Client, ClientError, ClientSettings, ClientTls, DecryptFileOptions, Document, EncryptFileOptions, ErrorCode,
-    ErrorKind,
+    ErrorKind, RewrapOptions,
 };
 use leafseal_engine::{Curve, DocumentLimits, Keying, check_document};
 use tokio::runtime::Runtime;
@@ -100,6 +100,13 @@ impl Remote {
         if job.operation == ValueOperation::Rewrap && !job.select.is_empty() {
             return Err(CommandFailure::usage(
                 "rewrap does not support --select with --connect, where it re-encrypts every envelope: omit one of them",
+            ));
+        }
+        let is_bound = |options: &RewrapOptions<'_>| options.context_select.is_some() || options.bind.is_some();
+        if job.operation == ValueOperation::Rewrap && is_bound(&job.rewrap_options()) {
+            return Err(CommandFailure::usage(
+                "rewrap does not support --context-select and --bind with --connect, where it sends envelopes alone: run it on a \
+                 machine with the keystore",
             ));
         }
         Ok(Self { connection, job: Arc::new(job), limits })

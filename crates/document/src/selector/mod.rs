@@ -3,6 +3,7 @@
 pub(crate) mod ast;
 pub(crate) mod automaton;
 pub(crate) mod code;
+mod context;
 mod coverage;
 mod fields;
 mod filter;
@@ -20,6 +21,7 @@ use crate::limits::DocumentLimits;
 use ast::{JsonPathQuery, Selector};
 use automaton::CompiledQueries;
 use code::FilterCode;
+pub use context::ContextSelector;
 pub use fields::FieldPath;
 pub(crate) use fields::before_parenthesis;
 use parser::{Parser, SelectorTotals};

@@ -35,6 +35,10 @@ pub(super) struct LineProgress {
     line_cost: usize,
     /// Matches of the current batch, as positions in the line.
     found: Vec<Match>,
+    /// The contexts of matches, as positions in the text.
+    contexts: Vec<MatchContext>,
+    /// Whether the end of the text was reached with contexts that had not been taken.
+    is_ended: bool,
     matched: Vec<u64>,
 }
 
@@ -43,7 +47,7 @@ impl LineProgress {
     pub(super) fn new(walk: DocumentWalk) -> Box<Self> {
         let selectors = walk.selection.queries().len();
         let strict_cost = if walk.is_strict { selectors * SELECTOR_COST } else { 0 };
-        let is_one_pass = matches!(walk.stage, WalkStage::Stream { .. });
+        let is_one_pass = matches!(walk.stage, WalkStage::Stream { .. }) && walk.contexts.is_none();
         let line_cost = if is_one_pass { strict_cost } else { PASSES_COST + strict_cost };
         let (found, current, finder, matched) = (Vec::new(), None, LineFinder::default(), vec![0; selectors]);
         let (sieve, evaluation) = (Sieve::new(&walk.selection), None);
@@ -59,6 +63,8 @@ impl LineProgress {
             number: 0,
             line_cost,
             found,
+            contexts: Vec::new(),
+            is_ended: false,
             matched,
         })
     }
@@ -76,7 +82,8 @@ impl LineProgress {
         while left > 0 && matches.len() < full {
             let Some(line) = self.current.clone() else {
                 match self.finder.next(text, &mut left) {
-                    NextLine::End => return Ok(true),
+                    // The contexts of the last matches are taken before the walk is complete.
+                    NextLine::End => return Ok(self.contexts.is_empty() || std::mem::replace(&mut self.is_ended, true)),
                     NextLine::More => return Ok(false),
                     NextLine::Line { carriage_return: Some(at), .. } if self.walk.selection.is_unambiguous() => {
                         return Err(DocumentError::new(DocumentErrorKind::CarriageReturn, at));
@@ -94,6 +101,8 @@ impl LineProgress {
             let result = self.walk.advance(&text[line.clone()], &mut self.found, full - matches.len(), left);
             let moved = |found: Match| Match { start: line.start + found.start, end: line.start + found.end, ..found };
             matches.extend(self.found.drain(..).map(moved));
+            let in_text = |it: MatchContext| MatchContext { start: line.start + it.start, end: line.start + it.end };
+            self.contexts.extend(self.walk.take_contexts().into_iter().map(in_text));
             match result {
                 // A byte order mark alone.
                 Err(error) if error.kind == DocumentErrorKind::Empty => self.current = None,
@@ -149,6 +158,10 @@ impl LineProgress {
 
     pub(super) fn memory(&self) -> usize {
         self.walk.memory() + self.evaluation.as_ref().map_or(0, |evaluation| evaluation.memory())
+    }
+
+    pub(super) fn take_contexts(&mut self) -> Vec<MatchContext> {
+        std::mem::take(&mut self.contexts)
     }
 
     pub(super) fn take_paths(&mut self) -> MatchPaths {

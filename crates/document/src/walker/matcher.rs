@@ -15,13 +15,17 @@ pub(crate) struct Matcher {
     /// The number of matches when the batch began.
     before: usize,
     matches_max: usize,
+    /// Whether the selected scalars that are no matches are noted: where each begins.
+    pub(super) notes_others: bool,
+    pub(super) others: Vec<u32>,
     /// The refused name.
     refused: Option<DocumentError>,
 }
 
 impl Matcher {
     pub(crate) fn new(tracker: Tracker, purpose: Purpose) -> Self {
-        Matcher { tracker, purpose, matches: Vec::new(), before: 0, matches_max: 0, refused: None }
+        let (matches, others) = (Vec::new(), Vec::new());
+        Matcher { tracker, purpose, matches, before: 0, matches_max: 0, notes_others: false, others, refused: None }
     }
 
     /// Takes the caller's list for a batch that adds up to `matches_max` matches.
@@ -73,7 +77,11 @@ impl Sink for Matcher {
         let set = self.tracker.value();
         if set.is_selected() {
             self.tracker.count(set);
-            self.matches.extend(matched(document, start, end, scalar, self.purpose));
+            let found = matched(document, start, end, scalar, self.purpose);
+            if found.is_none() && self.notes_others {
+                self.others.push(start as u32);
+            }
+            self.matches.extend(found);
         }
     }
 

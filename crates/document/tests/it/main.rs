@@ -1,6 +1,7 @@
 //! Integration tests of leafseal-document, in one program, so that it is compiled and linked once.
 
 mod compliance;
+mod contexts;
 mod corpus;
 mod edges;
 mod forms;

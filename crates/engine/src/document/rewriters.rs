@@ -3,6 +3,7 @@
 use leafseal_envelope::ENVELOPE_OVERHEAD;
 
 use super::*;
+use crate::bindings::{DocumentBinding, OwnBindings};
 
 impl Rewriter for Encryptor {
     const PURPOSE: Purpose = Purpose::Encrypt;
@@ -12,10 +13,14 @@ impl Rewriter for Encryptor {
     fn rewrite_long(
         &mut self,
         long: &mut LongEncryption,
-        value: &SealedInput<'_>,
+        (value, own): (&SealedInput<'_>, OwnBindings<'_>),
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
-        self.encrypt_long(long, value, &Json, out)
+        self.encrypt_long(long, (value, own), &Json, out)
+    }
+
+    fn binding(&self) -> Option<Arc<DocumentBinding>> {
+        self.binding.of_document()
     }
 
     fn bytes_max(&self) -> usize {
@@ -25,25 +30,30 @@ impl Rewriter for Encryptor {
     fn rewrite(&mut self, offered: &[Match], copy: &mut DocumentCopy<'_>) -> Result<usize, Error> {
         let document = copy.document;
         let texts = texts_of(document, &offered[..offered.len().min(self.step_values_max())])?;
+        let own = copy.own(texts.len())?;
+        let texts = &texts[..own.as_ref().map_or(texts.len(), Vec::len)];
         let settled = match self.skips_sealed() {
             true => {
                 let strings = texts.iter().zip(offered).map(|(text, found)| string_of(text, found));
-                self.settle(&strings.collect::<Vec<_>>())?
+                self.settle_bound(&strings.collect::<Vec<_>>(), own.as_deref())?
             }
             false => Settled::all(texts.len()),
         };
         let done = settled.done;
         let mut kept = Vec::with_capacity(offered.len());
         let mut values = Vec::with_capacity(offered.len());
+        let mut of_values = Vec::new();
         for (index, (found, text)) in offered.iter().zip(&texts[..done]).enumerate() {
             let value = SealedInput { value_type: value_type(found.kind), text };
             if !self.leaves(&value) && !settled.leaves(index) {
                 kept.push(*found);
                 values.push(value);
+                of_values.extend(own.as_ref().map(|own| Arc::clone(&own[index])));
             }
         }
         let mut copied = copy.copied;
-        self.encrypt(&values, copy.out, |index, _, out| {
+        let own = own.is_some().then_some(&*of_values);
+        self.encrypt_bound(&values, own, copy.out, |index, _, out| {
             if index > 0 {
                 out.push(b'"');
             }
@@ -84,10 +94,14 @@ impl Rewriter for Decryptor {
     fn rewrite_long(
         &mut self,
         long: &mut LongDecryption,
-        value: &SealedInput<'_>,
+        (value, own): (&SealedInput<'_>, OwnBindings<'_>),
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
-        self.decrypt_long(long, value.text, &Json, out)
+        self.decrypt_long(long, (value.text, own), &Json, out)
+    }
+
+    fn binding(&self) -> Option<Arc<DocumentBinding>> {
+        self.keyring.binding.of_document()
     }
 
     fn bytes_max(&self) -> usize {
@@ -104,16 +118,18 @@ impl Rewriter for Decryptor {
             }
             texts => texts?,
         };
+        let own = copy.own(texts.len())?;
+        let texts = &texts[..own.as_ref().map_or(texts.len(), Vec::len)];
         let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
         if on_failure == OnFailure::Fail {
-            let result = self.decrypt(&bytes, |index, opened| {
+            let result = self.decrypt_bound(&bytes, own.as_deref(), |index, opened| {
                 if let Some(opened) = opened {
                     write_opened(&opened, copy.replace(&offered[index]));
                 }
             });
             return result.map_err(|error| placed(error, offered));
         }
-        self.open_texts(&bytes, |index, outcome| match outcome {
+        self.open_texts_bound(&bytes, own.as_deref(), |index, outcome| match outcome {
             Ok(Some(opened)) => write_opened(&opened, copy.replace(&offered[index])),
             Ok(None) => {}
             Err(_) => copy.fail(index, &offered[index], on_failure),
@@ -153,10 +169,14 @@ impl Rewriter for Rewrapper {
     fn rewrite_long(
         &mut self,
         long: &mut LongRewrap,
-        value: &SealedInput<'_>,
+        (value, own): (&SealedInput<'_>, OwnBindings<'_>),
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
-        self.rewrap_long(long, value.text, &Json, out)
+        self.rewrap_long(long, (value.text, own), &Json, out)
+    }
+
+    fn binding(&self) -> Option<Arc<DocumentBinding>> {
+        self.keyring.binding.of_document()
     }
 
     fn bytes_max(&self) -> usize {
@@ -173,8 +193,10 @@ impl Rewriter for Rewrapper {
             }
             texts => texts?,
         };
+        let own = copy.own(texts.len())?;
+        let texts = &texts[..own.as_ref().map_or(texts.len(), Vec::len)];
         let bytes: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
-        let result = self.rewrap(&bytes, |index, rewrapped| match rewrapped {
+        let result = self.rewrap_bound(&bytes, own.as_deref(), |index, rewrapped| match rewrapped {
             RewrappedText::New(envelope) => {
                 let out = copy.replace(&offered[index]);
                 out.push(b'"');

@@ -26,7 +26,8 @@ fn fixture() -> &'static SymmetricFixture {
     FIXTURE.get_or_init(|| {
         let mut rng = Counter(2);
         let key = Arc::new(SymmetricKey::new(&SymmetricRoot::from_slice(&[0x42; 32]).expect("32 bytes")));
-        let binding = Binding::context("17").expect("a context").with_path(BindingPart::Path, "$['a']");
+        let binding =
+            Binding::context("17").expect("a context").with_path(BindingPart::Path, "$['a']").expect("a path");
         let envelopes = [false, true].map(|has_metadata| envelope(&key, &binding, has_metadata, &mut rng));
         let mut file = Vec::new();
         let mut sealing = FileSealing::begin_symmetric(&key, &binding, TEXT.len(), &mut rng, &mut file);

@@ -5,7 +5,7 @@ use leafseal_crypto::symmetric::SymmetricKey;
 use leafseal_crypto::xaes::{XAES_NONCE_SIZE, XaesNonce, XaesOpenItem};
 
 use super::format::SymmetricEnvelope;
-use crate::binding::Binding;
+use crate::binding::{Binding, Bindings};
 use crate::file::SymmetricFile;
 use crate::open::{
     EnvelopeForm, GROUP_BYTES_MAX, GROUP_VALUES_MAX, OpenError, OpenScratch, OpenedValue, decode_group, interpret,
@@ -15,19 +15,24 @@ use crate::open::{
 #[derive(Debug, Clone, Copy)]
 pub struct SymmetricOpening<'k> {
     key: &'k SymmetricKey,
-    binding: &'k Binding,
+    bindings: Bindings<'k>,
 }
 
 impl<'k> SymmetricOpening<'k> {
     /// For values that are bound to `binding`.
     pub fn new(key: &'k SymmetricKey, binding: &'k Binding) -> Self {
-        Self { key, binding }
+        Self::bound(key, Bindings::One(binding))
+    }
+
+    /// For values of which the first of each call is bound to the first of `bindings`, and so on.
+    pub fn bound(key: &'k SymmetricKey, bindings: Bindings<'k>) -> Self {
+        Self { key, bindings }
     }
 
     /// Opens every envelope on its own and hands each result to `each` with its index, in order. One bad envelope spoils only itself.
     ///
     /// # Panics
-    /// When an envelope names another key.
+    /// When an envelope names another key, or has no binding.
     pub fn open_many(
         &self,
         envelopes: &[SymmetricEnvelope<'_>],
@@ -37,7 +42,7 @@ impl<'k> SymmetricOpening<'k> {
         let mut first = 0;
         while first < envelopes.len() {
             let group = &envelopes[first..first + group_size(&envelopes[first..])];
-            self.open_group(group, scratch, |i, result| each(first + i, result));
+            self.open_group(group, self.bindings.from(first), scratch, |i, result| each(first + i, result));
             first += group.len();
         }
     }
@@ -63,12 +68,13 @@ impl<'k> SymmetricOpening<'k> {
     fn open_group(
         &self,
         group: &[SymmetricEnvelope<'_>],
+        bindings: Bindings<'_>,
         scratch: &mut OpenScratch,
         mut each: impl FnMut(usize, Result<OpenedValue<'_>, OpenError>),
     ) {
         let OpenScratch { sealed, plaintext, associated } = scratch;
         let decoded = decode_group(group.iter().map(|envelope| envelope.ciphertext), sealed);
-        let ends = self.write_associated(group, associated);
+        let ends = self.write_associated(group, bindings, associated);
         let mut rest = sealed.as_slice();
         let nonce = XaesNonce([0; XAES_NONCE_SIZE]);
         let mut items = [XaesOpenItem { nonce, aad: &[], sealed: &[] }; GROUP_VALUES_MAX];
@@ -98,23 +104,25 @@ impl<'k> SymmetricOpening<'k> {
         }
     }
 
-    /// Writes the associated data of a group: one for neighbours of one version, type and marking. Gives the place of each.
+    /// Writes the associated data of a group: one for neighbours of one version, type, marking and binding. Gives the place of each.
     fn write_associated(
         &self,
         group: &[SymmetricEnvelope<'_>],
+        bindings: Bindings<'_>,
         associated: &mut Vec<u8>,
     ) -> [(usize, usize); GROUP_VALUES_MAX] {
         associated.clear();
         let mut places = [(0, 0); GROUP_VALUES_MAX];
+        let kind = |i: usize| (group[i].version, group[i].flags());
         for (i, envelope) in group.iter().enumerate() {
             assert_eq!(envelope.key_id, self.key.id(), "an envelope of this key");
-            let kind = (envelope.version, envelope.flags());
-            let last = i.checked_sub(1).map(|last| (group[last].version, group[last].flags()));
-            places[i] = match last {
-                Some(last) if last == kind => places[i - 1],
-                _ => {
+            let binding = bindings.at(i);
+            let is_same = |last: usize| kind(last) == kind(i) && std::ptr::eq(bindings.at(last), binding);
+            places[i] = match i.checked_sub(1).filter(|&last| is_same(last)) {
+                Some(last) => places[last],
+                None => {
                     let start = associated.len();
-                    self.binding.write(kind.0, kind.1, envelope.key_id, associated);
+                    binding.write(envelope.version, envelope.flags(), envelope.key_id, associated);
                     (start, associated.len())
                 }
             };
@@ -128,13 +136,13 @@ impl<'k> SymmetricOpening<'k> {
     /// When the file names another key.
     pub(crate) fn file_stream(&self, file: &SymmetricFile<'_>) -> OpenStream {
         assert_eq!(file.key_id, self.key.id(), "a file of this key");
-        file.stream(self.key, self.binding)
+        file.stream(self.key, self.bindings.at(0))
     }
 
     /// Begins to open an envelope in pieces.
     pub(crate) fn stream(&self, envelope: &SymmetricEnvelope<'_>) -> OpenStream {
         let mut associated = Vec::new();
-        self.binding.write(envelope.version, envelope.flags(), envelope.key_id, &mut associated);
+        self.bindings.at(0).write(envelope.version, envelope.flags(), envelope.key_id, &mut associated);
         self.key.open_stream(&envelope.nonce, &associated)
     }
 }

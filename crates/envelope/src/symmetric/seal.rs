@@ -11,7 +11,7 @@ use leafseal_lanes::text::{Kernel, NONCE_TEXT_SIZE as HALF_TEXT_SIZE, SymmetricF
 
 use super::format::{NONCE_TEXT_SIZE, flags};
 use crate::base64::append_base64;
-use crate::binding::Binding;
+use crate::binding::{Binding, Bindings};
 use crate::long_sealing::LongSealing;
 use crate::metadata::Metadata;
 use crate::parts::{Head, Marking, SUFFIX, ValueType};
@@ -106,6 +106,34 @@ impl SymmetricSealing {
         values: &[SealedInput<'_>],
         scratch: &mut SealScratch,
         out: &mut Vec<u8>,
+        before: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) {
+        self.seal(metadata, rng, (values, None), scratch, out, before);
+    }
+
+    /// The same for values that are bound each to its own, in place of what the request is bound to.
+    ///
+    /// # Panics
+    /// With fewer bindings than values.
+    pub fn seal_bound(
+        &self,
+        metadata: Option<&Metadata>,
+        rng: &mut dyn CryptoRng,
+        (values, bindings): (&[SealedInput<'_>], &[Arc<Binding>]),
+        scratch: &mut SealScratch,
+        out: &mut Vec<u8>,
+        before: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) {
+        self.seal(metadata, rng, (values, Some(Bindings::Each(bindings))), scratch, out, before);
+    }
+
+    fn seal(
+        &self,
+        metadata: Option<&Metadata>,
+        rng: &mut dyn CryptoRng,
+        (values, bindings): (&[SealedInput<'_>], Option<Bindings<'_>>),
+        scratch: &mut SealScratch,
+        out: &mut Vec<u8>,
         mut before: impl FnMut(usize, usize, &mut Vec<u8>),
     ) {
         assert_eq!(metadata.is_some(), self.profile.version.has_metadata(), "metadata as the profile has it");
@@ -113,7 +141,8 @@ impl SymmetricSealing {
         let mut first = 0;
         while first < values.len() {
             let group = &values[first..first + group_size(&values[first..], metadata_size(metadata))];
-            let nonces = self.seal_group(metadata, rng, group, scratch);
+            let of_group = bindings.map(|bindings| bindings.from(first));
+            let nonces = self.seal_group(metadata, rng, (group, of_group), scratch);
             let mut sealed = scratch.sealed.as_slice();
             for (i, (value, nonce)) in group.iter().zip(&nonces).enumerate() {
                 let size = self.envelope_size(metadata, value.value_type, value.text.len());
@@ -132,17 +161,21 @@ impl SymmetricSealing {
         &self,
         metadata: Option<&Metadata>,
         rng: &mut dyn CryptoRng,
-        group: &[SealedInput<'_>],
+        (group, bindings): (&[SealedInput<'_>], Option<Bindings<'_>>),
         scratch: &mut SealScratch,
     ) -> [XaesNonce; GROUP_VALUES_MAX] {
-        let SealScratch { plaintexts, sealed } = scratch;
+        let SealScratch { plaintexts, sealed, associated } = scratch;
+        let places = bindings.map(|bindings| self.write_associated(group, bindings, associated));
         let mut rest = with_metadata(metadata, group, plaintexts);
         let mut nonces = [XaesNonce([0; XAES_NONCE_SIZE]); GROUP_VALUES_MAX];
         self.take_nonces(rng, &mut nonces[..group.len()]);
         let mut items = [XaesSealItem { nonce: nonces[0], aad: &[], plaintext: &[] }; GROUP_VALUES_MAX];
-        for ((item, nonce), value) in items.iter_mut().zip(&nonces).zip(group) {
+        for (i, ((item, nonce), value)) in items.iter_mut().zip(&nonces).zip(group).enumerate() {
             item.nonce = *nonce;
-            item.aad = &self.by_type[value.value_type as usize].aad;
+            item.aad = match &places {
+                None => &self.by_type[value.value_type as usize].aad,
+                Some(places) => &associated[places[i].0..places[i].1],
+            };
             item.plaintext = value.text;
             if metadata.is_some() {
                 (item.plaintext, rest) = rest.split_at(metadata_size(metadata) + value.text.len());
@@ -152,6 +185,37 @@ impl SymmetricSealing {
         sealed.resize(items.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum(), 0);
         self.key.seal_many(items, sealed);
         nonces
+    }
+
+    /// Writes the associated data of a group: one for neighbours of one type and binding. Gives the place of each.
+    fn write_associated(
+        &self,
+        group: &[SealedInput<'_>],
+        bindings: Bindings<'_>,
+        associated: &mut Vec<u8>,
+    ) -> [(usize, usize); GROUP_VALUES_MAX] {
+        associated.clear();
+        let mut places = [(0, 0); GROUP_VALUES_MAX];
+        for (i, value) in group.iter().enumerate() {
+            let (value_type, binding) = (value.value_type, bindings.at(i));
+            let is_same =
+                |last: usize| group[last].value_type == value_type && std::ptr::eq(bindings.at(last), binding);
+            places[i] = match i.checked_sub(1).filter(|&last| is_same(last)) {
+                Some(last) => places[last],
+                None => {
+                    let start = associated.len();
+                    self.write_own(binding, value_type, associated);
+                    (start, associated.len())
+                }
+            };
+        }
+        places
+    }
+
+    /// Appends the associated data of a value of this type that is bound to `binding`.
+    fn write_own(&self, binding: &Binding, value_type: ValueType, out: &mut Vec<u8>) {
+        let SymmetricProfile { version, marking } = self.profile;
+        binding.write(version, flags(value_type, marking), self.key.id(), out);
     }
 
     /// Fills `nonces`, with one call of `rng` at most.
@@ -165,12 +229,13 @@ impl SymmetricSealing {
         }
     }
 
-    /// Begins the envelope of a value in pieces.
+    /// Begins the envelope of a value in pieces. It is bound to `binding`, or without one to what the request is bound to.
     pub fn seal_long(
         &self,
         metadata: Option<&Metadata>,
         rng: &mut dyn CryptoRng,
         value_type: ValueType,
+        binding: Option<&Binding>,
         out: &mut Vec<u8>,
     ) -> LongSealing {
         assert_eq!(metadata.is_some(), self.profile.version.has_metadata(), "metadata as the profile has it");
@@ -180,6 +245,14 @@ impl SymmetricSealing {
         out.extend_from_slice(head);
         append_base64(&nonce[0].0, out);
         out.push(b':');
+        let mut own = Vec::new();
+        let aad = match binding {
+            None => aad,
+            Some(binding) => {
+                self.write_own(binding, value_type, &mut own);
+                &own
+            }
+        };
         LongSealing::begin(self.key.seal_stream(&nonce[0], aad), metadata, out)
     }
 }

@@ -14,9 +14,9 @@ use hmac::{Hmac, Mac};
 use leafseal_crypto::symmetric::{SymmetricKey, SymmetricRoot};
 use leafseal_envelope::file::{EncryptedFile, FileCheck, FileSealing};
 use leafseal_envelope::{
-    Binding, BindingPart, CONTEXT_SIZE_MAX, Envelope, LongKey, LongOpening, LongText, Malformed, Marking, Metadata,
-    NoncePrefixes, OpenError, OpenScratch, Role, SYMMETRIC_OVERHEAD, SealScratch, Sealed, SealedInput,
-    SymmetricEnvelope, SymmetricOpening, SymmetricProfile, SymmetricSealing, SymmetricVersion, ValueType,
+    Binding, BindingPart, Bindings, CONTEXT_SIZE_MAX, Envelope, LongKey, LongOpening, LongText, Malformed, Marking,
+    Metadata, NoncePrefixes, OpenError, OpenScratch, PATH_SIZE_MAX, Role, SYMMETRIC_OVERHEAD, SealScratch, Sealed,
+    SealedInput, SymmetricEnvelope, SymmetricOpening, SymmetricProfile, SymmetricSealing, SymmetricVersion, ValueType,
 };
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -183,8 +183,11 @@ fn other_libraries_open_every_profile_type_and_binding() {
         SealedInput { value_type: ValueType::Boolean, text: b"false" },
         string(PAN),
     ];
-    let path = Binding::context("row 17").expect("a context").with_path(BindingPart::Path, "$.cards[*].number");
-    let indexed = Binding::default().with_path(BindingPart::IndexedPath, "$.cards[3].number");
+    let path = Binding::context("row 17")
+        .expect("a context")
+        .with_path(BindingPart::Path, "$.cards[*].number")
+        .expect("a path");
+    let indexed = Binding::default().with_path(BindingPart::IndexedPath, "$.cards[3].number").expect("a path");
     let none: &[(u8, &[u8])] = &[];
     let bindings = [
         (Binding::default(), none),
@@ -290,7 +293,7 @@ fn no_changed_envelope_and_no_other_binding_opens() {
                 assert_eq!(open(text, &key, &bound(other)).is_ok(), other == context, "{context:?} {other:?}");
             }
             for kind in [BindingPart::Path, BindingPart::IndexedPath] {
-                let path = Binding::default().with_path(kind, "17");
+                let path = Binding::default().with_path(kind, "17").expect("a path");
                 assert!(open(text, &key, &path).is_err(), "a path is no context");
             }
         }
@@ -300,13 +303,77 @@ fn no_changed_envelope_and_no_other_binding_opens() {
 /// Rule 15: lengths are part of what is authenticated, so that two parts cannot be read as others.
 #[test]
 fn parts_of_a_binding_do_not_run_together() {
-    let one = Binding::context("a").expect("a context").with_path(BindingPart::Path, "bc");
-    let other = Binding::context("ab").expect("a context").with_path(BindingPart::Path, "c");
+    let one = Binding::context("a").expect("a context").with_path(BindingPart::Path, "bc").expect("a path");
+    let other = Binding::context("ab").expect("a context").with_path(BindingPart::Path, "c").expect("a path");
     let mut rng = StdRng::seed_from_u64(5);
     let sealed = seal((profile(false, Marking::Live), &one, NoncePrefixes::One), &[string(PAN)], &mut rng);
     assert!(open(&sealed[0], &key(ROOT), &one).is_ok() && open(&sealed[0], &key(ROOT), &other).is_err());
     assert!(Binding::context("").is_err() && Binding::context(&"x".repeat(CONTEXT_SIZE_MAX + 1)).is_err());
     assert!(Binding::context(&"x".repeat(CONTEXT_SIZE_MAX)).is_ok());
+}
+
+/// Rule 15: in one call each value is bound to its own, whatever its neighbours are bound to, also in pieces.
+#[test]
+fn values_of_one_call_are_bound_each_to_its_own() {
+    let (mut rng, key) = (StdRng::seed_from_u64(9), key(ROOT));
+    let own = |number: usize| {
+        let path = format!("$['rows'][{number}]['{}']", "n".repeat(number * 9));
+        let binding = Binding::context(&format!("row {}", number % 7)).expect("a context");
+        Arc::new(binding.with_path(BindingPart::IndexedPath, &path).expect("a path"))
+    };
+    let distinct: Vec<Arc<Binding>> = (0..40).map(own).chain([Arc::new(Binding::default())]).collect();
+    let bindings: Vec<Arc<Binding>> = (0..500).map(|_| Arc::clone(&distinct[rng.random_range(0..41)])).collect();
+    // Runs of one binding too, the same one and an equal one.
+    let bindings: Vec<Arc<Binding>> =
+        bindings.iter().flat_map(|it| [Arc::clone(it), Arc::clone(it), Arc::new(Binding::clone(it))]).collect();
+    let texts: Vec<String> = (0..bindings.len()).map(|i| format!("value {i} {}", "x".repeat(i % 300))).collect();
+    let input = |(i, text): (usize, &String)| match i % 5 {
+        0 => SealedInput { value_type: ValueType::Number, text: b"12" },
+        _ => string(&texts[i][..text.len()]),
+    };
+    let values: Vec<SealedInput<'_>> = texts.iter().enumerate().map(input).collect();
+    for has_metadata in [false, true] {
+        let profile = profile(has_metadata, Marking::Live);
+        let other = Binding::context("of the request").expect("a context");
+        let sealing = SymmetricSealing::new(Arc::clone(&key), profile, &other, NoncePrefixes::One, &mut rng);
+        let metadata = has_metadata.then(metadata);
+        let mut out = Vec::new();
+        let of_values = (values.as_slice(), bindings.as_slice());
+        let before = |_, _, out: &mut Vec<u8>| out.push(b'\n');
+        sealing.seal_bound(metadata.as_ref(), &mut rng, of_values, &mut SealScratch::default(), &mut out, before);
+        let sealed = String::from_utf8(out).expect("ASCII");
+        let sealed: Vec<&str> = sealed.lines().skip(1).collect();
+        let mut envelopes: Vec<SymmetricEnvelope<'_>> = Vec::new();
+        for text in &sealed {
+            SymmetricEnvelope::parse_next(text.as_bytes(), &mut envelopes).expect("an envelope");
+        }
+        let mut scratch = OpenScratch::default();
+        let mut opened = 0;
+        SymmetricOpening::bound(&key, Bindings::Each(&bindings)).open_many(&envelopes, &mut scratch, |i, result| {
+            assert_eq!(result.expect("opens").text.as_bytes(), values[i].text);
+            opened += 1;
+        });
+        assert_eq!(opened, values.len());
+        // Each to the next one's.
+        let rotated = [&bindings[1..], &bindings[..1]].concat();
+        SymmetricOpening::bound(&key, Bindings::Each(&rotated)).open_many(&envelopes, &mut scratch, |i, result| {
+            assert_eq!(result.is_ok(), bindings[i] == rotated[i], "{i}");
+        });
+        for ((text, binding), value) in sealed.iter().zip(&bindings).zip(&values).step_by(17) {
+            assert_eq!(open(text, &key, binding).expect("opens").as_bytes(), value.text);
+            assert!(open(text, &key, &other).is_err());
+            let mut long = Vec::new();
+            let mut sealing =
+                sealing.seal_long(metadata.as_ref(), &mut rng, value.value_type, Some(binding), &mut long);
+            value.text.chunks(7).for_each(|piece| sealing.update(piece, &mut long));
+            sealing.finish(&mut long);
+            let long = String::from_utf8(long).expect("ASCII");
+            assert_eq!(open(&long, &key, binding).expect("opens").as_bytes(), value.text);
+            assert!(open(&long, &key, &other).is_err());
+        }
+    }
+    let path = |size| Binding::default().with_path(BindingPart::Path, &"x".repeat(size)).is_ok();
+    assert!(path(PATH_SIZE_MAX) && !path(PATH_SIZE_MAX + 1));
 }
 
 /// Rules 1 and 13: what is not of the form is refused by name, before any key.

@@ -8,7 +8,7 @@ use leafseal_engine::pool::{CancelReason, Pool, PoolSettings};
 use leafseal_engine::{Caller, Engine, Settings};
 use leafseal_protocol::{
     DecryptOptions, DocumentResult, EncryptOptions, FrameLimits as WireLimits, InspectResult, Keying, Message,
-    RewrapOptions, RewrapResult, Scalar, ValuesResult, answer, request,
+    RewrapOptions, RewrapResult, Scalar, Scheme, ValuesResult, answer, request,
 };
 use leafseal_server::in_process::InProcess;
 use leafseal_service::EngineService;
@@ -114,6 +114,73 @@ fn mixed(texts: &[String]) -> Vec<Scalar<'_>> {
 
 fn texts(count: usize) -> Vec<String> {
     (0..count).map(|i| format!("{:0width$}", i * 7_919, width = 1 + i * 31 % 90)).collect()
+}
+
+/// The contexts of a list stay beside their values, however it is split.
+#[test]
+fn values_with_a_context_each_round_trip_for_any_parts() {
+    for (workers, step_values_max, step_bytes_max) in [(1, 256, 64 << 10), (4, 7, 300), (3, 33, 5_000)] {
+        let bench = bench(workers, Settings { step_values_max, step_bytes_max, ..Settings::default() });
+        let texts: Vec<String> =
+            texts(1_500).into_iter().enumerate().map(|(i, text)| text.repeat(1 + i % 100 / 99 * 99)).collect();
+        let given = mixed(&texts);
+        let contexts: Vec<String> = (0..1_500).map(|i| format!("row {}{}", i / 3, "\u{e9}".repeat(i % 40))).collect();
+        let contexts: Vec<&str> = contexts.iter().map(String::as_str).collect();
+        let options = EncryptOptions { scheme: Some(Scheme::Symmetric), ..EncryptOptions::new("acme") };
+        let seal = |options: &EncryptOptions<'_>, contexts: &[&str], values: &[Scalar<'_>]| {
+            bench.call(|out| request::encrypt_bound(ID, options, contexts, values.iter().copied(), out))
+        };
+        let of_acme = DecryptOptions::new("acme");
+        let open = |options: &DecryptOptions<'_>, contexts: &[&str], values: &[Scalar<'_>]| {
+            bench.call(|out| request::decrypt_bound(ID, options, contexts, values.iter().copied(), out))
+        };
+        let sealed = seal(&options, &contexts, &given);
+        let envelopes = values(&sealed);
+        assert!(values(&open(&of_acme, &contexts, &envelopes)) == given, "{step_values_max} values a step");
+        for index in [0, 2, 99, 702] {
+            let alone = DecryptOptions { context: Some(contexts[index]), ..of_acme };
+            let opened = bench.call(|out| request::decrypt(ID, &alone, [envelopes[index]].into_iter(), out));
+            assert!(values(&opened) == [given[index]]);
+            let mut others = contexts.clone();
+            others[index] = "another";
+            let failed = ("decrypt_failed".to_owned(), Some(index as u64), None);
+            assert_eq!(fault(&open(&of_acme, &others, &envelopes)), failed);
+        }
+        let skip = EncryptOptions { skip_sealed: true, ..options };
+        assert!(values(&seal(&skip, &contexts, &envelopes)) == envelopes);
+        bench.engine.store().rotate(&AppName::parse("acme").expect("a name")).expect("rotated");
+        bench.engine.maintain().expect("refreshed");
+        let (kept, list): (Vec<usize>, Vec<&str>) =
+            (0..1_500).filter(|&i| given[i] != Scalar::Nil).map(|i| (i, text_of(&envelopes[i]))).unzip();
+        let of_list: Vec<&str> = kept.iter().map(|&i| contexts[i]).collect();
+        let rewrap = RewrapOptions::new("acme");
+        let answer = bench.call(|out| request::rewrap_bound(ID, &rewrap, &of_list, list.iter().copied(), out));
+        let newer = RewrapResult::decode(result(&answer)).expect("envelopes");
+        assert_eq!(newer.count, list.len() as u64);
+        let newer: Vec<Scalar<'_>> = newer.values.iter().map(|value| value.expect("a scalar")).collect();
+        let expected: Vec<Scalar<'_>> = kept.iter().map(|&i| given[i]).collect();
+        assert!(newer != list.iter().copied().map(Scalar::from).collect::<Vec<_>>());
+        assert!(values(&open(&of_acme, &of_list, &newer)) == expected);
+        // What is bound to nothing does not open where something bound belongs.
+        let public = values_of_public_key(&bench, &given[..1]);
+        assert_eq!(fault(&open(&of_acme, &contexts[..1], &[Scalar::from(public.as_str())])).0, "decrypt_failed");
+
+        let invalid = |answer: Vec<u8>, index: Option<u64>| {
+            assert_eq!(fault(&answer), ("invalid_params".to_owned(), index, None));
+        };
+        invalid(seal(&options, &contexts[1..], &given), None);
+        invalid(seal(&EncryptOptions { context: Some("row"), ..options }, &contexts, &given), None);
+        invalid(seal(&EncryptOptions { scheme: Some(Scheme::PublicKey), ..options }, &contexts, &given), None);
+        invalid(seal(&options, &["a", ""], &given[..2]), Some(1));
+        let long = "x".repeat(1_025);
+        invalid(open(&of_acme, &[contexts[0], &long], &envelopes[..2]), Some(1));
+        assert!(values(&seal(&options, &["a", &long[1..]], &given[..2])).len() == 2);
+    }
+}
+
+/// The envelope of one value to a public key.
+fn values_of_public_key(bench: &Bench, given: &[Scalar<'_>]) -> String {
+    text_of(&values(&bench.encrypt(Keying::Request, given))[0]).to_owned()
 }
 
 /// Lengths around every limit at which work is split: parts, groups of values, steps.

@@ -85,6 +85,9 @@ pub fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engin
         scheme: options.scheme.map(scheme),
         curve: options.curve.map(curve),
         context: options.context,
+        context_select: options.context_select,
+        bind: options.bind.map(bind),
+        has_contexts: false,
         keying: options.keying.map(keying),
         role: options.role,
         skip_sealed: options.skip_sealed,
@@ -98,6 +101,14 @@ pub fn other_case(word: Option<wire::OtherCase>) -> leafseal_engine::CaseFold {
         Some(wire::OtherCase::Refuse) => leafseal_engine::CaseFold::Refuse,
         Some(wire::OtherCase::Same) => leafseal_engine::CaseFold::Same,
         Some(wire::OtherCase::Other) | None => leafseal_engine::CaseFold::Other,
+    }
+}
+
+/// Converts what of its path a value is bound to.
+fn bind(word: wire::PathBinding) -> leafseal_engine::PathBinding {
+    match word {
+        wire::PathBinding::Path => leafseal_engine::PathBinding::Path,
+        wire::PathBinding::PathAndIndex => leafseal_engine::PathBinding::PathAndIndex,
     }
 }
 
@@ -117,6 +128,9 @@ pub fn decrypt_options<'a>(options: &wire::DecryptOptions<'a>) -> leafseal_engin
         app: options.app,
         role: options.role,
         context: options.context,
+        context_select: options.context_select,
+        bind: options.bind.map(bind),
+        has_contexts: false,
         accept: accept(options.accept),
         on_failure,
     }
@@ -133,6 +147,9 @@ pub fn rewrap_options<'a>(options: &wire::RewrapOptions<'a>) -> leafseal_engine:
         scheme: options.scheme.map(scheme),
         curve: options.curve.map(curve),
         context: options.context,
+        context_select: options.context_select,
+        bind: options.bind.map(bind),
+        has_contexts: false,
         accept: accept(options.accept),
         on_failure,
     }

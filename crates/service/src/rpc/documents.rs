@@ -167,7 +167,7 @@ impl<R: Rewriter + Send + 'static> RpcDocument<R> {
 
 impl<R: Rewriter + Send + 'static> RequestWork for RpcDocument<R> {
     fn counted_work(&self) -> Option<Duration> {
-        self.work().map(|_| document_work(self.call.document()))
+        self.work().filter(|work| !work.binds_each()).map(|_| document_work(self.call.document()))
     }
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leafseal_engine::Engine;
-use leafseal_protocol::{ErrorObject, RawValues};
+use leafseal_protocol::ErrorObject;
 
 use super::call::OwnedCall;
-use super::span::Span;
+use super::span::{BoundList, Span};
 use crate::work::{PartStep, PlannedRequest, RequestPart, RequestStep, RequestWork, WrittenOutput};
 
 /// A method's operation on each value of a list.
@@ -19,13 +19,13 @@ pub(super) trait ListMethod: Send + Sized + 'static {
     type Ending: Send;
 
     /// The list in the parameters of the method.
-    fn values(call: &OwnedCall) -> RawValues<'_>;
+    fn list(call: &OwnedCall) -> BoundList<'_>;
 
     /// Maximum number of values of a part.
     fn part_values_max(&self) -> usize;
 
     /// The counted work of a list that may be processed on the thread that submits the request.
-    fn counted_work(_: RawValues<'_>) -> Option<Duration> {
+    fn counted_work(_: BoundList<'_>) -> Option<Duration> {
         None
     }
 
@@ -41,7 +41,7 @@ pub(super) trait ListMethod: Send + Sized + 'static {
     /// The request's answer, with the index of the value in the list.
     fn advance(
         &mut self,
-        list: RawValues<'_>,
+        list: BoundList<'_>,
         span: &mut Span,
         long: &mut Self::Long,
         out: &mut Vec<u8>,
@@ -76,7 +76,7 @@ pub(super) struct ListWork<M: ListMethod> {
 
 impl<M: ListMethod> ListStretch<M> {
     fn advance(&mut self, out: &mut Vec<u8>) -> Result<PartStep, ErrorObject> {
-        let list = M::values(&self.call);
+        let list = M::list(&self.call);
         self.count += self.method.advance(list, &mut self.span, &mut self.long, out)?;
         Ok(self.span.progress())
     }
@@ -84,7 +84,7 @@ impl<M: ListMethod> ListStretch<M> {
 
 impl<M: ListMethod> ListWork<M> {
     pub(super) fn begin(engine: &Engine, call: &Arc<OwnedCall>, method: M, ending: M::Ending) -> Self {
-        let span = Span::whole(M::values(call), engine.settings().step_bytes_max);
+        let span = Span::whole(M::list(call), engine.settings().step_bytes_max);
         let rest = ListStretch { call: Arc::clone(call), method, span, long: M::Long::default(), count: 0 };
         ListWork { rest, ending }
     }
@@ -97,7 +97,7 @@ impl<M: ListMethod> ListWork<M> {
 
 impl<M: ListMethod> RequestWork for ListWork<M> {
     fn counted_work(&self) -> Option<Duration> {
-        M::counted_work(M::values(&self.rest.call))
+        M::counted_work(M::list(&self.rest.call))
     }
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
@@ -114,7 +114,7 @@ impl<M: ListMethod> RequestWork for ListWork<M> {
     fn next_part(&mut self) -> Result<PlannedRequest, ErrorObject> {
         let ListStretch { call, method, span, long, .. } = &mut self.rest;
         let forked = method.fork()?;
-        let cut = span.cut(M::values(call), forked.part_values_max())?;
+        let cut = span.cut(M::list(call), forked.part_values_max())?;
         // A long value that has been started is the first of the part.
         let long = std::mem::take(long);
         let part = Box::new(ListStretch { call: Arc::clone(call), method: forked, span: cut, long, count: 0 });

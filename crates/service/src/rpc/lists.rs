@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrappedText, Rewrapper};
+use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, RewrappedText, Rewrapper};
 use leafseal_protocol::answer::OpenRewrap;
-use leafseal_protocol::{ErrorObject, InspectParams, Inspection, RawValues, RewrapParams, Scalar, answer, write};
+use leafseal_protocol::{ErrorObject, InspectParams, Inspection, RewrapParams, Scalar, answer, write};
 
 use super::FailureObserver;
 use super::call::OwnedCall;
@@ -12,7 +12,7 @@ use super::convert;
 use super::failures::FailureLog;
 use super::list::{ListMethod, ListWork};
 use super::long::Long;
-use super::span::Span;
+use super::span::{BoundList, Span};
 
 impl ListWork<Rewrapper> {
     pub(super) fn rewrap(
@@ -23,7 +23,8 @@ impl ListWork<Rewrapper> {
         log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let options = convert::rewrap_options(&params.options);
+        let has_contexts = params.contexts.is_some();
+        let options = RewrapOptions { has_contexts, ..convert::rewrap_options(&params.options) };
         let rewrapper = engine.rewrapper(caller, &options).map_err(convert::error)?;
         let answer = OpenRewrap::begin(id, params.values.count(), out);
         let failures = FailureLog::of(options.on_failure, log, caller);
@@ -41,8 +42,9 @@ impl ListMethod for Rewrapper {
     type Long = Long<LongRewrap>;
     type Ending = Ending;
 
-    fn values(call: &OwnedCall) -> RawValues<'_> {
-        call.rewrap().values
+    fn list(call: &OwnedCall) -> BoundList<'_> {
+        let params = call.rewrap();
+        BoundList { values: params.values, contexts: params.contexts }
     }
 
     fn part_values_max(&self) -> usize {
@@ -55,13 +57,13 @@ impl ListMethod for Rewrapper {
 
     fn advance(
         &mut self,
-        list: RawValues<'_>,
+        list: BoundList<'_>,
         span: &mut Span,
         long: &mut Self::Long,
         out: &mut Vec<u8>,
     ) -> Result<u64, ErrorObject> {
         match span.long_string(list) {
-            Some(string) => long.step(self, span, &string, out),
+            Some(string) => long.step(self, list, span, &string, out),
             None => rewrap(self, list, span, out),
         }
     }
@@ -88,14 +90,16 @@ impl ListMethod for Rewrapper {
 /// Processes as many envelopes as fit into a step; returns how many of them were rewrapped.
 fn rewrap(
     rewrapper: &mut Rewrapper,
-    list: RawValues<'_>,
+    list: BoundList<'_>,
     span: &mut Span,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
     let texts = span.read_texts(list, rewrapper.part_values_max())?;
+    let own = span.own(list, texts.len())?;
+    let texts = &texts[..own.as_ref().map_or(texts.len(), Vec::len)];
     let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
     let (first, mut count, mut failed) = (span.index(), 0, Vec::new());
-    let done = rewrapper.rewrap(&bytes, |index, rewrapped| {
+    let done = rewrapper.rewrap_bound(&bytes, own.as_deref(), |index, rewrapped| {
         match rewrapped {
             RewrappedText::New(envelope) => {
                 count += 1;
@@ -131,8 +135,8 @@ impl ListMethod for Inspector {
     type Long = ();
     type Ending = ();
 
-    fn values(call: &OwnedCall) -> RawValues<'_> {
-        call.inspect().values
+    fn list(call: &OwnedCall) -> BoundList<'_> {
+        BoundList { values: call.inspect().values, contexts: None }
     }
 
     fn part_values_max(&self) -> usize {
@@ -146,7 +150,7 @@ impl ListMethod for Inspector {
     /// Inspection replaces nothing.
     fn advance(
         &mut self,
-        list: RawValues<'_>,
+        list: BoundList<'_>,
         span: &mut Span,
         (): &mut (),
         out: &mut Vec<u8>,
@@ -160,14 +164,14 @@ impl ListMethod for Inspector {
 /// Processes one envelope, which costs the check of a point or a key agreement, or a piece of a long one.
 fn inspect(
     inspector: &mut Inspector,
-    list: RawValues<'_>,
+    list: BoundList<'_>,
     span: &mut Span,
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorObject> {
     if let Some(string) = span.long_string(list) {
         // An envelope is ASCII: other text is not inspected further.
         if write_metadata(inspector, span, string.bytes, out)? {
-            span.pass(&string);
+            span.pass(list, &string)?;
         }
     } else if let Some(text) = span.read_texts(list, 1)?.first()
         && write_metadata(inspector, span, text.as_bytes(), out)?

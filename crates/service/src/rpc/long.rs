@@ -1,20 +1,25 @@
 //! Long strings of lists: checked, encrypted, decrypted or copied in pieces, one per step.
 
 use leafseal_engine::{
-    Decryptor, Encryptor, Error, ErrorCode, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure, Rewrapper,
-    SealedInput, Shape, ValueType,
+    Decryptor, Encryptor, Error, ErrorCode, LongDecryption, LongEncryption, LongRewrap, LongStep, OnFailure,
+    OwnBindings, Rewrapper, SealedInput, Shape, ValueType,
 };
 use leafseal_protocol::{ErrorObject, Field, ValueError, ValueFault, write};
 
 use super::convert;
-use super::span::{LongString, Span};
+use super::span::{BoundList, LongString, Span};
 
 /// The operation on long strings.
 pub(super) trait LongRewriter {
     /// The state of a long string.
     type Long: Default;
 
-    fn step(&mut self, long: &mut Self::Long, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error>;
+    fn step(
+        &mut self,
+        long: &mut Self::Long,
+        text: (&[u8], OwnBindings<'_>),
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error>;
 
     /// Records a string that failed to decrypt; returns the action for it.
     fn failed(&mut self, _index: u64) -> OnFailure {
@@ -46,6 +51,7 @@ impl<L: Default> Long<L> {
     pub(super) fn step(
         &mut self,
         rewriter: &mut impl LongRewriter<Long = L>,
+        list: BoundList<'_>,
         span: &mut Span,
         string: &LongString<'_>,
         out: &mut Vec<u8>,
@@ -56,13 +62,15 @@ impl<L: Default> Long<L> {
         } else if state.copied.is_some() {
             state.copy(string.bytes, span.bytes_max(), out)
         } else {
-            rewriter.step(&mut state.work, string.bytes, out).map_err(|error| convert::error_from(error, index))?
+            let own = span.own(list, 1)?;
+            let text = (string.bytes, own.as_deref());
+            rewriter.step(&mut state.work, text, out).map_err(|error| convert::error_from(error, index))?
         };
         let step = match step {
             LongStep::Failed if rewriter.failed(index) == OnFailure::Null => {
                 write::nil(out);
                 self.0 = None;
-                span.pass(string);
+                span.pass(list, string)?;
                 return Ok(0);
             }
             LongStep::Failed => LongStep::Left,
@@ -79,7 +87,7 @@ impl<L: Default> Long<L> {
             LongStep::Left | LongStep::Failed | LongStep::Done => {}
         }
         self.0 = None;
-        span.pass(string);
+        span.pass(list, string)?;
         Ok(u64::from(step == LongStep::Done))
     }
 }
@@ -114,15 +122,25 @@ const CHARACTER_SIZE_MAX: usize = 4;
 impl LongRewriter for Encryptor {
     type Long = LongEncryption;
 
-    fn step(&mut self, long: &mut LongEncryption, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
-        self.encrypt_long(long, &SealedInput { value_type: ValueType::String, text }, &MessagePack, out)
+    fn step(
+        &mut self,
+        long: &mut LongEncryption,
+        (text, own): (&[u8], OwnBindings<'_>),
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
+        self.encrypt_long(long, (&SealedInput { value_type: ValueType::String, text }, own), &MessagePack, out)
     }
 }
 
 impl LongRewriter for Decryptor {
     type Long = LongDecryption;
 
-    fn step(&mut self, long: &mut LongDecryption, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
+    fn step(
+        &mut self,
+        long: &mut LongDecryption,
+        text: (&[u8], OwnBindings<'_>),
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
         self.decrypt_long(long, text, &MessagePack, out)
     }
 
@@ -135,7 +153,12 @@ impl LongRewriter for Decryptor {
 impl LongRewriter for Rewrapper {
     type Long = LongRewrap;
 
-    fn step(&mut self, long: &mut LongRewrap, text: &[u8], out: &mut Vec<u8>) -> Result<LongStep, Error> {
+    fn step(
+        &mut self,
+        long: &mut LongRewrap,
+        text: (&[u8], OwnBindings<'_>),
+        out: &mut Vec<u8>,
+    ) -> Result<LongStep, Error> {
         self.rewrap_long(long, text, &MessagePack, out)
     }
 

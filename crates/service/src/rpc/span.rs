@@ -1,13 +1,26 @@
 //! Spans of a list in a frame: the values that one worker has yet to process.
 
-use leafseal_protocol::{RawValues, Scalar, Text, ValueError, ValuesPosition};
+use std::sync::Arc;
+
+use leafseal_engine::{Binding, InvalidContext};
+use leafseal_protocol::{ErrorCode, ErrorObject, RawValues, Scalar, Text, ValueError, ValuesPosition};
 
 use crate::work::PartStep;
+
+/// The list of a call.
+#[derive(Clone, Copy)]
+pub(super) struct BoundList<'a> {
+    pub(super) values: RawValues<'a>,
+    /// What each value is bound to, if they come with that.
+    pub(super) contexts: Option<RawValues<'a>>,
+}
 
 /// A span of a list, from its next value to its end.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     next: ValuesPosition,
+    /// The position of its context, if values have one each.
+    context: ValuesPosition,
     end: u32,
     /// Maximum bytes of values that are read or split off at a time.
     bytes_max: usize,
@@ -27,8 +40,9 @@ pub(super) struct ReadSpan<'a> {
 
 impl Span {
     /// A span of the whole list.
-    pub(super) fn whole(values: RawValues<'_>, bytes_max: usize) -> Self {
-        Span { next: ValuesPosition::default(), end: values.count(), bytes_max: bytes_max.max(1) }
+    pub(super) fn whole(list: BoundList<'_>, bytes_max: usize) -> Self {
+        let (next, context) = (ValuesPosition::default(), ValuesPosition::default());
+        Span { next, context, end: list.values.count(), bytes_max: bytes_max.max(1) }
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -46,8 +60,8 @@ impl Span {
     }
 
     /// The next value, if it is a long string, which [`Span::read`] does not return.
-    pub(super) fn long_string<'a>(&self, values: RawValues<'a>) -> Option<LongString<'a>> {
-        let (bytes, after) = values.long_string_at(self.next, self.bytes_max)?;
+    pub(super) fn long_string<'a>(&self, list: BoundList<'a>) -> Option<LongString<'a>> {
+        let (bytes, after) = list.values.long_string_at(self.next, self.bytes_max)?;
         (!self.is_done()).then_some(LongString { bytes, after })
     }
 
@@ -56,13 +70,60 @@ impl Span {
     }
 
     /// Skips a long string.
-    pub(super) fn pass(&mut self, string: &LongString<'_>) {
+    pub(super) fn pass(&mut self, list: BoundList<'_>, string: &LongString<'_>) -> Result<(), ValueError> {
         self.next = string.after;
+        self.follow(list)
+    }
+
+    /// Goes on to the context of the next value.
+    fn follow(&mut self, list: BoundList<'_>) -> Result<(), ValueError> {
+        let Some(contexts) = list.contexts else { return Ok(()) };
+        let mut iterator = contexts.iter_from(self.context);
+        iterator.skip_values(self.next.index() - self.context.index())?;
+        self.context = iterator.position();
+        Ok(())
+    }
+
+    /// What the next values are bound to, if they come with that: `count` of them or, if their contexts are long, fewer, but at least one.
+    /// Neighbours with equal contexts share one.
+    ///
+    /// # Errors
+    /// The first context is not a text of 1 to 1024 bytes.
+    pub(super) fn own(&self, list: BoundList<'_>, count: usize) -> Result<Option<Vec<Arc<Binding>>>, ErrorObject> {
+        let Some(contexts) = list.contexts else { return Ok(None) };
+        let mut own: Vec<Arc<Binding>> = Vec::with_capacity(count);
+        let (mut last, mut bytes) = (None, 0);
+        for (index, context) in (self.index()..).zip(contexts.strings_from(self.context)).take(count) {
+            let made = context.map_err(ErrorObject::from).and_then(|context| {
+                let context = context.as_bytes();
+                let same = own.last().filter(|_| last == Some(context)).map(Arc::clone);
+                let made = same.map_or_else(|| binding(context).map(Arc::new), Ok);
+                made.map(|made| (context, made)).map_err(|error| error.at_index(index))
+            });
+            match made {
+                Ok((context, made)) => {
+                    bytes += context.len();
+                    last = Some(context);
+                    own.push(made);
+                }
+                // A fault behind other values is reported when it is the first, so that faults are reported in order.
+                Err(error) if own.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+            if bytes >= self.bytes_max {
+                break;
+            }
+        }
+        Ok(Some(own))
     }
 
     /// Reads up to `count_max` values from the front, in pieces of about equal size unless limited by their bytes. A malformed value ends
     /// the piece: its fault is reported when it is the first value, so that faults are reported in order.
-    pub(super) fn read<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<ReadSpan<'a>, ValueError> {
+    pub(super) fn read<'a>(
+        &self,
+        BoundList { values, .. }: BoundList<'a>,
+        count_max: usize,
+    ) -> Result<ReadSpan<'a>, ValueError> {
         let count = self.piece(count_max) as usize;
         let mut iterator = values.iter_from(self.next).up_to(self.bytes_max);
         let mut scalars = Vec::with_capacity(count);
@@ -82,7 +143,11 @@ impl Span {
     }
 
     /// As [`Span::read`], for lists that hold only strings.
-    pub(super) fn read_texts<'a>(&self, values: RawValues<'a>, count_max: usize) -> Result<Vec<Text<'a>>, ValueError> {
+    pub(super) fn read_texts<'a>(
+        &self,
+        BoundList { values, .. }: BoundList<'a>,
+        count_max: usize,
+    ) -> Result<Vec<Text<'a>>, ValueError> {
         let count = self.piece(count_max) as usize;
         let mut texts = Vec::with_capacity(count);
         let mut bytes = 0;
@@ -103,33 +168,29 @@ impl Span {
     }
 
     /// Advances past values that were read, of which `done` are done.
-    pub(super) fn advance(
-        &mut self,
-        values: RawValues<'_>,
-        read: &ReadSpan<'_>,
-        done: usize,
-    ) -> Result<(), ValueError> {
+    pub(super) fn advance(&mut self, list: BoundList<'_>, read: &ReadSpan<'_>, done: usize) -> Result<(), ValueError> {
         if done == read.scalars.len() {
             self.next = read.after;
-            return Ok(());
+            return self.follow(list);
         }
-        self.skip(values, done)
+        self.skip(list, done)
     }
 
     /// Advances past `count` values.
-    pub(super) fn skip(&mut self, values: RawValues<'_>, count: usize) -> Result<(), ValueError> {
-        let mut iterator = values.iter_from(self.next);
+    pub(super) fn skip(&mut self, list: BoundList<'_>, count: usize) -> Result<(), ValueError> {
+        let mut iterator = list.values.iter_from(self.next);
         iterator.skip_values(u32::try_from(count).expect("not more than the list has"))?;
         self.next = iterator.position();
-        Ok(())
+        self.follow(list)
     }
 
     /// Splits off up to `count_max` values from the front.
-    pub(super) fn cut(&mut self, values: RawValues<'_>, count_max: usize) -> Result<Span, ValueError> {
-        let mut iterator = values.iter_from(self.next);
+    pub(super) fn cut(&mut self, list: BoundList<'_>, count_max: usize) -> Result<Span, ValueError> {
+        let (before, mut iterator) = (*self, list.values.iter_from(self.next));
         iterator.skip_bounded(self.piece(count_max), self.bytes_max)?;
-        let next = std::mem::replace(&mut self.next, iterator.position());
-        Ok(Span { next, end: self.next.index(), ..*self })
+        self.next = iterator.position();
+        self.follow(list)?;
+        Ok(Span { end: self.next.index(), ..before })
     }
 
     /// The number of values to take so that no small rest is left at the end.
@@ -138,6 +199,14 @@ impl Span {
         let count_max = u32::try_from(count_max.max(1)).unwrap_or(u32::MAX);
         left.div_ceil(left.div_ceil(count_max).max(1))
     }
+}
+
+/// What a value with this context is bound to.
+fn binding(context: &[u8]) -> Result<Binding, ErrorObject> {
+    let text = str::from_utf8(context).expect("checked when it was read");
+    let invalid =
+        |error: InvalidContext| ErrorObject::new(ErrorCode::InvalidParams, format!("field `contexts`: {error}"));
+    Binding::context(text).map_err(invalid)
 }
 
 /// The text of a possible envelope. Other scalars count as the empty text, which is not an envelope.

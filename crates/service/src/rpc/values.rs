@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use leafseal_engine::pool::is_inline;
 use leafseal_engine::{
-    Caller, Decryptor, ENVELOPE_OVERHEAD, Encryptor, Engine, LongDecryption, LongEncryption, OnFailure, OpenedValue,
-    RequestReport, SealedInput, Settled, ValueType,
+    Caller, DecryptOptions, Decryptor, ENVELOPE_OVERHEAD, EncryptOptions, Encryptor, Engine, LongDecryption,
+    LongEncryption, OnFailure, OpenedValue, RequestReport, SealedInput, Settled, ValueType,
 };
 use leafseal_protocol::answer::OpenValues;
-use leafseal_protocol::{DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, RawValues, Scalar, write};
+use leafseal_protocol::{DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, Scalar, write};
 
 use super::FailureObserver;
 use super::call::OwnedCall;
@@ -18,7 +18,7 @@ use super::failures::FailureLog;
 use super::inline;
 use super::list::{ListMethod, ListWork};
 use super::long::Long;
-use super::span::{Span, text_of};
+use super::span::{BoundList, Span, text_of};
 
 /// The data for the end of a list of values.
 pub(super) struct Ending {
@@ -46,7 +46,8 @@ impl ListWork<Encryptor> {
         (call, params): (&Arc<OwnedCall>, &EncryptParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let options = convert::encrypt_options(&params.options);
+        let has_contexts = params.contexts.is_some();
+        let options = EncryptOptions { has_contexts, ..convert::encrypt_options(&params.options) };
         let encryptor = engine.encryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
         Ok(ListWork::begin(engine, call, encryptor, Ending { answer, failures: FailureLog::default() }))
@@ -62,7 +63,8 @@ impl ListWork<Decryptor> {
         log: &Arc<dyn FailureObserver>,
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let options = convert::decrypt_options(&params.options);
+        let has_contexts = params.contexts.is_some();
+        let options = DecryptOptions { has_contexts, ..convert::decrypt_options(&params.options) };
         let decryptor = engine.decryptor(caller, &options).map_err(convert::error)?;
         let answer = Some(OpenValues::begin(id, params.values.count(), out));
         let failures = FailureLog::of(options.on_failure, log, caller);
@@ -74,16 +76,17 @@ impl ListMethod for Encryptor {
     type Long = Long<LongEncryption>;
     type Ending = Ending;
 
-    fn values(call: &OwnedCall) -> RawValues<'_> {
-        call.encrypt().values
+    fn list(call: &OwnedCall) -> BoundList<'_> {
+        let params = call.encrypt();
+        BoundList { values: params.values, contexts: params.contexts }
     }
 
     fn part_values_max(&self) -> usize {
         self.step_values_max()
     }
 
-    fn counted_work(list: RawValues<'_>) -> Option<Duration> {
-        Some(inline::values(list))
+    fn counted_work(list: BoundList<'_>) -> Option<Duration> {
+        list.contexts.is_none().then(|| inline::values(list.values))
     }
 
     fn fork(&mut self) -> Result<Self, ErrorObject> {
@@ -92,13 +95,13 @@ impl ListMethod for Encryptor {
 
     fn advance(
         &mut self,
-        list: RawValues<'_>,
+        list: BoundList<'_>,
         span: &mut Span,
         long: &mut Self::Long,
         out: &mut Vec<u8>,
     ) -> Result<u64, ErrorObject> {
         match span.long_string(list) {
-            Some(string) => long.step(self, span, &string, out),
+            Some(string) => long.step(self, list, span, &string, out),
             None => encrypt(self, list, span, out),
         }
     }
@@ -112,16 +115,17 @@ impl ListMethod for Decryptor {
     type Long = Long<LongDecryption>;
     type Ending = Ending;
 
-    fn values(call: &OwnedCall) -> RawValues<'_> {
-        call.decrypt().values
+    fn list(call: &OwnedCall) -> BoundList<'_> {
+        let params = call.decrypt();
+        BoundList { values: params.values, contexts: params.contexts }
     }
 
     fn part_values_max(&self) -> usize {
         Decryptor::part_values_max(self)
     }
 
-    fn counted_work(list: RawValues<'_>) -> Option<Duration> {
-        Some(inline::values(list))
+    fn counted_work(list: BoundList<'_>) -> Option<Duration> {
+        list.contexts.is_none().then(|| inline::values(list.values))
     }
 
     fn fork(&mut self) -> Result<Self, ErrorObject> {
@@ -130,13 +134,13 @@ impl ListMethod for Decryptor {
 
     fn advance(
         &mut self,
-        list: RawValues<'_>,
+        list: BoundList<'_>,
         span: &mut Span,
         long: &mut Self::Long,
         out: &mut Vec<u8>,
     ) -> Result<u64, ErrorObject> {
         match span.long_string(list) {
-            Some(string) => long.step(self, span, &string, out),
+            Some(string) => long.step(self, list, span, &string, out),
             None => decrypt(self, list, span, out),
         }
     }
@@ -149,21 +153,26 @@ impl ListMethod for Decryptor {
 /// Processes as many values as fit into a step; returns how many of them were encrypted.
 fn encrypt(
     encryptor: &mut Encryptor,
-    list: RawValues<'_>,
+    list: BoundList<'_>,
     span: &mut Span,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
     let read = span.read(list, encryptor.step_values_max())?;
-    let scalars = read.scalars.as_slice();
+    let own = span.own(list, read.scalars.len())?;
+    let scalars = &read.scalars[..own.as_ref().map_or(read.scalars.len(), Vec::len)];
     let mut numbers: Vec<NumberBuffer> = Vec::new();
     numbers.resize_with(scalars.len(), NumberBuffer::new);
     let settled = match encryptor.skips_sealed() {
-        true => encryptor.settle(&scalars.iter().map(text_of).collect::<Vec<_>>()).map_err(convert::error)?,
+        true => {
+            let texts: Vec<&[u8]> = scalars.iter().map(text_of).collect();
+            encryptor.settle_bound(&texts, own.as_deref()).map_err(convert::error)?
+        }
         false => Settled::all(scalars.len()),
     };
     let scalars = &scalars[..settled.done];
     let mut values = Vec::with_capacity(scalars.len());
     let mut kept = Vec::with_capacity(scalars.len());
+    let mut of_values = Vec::new();
     let mut size = 0;
     for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
         let Some((kind, text)) = scalar.text(buffer) else { continue };
@@ -171,12 +180,14 @@ fn encrypt(
         if !encryptor.leaves(&value) && !settled.leaves(index) {
             size += write::HEAD_SIZE_MAX + ENVELOPE_OVERHEAD + text.len() + text.len().div_ceil(3);
             values.push(value);
+            of_values.extend(own.as_ref().map(|own| Arc::clone(&own[index])));
             kept.push(index);
         }
     }
     out.reserve(size);
     let mut written = 0;
-    let sealed = encryptor.encrypt(&values, out, |index, size, out| {
+    let own = own.is_some().then_some(&*of_values);
+    let sealed = encryptor.encrypt_bound(&values, own, out, |index, size, out| {
         scalars[written..kept[index]].iter().for_each(|left| write::scalar(left, out));
         write::string_header(size, out);
         written = kept[index] + 1;
@@ -190,19 +201,21 @@ fn encrypt(
 /// Processes as many values as fit into a step; returns how many of them were decrypted.
 fn decrypt(
     decryptor: &mut Decryptor,
-    list: RawValues<'_>,
+    list: BoundList<'_>,
     span: &mut Span,
     out: &mut Vec<u8>,
 ) -> Result<u64, ErrorObject> {
     let read = span.read(list, decryptor.step_values_max())?;
     let first = span.index();
-    let texts: Vec<&[u8]> = read.scalars.iter().map(text_of).collect();
+    let own = span.own(list, read.scalars.len())?;
+    let count = own.as_ref().map_or(read.scalars.len(), Vec::len);
+    let (own, texts) = (own.as_deref(), read.scalars[..count].iter().map(text_of).collect::<Vec<&[u8]>>());
     out.reserve(texts.iter().map(|text| text.len().saturating_sub(ENVELOPE_OVERHEAD)).sum::<usize>() + texts.len());
     let (mut fault, mut decrypted) = (None, 0);
     let on_failure = decryptor.on_failure();
     let mut failed = Vec::new();
     let done = match on_failure {
-        OnFailure::Fail => decryptor.decrypt(&texts, |index, opened| match opened {
+        OnFailure::Fail => decryptor.decrypt_bound(&texts, own, |index, opened| match opened {
             Some(opened) => match write_opened(&opened, out) {
                 Ok(()) => decrypted += 1,
                 Err(error) => {
@@ -211,7 +224,7 @@ fn decrypt(
             },
             None => write::scalar(&read.scalars[index], out),
         }),
-        OnFailure::Leave | OnFailure::Null => decryptor.open_texts(&texts, |index, outcome| match outcome {
+        OnFailure::Leave | OnFailure::Null => decryptor.open_texts_bound(&texts, own, |index, outcome| match outcome {
             Ok(None) => write::scalar(&read.scalars[index], out),
             Ok(Some(opened)) if write_opened(&opened, out).is_ok() => decrypted += 1,
             Ok(Some(_)) | Err(_) => {

@@ -8,6 +8,8 @@ public final class DecryptOptions extends ValueOptions<DecryptOptions> {
     private static final DecryptOptions DEFAULTS = new DecryptOptions();
 
     private String context;
+    private String contextSelect;
+    private PathBinding bind;
     private String accept;
     private String role;
     private OnFailure onFailure;
@@ -26,6 +28,20 @@ public final class DecryptOptions extends ValueOptions<DecryptOptions> {
     public DecryptOptions context(String value) {
         DecryptOptions copy = copy();
         copy.context = value;
+        return copy;
+    }
+
+    /** Documents: the path from an object around each value to its context, such as {@code id} or {@code customer.id}. Default: none. */
+    public DecryptOptions contextSelect(String value) {
+        DecryptOptions copy = copy();
+        copy.contextSelect = value;
+        return copy;
+    }
+
+    /** Documents: binds each value to its path too. Default: it is bound to its context alone. */
+    public DecryptOptions bind(PathBinding value) {
+        DecryptOptions copy = copy();
+        copy.bind = value;
         return copy;
     }
 
@@ -78,6 +94,8 @@ public final class DecryptOptions extends ValueOptions<DecryptOptions> {
     List<Sent> sent() {
         return List.of(
                 new Sent("context", "context", context, false, true),
+                new Sent("contextSelect", "context_select", contextSelect, true, false),
+                new Sent("bind", "bind", PathBinding.word(bind), true, false),
                 new Sent("accept", "accept", accept, false, true),
                 new Sent("role", "role", role, false, false),
                 new Sent("onFailure", "on_failure", OnFailure.word(onFailure), false, false),

@@ -9,6 +9,8 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
 
     private Scheme scheme;
     private String context;
+    private String contextSelect;
+    private PathBinding bind;
     private Curve curve;
     private Keying keying;
     private String role;
@@ -35,6 +37,20 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
     public EncryptOptions context(String value) {
         EncryptOptions copy = copy();
         copy.context = value;
+        return copy;
+    }
+
+    /** Documents: the path from an object around each value to its context, such as {@code id} or {@code customer.id}. Default: none. */
+    public EncryptOptions contextSelect(String value) {
+        EncryptOptions copy = copy();
+        copy.contextSelect = value;
+        return copy;
+    }
+
+    /** Documents: binds each value to its path too. Default: it is bound to its context alone. */
+    public EncryptOptions bind(PathBinding value) {
+        EncryptOptions copy = copy();
+        copy.bind = value;
         return copy;
     }
 
@@ -95,6 +111,8 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
         return List.of(
                 new Sent("scheme", "scheme", Scheme.word(scheme), false, true),
                 new Sent("context", "context", context, false, true),
+                new Sent("contextSelect", "context_select", contextSelect, true, false),
+                new Sent("bind", "bind", PathBinding.word(bind), true, false),
                 new Sent("curve", "curve", Curve.word(curve), false, true),
                 new Sent("keying", "keying", Keying.word(keying), false, false),
                 new Sent("role", "role", role, false, false),

@@ -21,6 +21,8 @@ public final class ErrorCode {
     public static final String UNMATCHED_SELECTOR = "unmatched_selector";
     /** A name, or a compared value, that some parsers read as another one, or that occurs twice. */
     public static final String AMBIGUOUS_NAME = "ambiguous_name";
+    /** `context_select` leads to no context for a selected value, to neither a string nor an integer, or to a value that is selected. */
+    public static final String INVALID_CONTEXT = "invalid_context";
     /** A string or file is not an envelope, or not of a known version. */
     public static final String INVALID_ENVELOPE = "invalid_envelope";
     /** An envelope did not open: forged, damaged, of another app's key or of a disabled or trimmed key version. */
