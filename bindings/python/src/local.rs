@@ -79,6 +79,7 @@ fn list<S: ListSource>(
     let report = WorkReport {
         resealed: report.resealed,
         skipped: report.skipped,
+        symmetric: report.symmetric,
         failed: report.failed,
         failed_indexes,
         ..WorkReport::default()
@@ -299,6 +300,7 @@ fn append<R: Rewriter>(
         matched: report.matched,
         resealed: report.resealed,
         skipped: report.skipped,
+        symmetric: report.symmetric,
         failed: report.failed,
         failed_paths: report.failures.into_iter().map(|failure| failure.path).collect(),
         failed_indexes: Vec::new(),

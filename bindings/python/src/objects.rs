@@ -328,6 +328,7 @@ pub(crate) fn report<'py>(py: Python<'py>, report: &WorkReport) -> Result<Bound<
         true => PyList::new(py, &report.failed_indexes)?,
     };
     let (_, make) = load(py)?;
-    let counts = (report.count, &report.matched, report.resealed, report.skipped, report.failed, failures);
+    let counts =
+        (report.count, &report.matched, report.resealed, report.skipped, report.failed, failures, report.symmetric);
     Ok(make.call1(counts)?)
 }

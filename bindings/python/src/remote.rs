@@ -146,8 +146,12 @@ async fn request<S: ListSource>(call: &RemoteCall, range: &Range<'_, S>) -> Resu
     let read = || -> Result<_, ContentError> {
         let ValuesResult { values, report } = ValuesResult::decode(answer.result())?;
         let failed_indexes = report.failure_indexes()?;
-        let (resealed, skipped, failed) = (report.resealed, report.skipped, report.failed.unwrap_or(0));
-        Ok((values.count(), WorkReport { resealed, skipped, failed, failed_indexes, ..WorkReport::default() }))
+        let (resealed, skipped, symmetric) = (report.resealed, report.skipped, report.symmetric);
+        let failed = report.failed.unwrap_or(0);
+        Ok((
+            values.count(),
+            WorkReport { resealed, skipped, symmetric, failed, failed_indexes, ..WorkReport::default() },
+        ))
     };
     let (count, report) = read().map_err(|error| unreadable(&error.to_string()))?;
     match count as usize == range.end - range.start {
@@ -278,6 +282,7 @@ async fn document(call: &RemoteCall, json: &[u8]) -> Result<Done, CallFault> {
         matched: document.report.matched,
         resealed: document.report.resealed,
         skipped: document.report.skipped,
+        symmetric: document.report.symmetric,
         failed: document.report.failed,
         failed_paths: document.failures,
         failed_indexes: Vec::new(),

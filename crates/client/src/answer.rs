@@ -221,14 +221,16 @@ pub struct Report {
     pub resealed: u64,
     /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
+    /// The number of values that were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
+    pub symmetric: u64,
     /// Number of envelopes that failed to decrypt, if the call has an action for them.
     pub failed: u64,
 }
 
 impl Report {
     fn of(report: &Reported<'_>) -> Result<Self, ClientError> {
-        let Reported { resealed, skipped, failed, .. } = *report;
-        Ok(Report { matched: report.matched()?, resealed, skipped, failed: failed.unwrap_or(0) })
+        let Reported { resealed, skipped, symmetric, failed, .. } = *report;
+        Ok(Report { matched: report.matched()?, resealed, skipped, symmetric, failed: failed.unwrap_or(0) })
     }
 }
 

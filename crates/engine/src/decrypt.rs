@@ -84,6 +84,8 @@ pub struct Decryptor {
     scratch: OpenScratch,
     on_failure: OnFailure,
     tally: Tally,
+    /// Symmetric values that this step has opened: counted when it is over, because a step that is handed over is repeated.
+    opened_symmetric: u64,
 }
 
 impl Engine {
@@ -110,6 +112,7 @@ impl Decryptor {
             scratch: OpenScratch::default(),
             on_failure: options.on_failure,
             tally: Tally::default(),
+            opened_symmetric: 0,
         })
     }
 
@@ -140,6 +143,7 @@ impl Decryptor {
             scratch: OpenScratch::default(),
             on_failure: self.on_failure,
             tally: self.tally.fork(),
+            opened_symmetric: 0,
         }
     }
 
@@ -223,8 +227,13 @@ impl Decryptor {
         self.keyring.binding.of(own)?;
         self.renew()?;
         let mut receiver = Judged { receiver, knowledge: self.permit.knowledge, unavailable: None };
+        self.opened_symmetric = 0;
         let done = self.open_current(texts, own, &mut receiver)?;
-        receiver.unavailable.map_or(Ok(done), Err)
+        if let Some(error) = receiver.unavailable {
+            return Err(error);
+        }
+        self.tally.add_symmetric(self.opened_symmetric);
+        Ok(done)
     }
 
     /// [`Decryptor::open`] after the permit was renewed.
@@ -333,7 +342,8 @@ impl Decryptor {
         done: &mut usize,
         receiver: &mut impl OutcomeReceiver,
     ) -> Result<ControlFlow<()>, Error> {
-        let Self { permit, role, keyring: Keyring { symmetric, binding, accept, .. }, scratch, .. } = self;
+        let Self { permit, role, keyring, scratch, opened_symmetric, .. } = self;
+        let Keyring { symmetric, binding, accept, .. } = keyring;
         let found = match accept.accepts(Scheme::Symmetric) {
             true => symmetric.find(permit, run[0].key_id)?,
             false => KeySearch::Missing,
@@ -351,6 +361,7 @@ impl Decryptor {
                 let bindings = binding.of(own)?.from(index);
                 SymmetricOpening::bound(&found.key, bindings).open_many(run, scratch, |i, result| {
                     let result = result.and_then(|opened| accept.check(opened));
+                    *opened_symmetric += u64::from(result.is_ok());
                     if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
                         flow = ControlFlow::Break(());
                     }
@@ -358,6 +369,12 @@ impl Decryptor {
             }
         }
         Ok(flow)
+    }
+
+    /// Counts a long text that was opened, if it is a symmetric envelope.
+    pub(crate) fn note_symmetric(&mut self, text: &[u8]) {
+        let is_symmetric = Envelope::parse(text).is_ok_and(|envelope| envelope.scheme() == Scheme::Symmetric);
+        self.tally.add_symmetric(u64::from(is_symmetric));
     }
 
     /// Call it at the beginning of each step.

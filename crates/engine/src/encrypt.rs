@@ -242,6 +242,11 @@ impl Encryptor {
         self.tally.add_resealed(values.iter().filter(is_sealed).count() as u64);
     }
 
+    /// Counts, for the report, values that were sealed with a symmetric key.
+    pub(crate) fn note_symmetric(&mut self, count: usize) {
+        self.tally.add_symmetric(count as u64);
+    }
+
     /// Whether the engine's settings leave the value unchanged.
     pub fn leaves(&self, value: &SealedInput<'_>) -> bool {
         self.permit.engine.settings().empty_strings == EmptyStrings::Leave
@@ -287,7 +292,7 @@ impl Encryptor {
             seal_each(&ec, &recipient, profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
             return Ok(());
         }
-        let mut done = 0;
+        let (mut done, mut symmetric) = (0, 0);
         while done < values.len() {
             let key = self.key()?;
             let count = usize::try_from(key.values_left()).unwrap_or(usize::MAX).min(values.len() - done);
@@ -296,13 +301,17 @@ impl Encryptor {
             let metadata = self.metadata.as_ref();
             let bindings = self.binding.of(own)?.from(done);
             match key.seal_many(metadata, (part, bindings), &mut self.scratch, out, shifted) {
-                Ok(()) => done += count,
+                Ok(()) => {
+                    done += count;
+                    symmetric += if key.is_symmetric() { count } else { 0 };
+                }
                 // Another request of the session used up the key: the next iteration gets a fresh one.
                 Err(_) => self.key = None,
             }
         }
         // Last: a step that is handed over is repeated.
         self.note_sealed(values);
+        self.note_symmetric(symmetric);
         Ok(())
     }
 

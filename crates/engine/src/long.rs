@@ -139,6 +139,9 @@ impl Encryptor {
             let key = self.key()?;
             let of_value = (value.value_type, value.text.len(), self.binding.of(own)?);
             long.sealing = SealingText::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
+            if long.sealing.is_some() && key.is_symmetric() {
+                self.note_symmetric(1);
+            }
             return Ok(LongStep::More);
         };
         let step = sealing.step(value.text, self.permit.step_bytes_max(), out);
@@ -438,10 +441,13 @@ impl Decryptor {
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
-        match self
+        let step = self
             .decrypt_long_strictly(long, (text, own), shape, out)
-            .map_err(|error| self.permit.knowledge.judge(error))
-        {
+            .map_err(|error| self.permit.knowledge.judge(error));
+        if matches!(step, Ok(LongStep::Done)) {
+            self.note_symmetric(text);
+        }
+        match step {
             // Errors of the value have its index; others concern the request.
             Err(error) if error.index.is_some() && self.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
             step => step,

@@ -28,6 +28,8 @@ pub struct RequestReport {
     pub resealed: u64,
     /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
+    /// Number of values that were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
+    pub symmetric: u64,
     /// Number of envelopes that failed to decrypt, if the request has an action for them.
     pub failed: u64,
     /// The first of those, in the order of the input: at most `failure_paths_max`.
@@ -43,14 +45,20 @@ pub struct Failure {
     pub path: String,
 }
 
-/// The results of a request's workers so far. Created when there is something to record, or a second worker.
-#[derive(Clone, Default)]
-pub(crate) struct Tally(Option<Arc<SharedReport>>);
+/// The results of a request's workers so far.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Symmetric values that are not in `shared`: while there is one worker and nothing else to record.
+    symmetric: u64,
+    /// Created when there is something to record, or a second worker.
+    shared: Option<Arc<SharedReport>>,
+}
 
 #[derive(Default)]
 struct SharedReport {
     resealed: AtomicU64,
     skipped: AtomicU64,
+    symmetric: AtomicU64,
     failed: AtomicU64,
     /// Paths by position.
     failures: Mutex<BTreeMap<u64, String>>,
@@ -58,12 +66,24 @@ struct SharedReport {
 
 impl Tally {
     fn shared(&mut self) -> &SharedReport {
-        self.0.get_or_insert_default()
+        self.shared.get_or_insert_default()
     }
 
     /// The same tally for another worker.
     pub(crate) fn fork(&mut self) -> Self {
-        Self(Some(Arc::clone(self.0.get_or_insert_default())))
+        let symmetric = std::mem::take(&mut self.symmetric);
+        let shared = Arc::clone(self.shared.get_or_insert_default());
+        shared.symmetric.fetch_add(symmetric, Ordering::Relaxed);
+        Self { symmetric: 0, shared: Some(shared) }
+    }
+
+    /// Counts values that were sealed, or opened, with a symmetric key.
+    pub(crate) fn add_symmetric(&mut self, count: u64) {
+        match &self.shared {
+            // Whichever worker reports, reports this.
+            Some(shared) => _ = shared.symmetric.fetch_add(count, Ordering::Relaxed),
+            None => self.symmetric += count,
+        }
     }
 
     pub(crate) fn add_resealed(&mut self, count: u64) {
@@ -100,12 +120,15 @@ impl Tally {
 
     /// The results so far, without selector matches.
     pub(crate) fn report(&self) -> RequestReport {
-        let Some(shared) = &self.0 else { return RequestReport::default() };
+        let Some(shared) = &self.shared else {
+            return RequestReport { symmetric: self.symmetric, ..RequestReport::default() };
+        };
         let failures = shared.failures.lock().unwrap_or_else(PoisonError::into_inner);
         RequestReport {
             matched: Vec::new(),
             resealed: shared.resealed.load(Ordering::Relaxed),
             skipped: shared.skipped.load(Ordering::Relaxed),
+            symmetric: self.symmetric + shared.symmetric.load(Ordering::Relaxed),
             failed: shared.failed.load(Ordering::Relaxed),
             failures: failures.iter().map(|(&position, path)| Failure { position, path: path.clone() }).collect(),
         }
@@ -120,15 +143,19 @@ mod tests {
     fn the_first_failures_are_kept_in_whatever_order_they_are_found() {
         for order in [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [3, 5, 1, 2, 4]] {
             let mut tally = Tally::default();
+            tally.add_symmetric(1);
             let mut other = tally.fork();
+            tally.add_symmetric(2);
             for (turn, position) in order.into_iter().enumerate() {
                 let tally = if turn % 2 == 0 { &mut tally } else { &mut other };
                 tally.add_failure(position, 2, || format!("$[{position}]"));
             }
             other.add_skipped(2);
+            other.add_symmetric(7);
             tally.add_resealed(3);
             let report = tally.report();
             assert_eq!(report, other.report());
+            assert_eq!(report.symmetric, 10);
             assert_eq!((report.failed, report.skipped, report.resealed), (5, 2, 3));
             let failures: Vec<&str> = report.failures.iter().map(|failure| failure.path.as_str()).collect();
             assert_eq!(failures, ["$[1]", "$[2]"]);

@@ -183,19 +183,23 @@ impl Rewrapper {
         self.keyring.binding.of(own)?;
         self.renew()?;
         let mut envelope = Vec::new();
-        let (mut done, mut spent) = (0, Spent::default());
+        let (mut done, mut symmetric, mut spent) = (0, 0, Spent::default());
         while done < texts.len() && spent.agreements() == 0 {
             envelope.clear();
             match self.rewrap_one((done, texts[done]), own, &mut envelope, &mut spent) {
                 Ok(RewrapStep::Searching) => break,
                 Ok(RewrapStep::Done) if envelope.is_empty() => each(done, RewrappedText::Unchanged),
-                Ok(RewrapStep::Done) => each(done, RewrappedText::New(&envelope)),
+                Ok(RewrapStep::Done) => {
+                    symmetric += u64::from(is_symmetric(&envelope));
+                    each(done, RewrappedText::New(&envelope));
+                }
                 Err(error) if self.is_left(&error) => each(done, RewrappedText::Failed),
                 Err(error) => return Err(self.permit.knowledge.judge(error)),
             }
             done += 1;
         }
         self.keyring.openings.note(done, spent.agreements());
+        self.tally.add_symmetric(symmetric);
         Ok(done)
     }
 
@@ -277,11 +281,17 @@ impl Rewrapper {
     }
 
     /// The target of a decrypted envelope, unless it stays unchanged: the key, and the metadata if there is any.
-    pub(crate) fn target(&self, old: &Old<'_>) -> Result<Option<(ValueSealing, Option<Metadata>)>, Error> {
+    pub(crate) fn target(&mut self, old: &Old<'_>) -> Result<Option<(ValueSealing, Option<Metadata>)>, Error> {
         let target = self.wish.target(old, self.permit.engine.now_unix_s());
         let Some((kind, metadata)) = target else { return Ok(None) };
-        Ok(Some((self.keys.find(kind, || kind.key(&self.permit, &self.keyring.binding.one()))?, metadata)))
+        let sealing = self.keys.find(kind, || kind.key(&self.permit, &self.keyring.binding.one()))?;
+        self.tally.add_symmetric(u64::from(sealing.is_symmetric()));
+        Ok(Some((sealing, metadata)))
     }
+}
+
+fn is_symmetric(envelope: &[u8]) -> bool {
+    Envelope::parse(envelope).is_ok_and(|envelope| envelope.scheme() == Scheme::Symmetric)
 }
 
 /// The key agreements of a step.

@@ -74,6 +74,11 @@ impl ValueSealing {
         }
     }
 
+    /// Whether it is a symmetric key.
+    pub(crate) fn is_symmetric(&self) -> bool {
+        matches!(self, Self::Symmetric(_))
+    }
+
     /// How many more values it may seal.
     pub(crate) fn values_left(&self) -> u64 {
         match self {

@@ -1,12 +1,20 @@
 //! Values of 32 bytes, each under its own key, in groups as in a step of the engine: microseconds per value to its envelope's text,
-//! by the library alone and with a recipient's table. And many values under one key: nanoseconds per value to text and back.
+//! by the library alone and with a recipient's table. And many values under one key, also a symmetric one with a nonce prefix for all
+//! or for each: nanoseconds per value to text and back.
 //!
 //! Medians of rounds that take all rows in turn; in brackets how many times faster than the library.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
+use leafseal_crypto::random::system_random;
+use leafseal_crypto::symmetric::{SymmetricKey, SymmetricRoot};
 use leafseal_crypto::{Curve, EcContext, PrivateKey, Recipient};
+use leafseal_envelope::{
+    Binding, Marking, NoncePrefixes, SymmetricEnvelope, SymmetricOpening, SymmetricProfile, SymmetricSealing,
+    SymmetricVersion,
+};
 use leafseal_envelope::{
     OpenScratch, OpeningKey, Profile, PublicKeyEnvelope, SealScratch, SealedInput, SealingKey, ValueType, seal_each,
 };
@@ -17,6 +25,8 @@ const ROUNDS: usize = 301;
 const TEXT: [u8; 32] = [b'x'; 32];
 /// Values under one key: a step of the engine.
 const MANY: usize = 256;
+/// Values that have a nonce prefix each.
+const MANY_PREFIXES: usize = 2_000;
 /// Neighbours that are taken apart before they are opened, as the engine does it.
 const RUN: usize = 64;
 
@@ -77,6 +87,43 @@ fn many(context: &EcContext, curve: Curve, rounds: usize, rng: &mut StdRng) {
     }
 }
 
+/// Many values under one symmetric key.
+fn many_symmetric(prefixes: NoncePrefixes, count: usize, rounds: usize) {
+    let key = Arc::new(SymmetricKey::new(&SymmetricRoot::generate(&mut system_random())));
+    let profile = SymmetricProfile { version: SymmetricVersion::Weff, marking: Marking::Live };
+    let binding = Binding::default();
+    let values = vec![SealedInput { value_type: ValueType::String, text: &TEXT }; count];
+    let (mut scratch, mut out, mut sealing, mut opening) = (SealScratch::default(), Vec::new(), Vec::new(), Vec::new());
+    let mut open_scratch = OpenScratch::default();
+    for _ in 0..rounds {
+        out.clear();
+        let start = Instant::now();
+        let header = |_, size: usize, out: &mut Vec<u8>| out.extend_from_slice(&[0xd9, size as u8]);
+        // As for a request: the prefix is drawn, and all values are sealed.
+        let rng = &mut system_random();
+        let request = SymmetricSealing::new(Arc::clone(&key), profile, &binding, prefixes, rng);
+        request.seal_many(None, rng, &values, &mut scratch, black_box(&mut out), header);
+        sealing.push(start.elapsed().as_nanos() as f64 / count as f64);
+        let texts: Vec<&[u8]> = out.chunks(out.len() / count).map(|text| &text[2..]).collect();
+        let start = Instant::now();
+        let mut run: Vec<SymmetricEnvelope<'_>> = Vec::with_capacity(RUN);
+        for texts in black_box(&texts).chunks(RUN) {
+            for text in texts {
+                SymmetricEnvelope::parse_next(text, &mut run).expect("an envelope");
+            }
+            SymmetricOpening::new(&key, &binding).open_many(&run, &mut open_scratch, |_, opened| {
+                black_box(opened.expect("opens"));
+            });
+            run.clear();
+        }
+        opening.push(start.elapsed().as_nanos() as f64 / count as f64);
+    }
+    for (name, mut times) in [("sealing", sealing), ("opening", opening)] {
+        times.sort_by(f64::total_cmp);
+        println!("{name:<24}{:>10.1} ns", times[rounds / 2]);
+    }
+}
+
 fn main() {
     let rounds = if std::env::args().any(|argument| argument == "--test") { 1 } else { ROUNDS };
     let mut rng = StdRng::seed_from_u64(1);
@@ -106,4 +153,8 @@ fn main() {
         println!("\n{MANY} values under one key on {}\n", curve.short_name());
         many(&context, curve, 20 * rounds, &mut rng);
     }
+    println!("\n{MANY} values with a symmetric key and one nonce prefix\n");
+    many_symmetric(NoncePrefixes::One, MANY, 20 * rounds);
+    println!("\n{MANY_PREFIXES} values with a symmetric key and a nonce prefix each\n");
+    many_symmetric(NoncePrefixes::Each, MANY_PREFIXES, 2 * rounds);
 }

@@ -88,6 +88,7 @@ fields! {
     Matched "matched" "How many values each selector matched.",
     Resealed "resealed" "How many of the values were envelopes already.",
     Skipped "skipped" "How many envelopes were left alone.",
+    Symmetric "symmetric" "How many of the values have symmetric envelopes.",
     Failed "failed" "How many envelopes did not open.",
     Failures "failures" "Where the first of them stand.",
     Lines "lines" "Whether the document is JSON Lines: a document on each line.",

@@ -17,7 +17,7 @@ use leafseal_net::{LogFormat, LogLine};
 use crate::cut::cut;
 use crate::decisions::Claim;
 use crate::hop_headers;
-use crate::metrics::{ListenerMetrics, SealedBefore};
+use crate::metrics::{ListenerMetrics, ReportedValues};
 use crate::place::ExchangePart;
 use crate::policy::Action;
 use crate::refusal::Refusal;
@@ -64,7 +64,7 @@ pub(crate) struct Record {
     changed: [u64; 3],
     /// Envelopes that failed to decrypt, and the paths of the first of them.
     unopened: (u64, Vec<String>),
-    sealed_before: SealedBefore,
+    reported: ReportedValues,
     /// The findings of searches for envelopes, if there were any.
     sealed: Option<Arc<SealedPlaces>>,
     /// Why the body of the answer was withheld.
@@ -105,7 +105,7 @@ impl Record {
             sent: 0,
             changed: [0; 3],
             unopened: (0, Vec::new()),
-            sealed_before: SealedBefore::default(),
+            reported: ReportedValues::default(),
             sealed: None,
             withheld: None,
             refusal: None,
@@ -125,10 +125,11 @@ impl Record {
         self.metrics.unopened(count);
     }
 
-    pub(crate) fn sealed_before(&mut self, values: SealedBefore) {
-        self.sealed_before.resealed += values.resealed;
-        self.sealed_before.skipped += values.skipped;
-        self.metrics.sealed_before(values);
+    pub(crate) fn reported(&mut self, values: ReportedValues) {
+        self.reported.resealed += values.resealed;
+        self.reported.skipped += values.skipped;
+        self.reported.symmetric += values.symmetric;
+        self.metrics.reported(values);
     }
 
     /// The place for what searches for envelopes find.
@@ -208,7 +209,11 @@ impl Record {
             line.bare("unopened", self.unopened.0);
             line.text("unopened_at", &self.cut(&self.unopened.1.join(", ")));
         }
-        for (name, count) in [("resealed", self.sealed_before.resealed), ("skipped", self.sealed_before.skipped)] {
+        for (name, count) in [
+            ("resealed", self.reported.resealed),
+            ("skipped", self.reported.skipped),
+            ("symmetric", self.reported.symmetric),
+        ] {
             if count > 0 {
                 line.bare(name, count);
             }

@@ -375,7 +375,7 @@ fn note(record: &mut Record, job: &MessageRules<'_>) {
     if job.unopened.count > 0 {
         record.unopened(job.unopened.count, &job.unopened.places);
     }
-    record.sealed_before(job.sealed_before);
+    record.reported(job.reported);
 }
 
 fn broke(what: &str) -> Refusal {

@@ -22,13 +22,15 @@ mod engine;
 
 pub(crate) use engine::EngineMetrics;
 
-/// Values that were envelopes before a rule encrypted them.
+/// Values as the engine's reports count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SealedBefore {
-    /// Encrypted again.
+pub(crate) struct ReportedValues {
+    /// Envelopes that a rule encrypted again.
     pub(crate) resealed: u64,
-    /// Left unchanged, as `skip_sealed` requires.
+    /// Envelopes that were left unchanged, as `skip_sealed` requires.
     pub(crate) skipped: u64,
+    /// Sealed, or opened, with a symmetric key.
+    pub(crate) symmetric: u64,
 }
 
 /// The counters of one listener on one thread.
@@ -43,6 +45,7 @@ pub(crate) struct ListenerMetrics {
     unopened: AtomicU64,
     resealed: AtomicU64,
     skipped: AtomicU64,
+    symmetric: AtomicU64,
     /// Messages with an envelope, by its place.
     sealed_forwarded: [AtomicU64; ExchangePart::ALL.len()],
     /// Bodies in which there may be one, by place and reason.
@@ -95,10 +98,11 @@ impl ListenerMetrics {
         self.withheld.add(code);
     }
 
-    /// Counts values that were envelopes before a rule encrypted them.
-    pub(crate) fn sealed_before(&self, values: SealedBefore) {
+    /// Counts values of the engine's reports.
+    pub(crate) fn reported(&self, values: ReportedValues) {
         self.resealed.fetch_add(values.resealed, Ordering::Relaxed);
         self.skipped.fetch_add(values.skipped, Ordering::Relaxed);
+        self.symmetric.fetch_add(values.symmetric, Ordering::Relaxed);
     }
 
     /// Counts the result of a search for envelopes in what is forwarded.
@@ -214,9 +218,13 @@ impl Snapshot {
             "Envelopes that failed to decrypt and were left or emptied, as on_failure of their rules requires",
         );
         const SEALED: MetricName = MetricName::plain(
-            "relay_sealed_before",
+            "relay_reported",
             "Values that were envelopes before a rule encrypted them, by outcome: resealed, encrypted again; skipped, left unchanged as \
              skip_sealed of the rule requires",
+        );
+        const SYMMETRIC: MetricName = MetricName::plain(
+            "relay_symmetric_values",
+            "Values that rules sealed, or opened, with a symmetric key; the others have envelopes to a public key",
         );
         const WITHHELD: MetricName =
             MetricName::plain("relay_withheld_bodies", "Answers that were forwarded without their bodies, by code");
@@ -235,6 +243,7 @@ impl Snapshot {
                 .map(|(outcome, count)| ([&*it.name, outcome], count))
         });
         out.counters(SEALED, ["listener", "outcome"], sealed)?;
+        out.counters(SYMMETRIC, ["listener"], listeners().map(|it| ([&*it.name], it.sum(|it| &it.symmetric))))?;
         self.write_searches(out)?;
         out.counters(WITHHELD, ["listener", "code"], by_code(listeners(), |it| &it.withheld))?;
         out.counters(REFUSALS, ["listener", "code"], by_code(listeners(), |it| &it.refusals))?;

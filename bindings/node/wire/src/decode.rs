@@ -398,6 +398,8 @@ pub struct ReportOfEngine {
     pub resealed: f64,
     /// How many envelopes were left alone.
     pub skipped: f64,
+    /// How many of the values were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
+    pub symmetric: f64,
     /// How many envelopes did not open.
     pub failed: f64,
     /// Indexes of the first of those, in a list.
@@ -414,6 +416,7 @@ impl ReportOfEngine {
             matched: floats(report.matched().map_err(|error| of_content(&error))?),
             resealed: report.resealed as f64,
             skipped: report.skipped as f64,
+            symmetric: report.symmetric as f64,
             failed: report.failed.unwrap_or(0) as f64,
             // One field of the answer has either kind; the other reading fails.
             failed_indexes: floats(report.failure_indexes().unwrap_or_default()),

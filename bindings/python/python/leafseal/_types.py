@@ -21,6 +21,8 @@ class Report:
     """Envelopes that did not decrypt, with `on_failure` other than `fail`."""
     failures: list[str] | list[int]
     """The first of those: paths in a document, indexes in a list or column."""
+    symmetric: int = 0
+    """Values that were sealed, or opened, with a symmetric key; the others have envelopes to a public key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ use crate::body::buffer::{AnswerShare, BodyBudget, BodyBuffer, BudgetShare, read
 use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding, Encoding};
 use crate::body::offload::{Cost, Offload};
 use crate::config::Limits;
-use crate::metrics::SealedBefore;
+use crate::metrics::ReportedValues;
 use crate::policy::{Action, Actions, JsonFields, Mismatch, Rule, RuleScheme, RuleSealing, UnopenedAction};
 use crate::refusal::{Direction, Refusal};
 use crate::stream::watched::SearchTools;
@@ -95,7 +95,7 @@ pub(crate) struct MessageRules<'a> {
     pub(crate) guards_method: bool,
     /// The same for a body.
     pub(crate) guards_method_in_body: bool,
-    pub(crate) sealed_before: SealedBefore,
+    pub(crate) reported: ReportedValues,
     /// Whether a body that is read is searched for envelopes as it will be forwarded, and whether it holds one.
     pub(crate) searches: bool,
     pub(crate) is_sealed: bool,
@@ -183,7 +183,7 @@ impl<'a> MessageRules<'a> {
             may_set: true,
             guards_method: false,
             guards_method_in_body: false,
-            sealed_before: SealedBefore::default(),
+            reported: ReportedValues::default(),
             searches: false,
             is_sealed: false,
         }
@@ -527,8 +527,9 @@ impl MessageRules<'_> {
     }
 
     fn count_sealed(&mut self, report: &Report) {
-        self.sealed_before.resealed += report.resealed;
-        self.sealed_before.skipped += report.skipped;
+        self.reported.resealed += report.resealed;
+        self.reported.skipped += report.skipped;
+        self.reported.symmetric += report.symmetric;
     }
 }
 

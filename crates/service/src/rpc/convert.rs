@@ -176,9 +176,16 @@ pub(super) fn document_report<'a>(
     paths: &'a [&'a str],
     tells_failures: bool,
 ) -> answer::AnswerReport<'a> {
-    let RequestReport { resealed, skipped, failed, .. } = *report;
+    let RequestReport { resealed, skipped, symmetric, failed, .. } = *report;
     let failed = tells_failures.then_some(failed);
-    answer::AnswerReport { matched: &report.matched, resealed, skipped, failed, failures: Failures::Paths(paths) }
+    answer::AnswerReport {
+        matched: &report.matched,
+        resealed,
+        skipped,
+        symmetric,
+        failed,
+        failures: Failures::Paths(paths),
+    }
 }
 
 /// Converts a report for the answer to a list.
@@ -187,9 +194,9 @@ pub(super) fn list_report<'a>(
     indexes: &'a [u64],
     tells_failures: bool,
 ) -> answer::AnswerReport<'a> {
-    let RequestReport { resealed, skipped, failed, .. } = *report;
+    let RequestReport { resealed, skipped, symmetric, failed, .. } = *report;
     let failed = tells_failures.then_some(failed);
-    answer::AnswerReport { matched: &[], resealed, skipped, failed, failures: Failures::Indexes(indexes) }
+    answer::AnswerReport { matched: &[], resealed, skipped, symmetric, failed, failures: Failures::Indexes(indexes) }
 }
 
 /// Converts an engine error. Its index counts from the first value of the step, which is value `first` of the request.

@@ -261,3 +261,31 @@ fn the_vectors_are_refused() {
     }
     assert!(refused.len() > 30);
 }
+
+/// Reports count values by their scheme, long ones too, and whether one worker makes them or several.
+#[test]
+fn reports_count_symmetric_values() {
+    let TestEngine { engine, store: _store, .. } =
+        test_engine_with(Settings { step_bytes_max: 4_096, step_values_max: 3, ..Settings::default() });
+    let long = "x".repeat(20_000);
+    let document = format!("[{},\"{long}\"]", ["\"4242\"", "7", "true", "\"\""].repeat(5).join(","));
+    let count = 21;
+    let seal = |options: &EncryptOptions<'_>| {
+        let mut work = engine.encrypt_document(&Caller::Owner, options, None, document.len()).expect("begins");
+        let mut out = Vec::new();
+        while work.step(document.as_bytes(), &mut out).expect("encrypts") == Progress::More {}
+        (String::from_utf8(out).expect("text"), work.report().symmetric)
+    };
+    let ((sealed, of_symmetric), (public, of_public)) = (seal(&symmetric(None)), seal(&EncryptOptions::new("acme")));
+    assert_eq!((of_symmetric, of_public), (count, 0));
+    let mixed = format!("{},{}", sealed.trim_end_matches(']'), public.trim_start_matches('['));
+    let mut work = engine.decrypt_document(&Caller::Owner, &within(None), None, mixed.len()).expect("begins");
+    let mut out = Vec::new();
+    while work.step(mixed.as_bytes(), &mut out).expect("decrypts") == Progress::More {}
+    assert_eq!(work.report().symmetric, count);
+    let options = RewrapOptions { scheme: Some(Scheme::Symmetric), ..RewrapOptions::new("acme") };
+    let mut work = engine.rewrap_document(&Caller::Owner, &options, None, mixed.len()).expect("begins");
+    let mut out = Vec::new();
+    while work.step(mixed.as_bytes(), &mut out).expect("rewraps") == Progress::More {}
+    assert_eq!(work.report().symmetric, count, "those that were resealed");
+}

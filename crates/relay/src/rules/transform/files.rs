@@ -27,10 +27,10 @@ impl MessageRules<'_> {
         };
         if encrypts && body.as_ref().as_ref()[at.clone()].starts_with(FILE_START) {
             if rule.skip_sealed && self.opens(rule, Arc::clone(&body), at.clone(), share).await? {
-                self.sealed_before.skipped += 1;
+                self.reported.skipped += 1;
                 return Ok(None);
             }
-            self.sealed_before.resealed += 1;
+            self.reported.resealed += 1;
         }
         let message = share.another(size + MESSAGE_SIZE)?;
         let params = self.params(rule);
