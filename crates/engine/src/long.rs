@@ -584,7 +584,7 @@ impl Rewrapper {
     }
 
     fn begin_long(
-        &self,
+        &mut self,
         long: &mut LongRewrap,
         (envelope, own): (&Envelope<'_>, OwnBindings<'_>),
         shape: &impl Shape,
