@@ -52,7 +52,7 @@ impl TransformReport {
 
 impl From<leafseal_engine::RequestReport> for TransformReport {
     fn from(report: leafseal_engine::RequestReport) -> Self {
-        let leafseal_engine::RequestReport { matched, resealed, skipped, failed, failures } = report;
+        let leafseal_engine::RequestReport { matched, resealed, skipped, failed, failures, symmetric: _ } = report;
         let failures = failures.into_iter().map(|failure| failure.path).collect();
         Self { count: 0, matched, resealed, skipped, failed, failures }
     }
@@ -60,7 +60,7 @@ impl From<leafseal_engine::RequestReport> for TransformReport {
 
 impl From<&leafseal_client::Document> for TransformReport {
     fn from(document: &leafseal_client::Document) -> Self {
-        let leafseal_client::Report { matched, resealed, skipped, failed } = document.report.clone();
+        let leafseal_client::Report { matched, resealed, skipped, failed, symmetric: _ } = document.report.clone();
         Self { count: document.count, matched, resealed, skipped, failed, failures: document.failures.clone() }
     }
 }
