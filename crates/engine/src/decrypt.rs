@@ -83,7 +83,7 @@ pub struct Decryptor {
     wanted: Vec<Arc<Wanted>>,
     scratch: OpenScratch,
     on_failure: OnFailure,
-    tally: Tally,
+    pub(crate) tally: Tally,
     /// Symmetric values that this step has opened: counted when it is over, because a step that is handed over is repeated.
     opened_symmetric: u64,
 }
@@ -369,12 +369,6 @@ impl Decryptor {
             }
         }
         Ok(flow)
-    }
-
-    /// Counts a long text that was opened, if it is a symmetric envelope.
-    pub(crate) fn note_symmetric(&mut self, text: &[u8]) {
-        let is_symmetric = Envelope::parse(text).is_ok_and(|envelope| envelope.scheme() == Scheme::Symmetric);
-        self.tally.add_symmetric(u64::from(is_symmetric));
     }
 
     /// Call it at the beginning of each step.

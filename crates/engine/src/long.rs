@@ -22,6 +22,7 @@ use crate::opening::{EphemeralId, Opening};
 use crate::report::OnFailure;
 use crate::request_openings::{OpeningFault, RequestOpenings};
 use crate::rewrap::{Old, Rewrapper};
+use crate::schemes::is_symmetric;
 use crate::sealing::ValueSealing;
 
 /// Bytes that may follow a text: a quotation mark.
@@ -139,9 +140,7 @@ impl Encryptor {
             let key = self.key()?;
             let of_value = (value.value_type, value.text.len(), self.binding.of(own)?);
             long.sealing = SealingText::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
-            if long.sealing.is_some() && key.is_symmetric() {
-                self.note_symmetric(1);
-            }
+            self.note_symmetric(usize::from(long.sealing.is_some() && key.is_symmetric()));
             return Ok(LongStep::More);
         };
         let step = sealing.step(value.text, self.permit.step_bytes_max(), out);
@@ -441,13 +440,9 @@ impl Decryptor {
         shape: &impl Shape,
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
-        let step = self
-            .decrypt_long_strictly(long, (text, own), shape, out)
-            .map_err(|error| self.permit.knowledge.judge(error));
-        if matches!(step, Ok(LongStep::Done)) {
-            self.note_symmetric(text);
-        }
-        match step {
+        let step = self.decrypt_long_strictly(long, (text, own), shape, out);
+        self.tally.add_symmetric(u64::from(matches!(step, Ok(LongStep::Done)) && is_symmetric(text)));
+        match step.map_err(|error| self.permit.knowledge.judge(error)) {
             // Errors of the value have its index; others concern the request.
             Err(error) if error.index.is_some() && self.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
             step => step,

@@ -20,7 +20,7 @@ use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
 use crate::request_openings::FoundOpening;
-use crate::schemes::AcceptedSchemes;
+use crate::schemes::{AcceptedSchemes, is_symmetric};
 use crate::sealing::{ValueSealing, curve_with_symmetric, symmetric_sealing};
 use crate::settings::Keying;
 
@@ -288,10 +288,6 @@ impl Rewrapper {
         self.tally.add_symmetric(u64::from(sealing.is_symmetric()));
         Ok(Some((sealing, metadata)))
     }
-}
-
-fn is_symmetric(envelope: &[u8]) -> bool {
-    Envelope::parse(envelope).is_ok_and(|envelope| envelope.scheme() == Scheme::Symmetric)
 }
 
 /// The key agreements of a step.

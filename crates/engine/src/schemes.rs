@@ -1,6 +1,6 @@
 //! Which schemes a request accepts.
 
-use leafseal_envelope::{OpenError, OpenedMetadata, OpenedValue, Scheme};
+use leafseal_envelope::{Envelope, OpenError, OpenedMetadata, OpenedValue, Scheme};
 pub use leafseal_keystore::AcceptedSchemes;
 
 use crate::engine::permit::Permit;
@@ -61,4 +61,9 @@ impl Acceptance {
 /// that one who can write a value could put such an envelope where a bound one belongs.
 pub(crate) fn accepted(asked: Option<AcceptedSchemes>, is_bound: bool) -> AcceptedSchemes {
     asked.unwrap_or(AcceptedSchemes { public_key: !is_bound, ..AcceptedSchemes::default() })
+}
+
+/// Whether a text is a symmetric envelope, by its form.
+pub(crate) fn is_symmetric(text: &[u8]) -> bool {
+    Envelope::parse(text).is_ok_and(|envelope| envelope.scheme() == Scheme::Symmetric)
 }
