@@ -1,5 +1,6 @@
 """Every method of the protocol through a client written from `docs/protocol.md` alone: results, options, and errors of requests."""
 
+import base64
 import json
 import math
 import re
@@ -169,6 +170,7 @@ def test_inspect(client: Client) -> None:
     text = client.call("encrypt", app=APP, curve="k1", role="pci", values=[True])["values"][0]
     outside = client.call("inspect", values=[text])["values"][0]
     expected = {
+        "scheme": "public-key",
         "version": "S0lS",
         "curve": "k1",
         "type": "boolean",
@@ -181,6 +183,11 @@ def test_inspect(client: Client) -> None:
     inside = client.call("inspect", app=APP, values=[text])["values"][0]
     assert (inside["role"], inside["origin"], inside["key_version"]) == ("pci", ORIGIN, 1)
     assert begin <= inside["encrypted_at"] <= time.time()
+    text = client.call("encrypt", app=APP, scheme="symmetric", values=["a"])["values"][0]
+    key_id = base64.b64decode(text.split(":")[2] + "==")
+    shown = {"scheme": "symmetric", "version": "WEFF", "type": "string", "debug": False, "symmetric_key_id": key_id}
+    assert client.call("inspect", values=[text])["values"][0] == shown
+    assert client.call("inspect", app=APP, values=[text])["values"][0] == {**shown, "key_version": 1}
 
 
 def test_public_keys(client: Client) -> None:

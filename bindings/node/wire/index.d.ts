@@ -188,6 +188,8 @@ export interface Report {
   resealed: number;
   /** Encrypting with `skipSealed`: how many envelopes were left alone. */
   skipped: number;
+  /** How many of the values were sealed, or opened, with a symmetric key; the others have envelopes to a public key. */
+  symmetric: number;
   /** Decrypting or rewrapping with `onFailure` of `leave` or `null`: how many envelopes did not open. */
   failed: number;
   /** The indexes of the first of those, in a list. */

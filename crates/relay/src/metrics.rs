@@ -218,7 +218,7 @@ impl Snapshot {
             "Envelopes that failed to decrypt and were left or emptied, as on_failure of their rules requires",
         );
         const SEALED: MetricName = MetricName::plain(
-            "relay_reported",
+            "relay_sealed_before",
             "Values that were envelopes before a rule encrypted them, by outcome: resealed, encrypted again; skipped, left unchanged as \
              skip_sealed of the rule requires",
         );

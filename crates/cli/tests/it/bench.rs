@@ -70,7 +70,7 @@ fn an_open_loop_measures_an_engine_that_runs_elsewhere() {
 
     let without_pid = [&["bench"], &engine.flags()[..], &narrow, &["--rounds", "1", "--app", "acme"]].concat();
     let text = test_folder.run(&without_pid).text();
-    assert!(text.lines().any(|line| line.contains("encrypt k1 session")), "{text}");
+    assert!(text.lines().any(|line| line.contains("encrypt k1        session")), "{text}");
     let unknown = [&["bench"], &engine.flags()[..], &narrow, &["--app", "nobody"]].concat();
     let message = test_folder.run(&unknown).fails(1);
     assert!(message.contains("unknown_app") || message.contains("forbidden"), "{message}");

@@ -192,12 +192,15 @@ fn document() -> impl Strategy<Value = String> {
     })
 }
 
+/// Whether a value is selected.
+type Chosen<'f> = &'f dyn Fn(&Around<'_>) -> bool;
+
 fn compare(text: &str, context: &str, sizes: (usize, usize)) {
     let limits = DocumentLimits::default();
     let names: Vec<&str> = context.split('.').collect();
     // Everything; the members `v`, with what is below them; the same by a filter, which takes the other way through the walk.
     let below_v = |around: &Around<'_>| around.plain.contains("['v']");
-    let selections: [(&str, &dyn Fn(&Around<'_>) -> bool); 2] = [("$", &|_| true), ("$..v", &below_v)];
+    let selections: [(&str, Chosen<'_>); 2] = [("$", &|_| true), ("$..v", &below_v)];
     for (selector, is_selected) in selections {
         let expected = expected(text, &names, is_selected);
         for selectors in [&[selector][..], &[selector, "$[?@.nothing]"], &[selector, "$.none[-1]"]] {

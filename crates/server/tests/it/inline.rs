@@ -272,7 +272,9 @@ struct Manual {
 impl Manual {
     fn new(inline_work_max: Duration) -> Manual {
         let store = store();
-        let engine = Engine::new(Box::new(store.open()), Settings::default());
+        // A session that no busy machine lets grow old.
+        let lasting = Settings { session_age_max: Duration::from_secs(3_600), ..Settings::default() };
+        let engine = Engine::new(Box::new(store.open()), lasting);
         let service = EngineService::new(engine.clone(), FrameLimits::default(), 1 << 30);
         service.maintain();
         let settings = ServerSettings { inline_work_max, ..ServerSettings::new(Pki::new().server_tls()) };
