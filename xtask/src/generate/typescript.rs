@@ -184,6 +184,9 @@ fn options() -> String {
         + &interface("RewrappingOptions", "Options of `rewrap`.", &of(OptionGroup::Rewrap))
 }
 
+/// Characters of a line of the client's code.
+const LINE_SIZE_MAX: usize = 140;
+
 /// The names of the options that each method has.
 fn options_of_methods() -> String {
     let mut text = format!(
@@ -198,7 +201,13 @@ fn options_of_methods() -> String {
         if names.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "  {}: [{}],", method.as_str(), names.join(", "));
+        let line = format!("  {}: [{}],", method.as_str(), names.join(", "));
+        if line.len() <= LINE_SIZE_MAX {
+            text += &(line + "\n");
+            continue;
+        }
+        let wrapped = wrapped(&(names.join(", ") + ","), "    ", LINE_SIZE_MAX);
+        let _ = writeln!(text, "  {}: [\n{}\n  ],", method.as_str(), wrapped.trim_end());
     }
     text + "};\n"
 }

@@ -6,7 +6,9 @@ import type { Method } from './methods_generated.js';
 export const OPTIONS: Readonly<Partial<Record<Method, readonly string[]>>> = {
   encrypt: ['scheme', 'context', 'curve', 'keying', 'role', 'skipSealed', 'accept'],
   decrypt: ['context', 'accept', 'role', 'onFailure', 'keyId'],
-  encrypt_document: ['scheme', 'context', 'contextSelect', 'bind', 'curve', 'keying', 'role', 'otherCase', 'skipSealed', 'accept', 'strict'],
+  encrypt_document: [
+    'scheme', 'context', 'contextSelect', 'bind', 'curve', 'keying', 'role', 'otherCase', 'skipSealed', 'accept', 'strict',
+  ],
   decrypt_document: ['context', 'contextSelect', 'bind', 'accept', 'role', 'onFailure', 'otherCase', 'keyId', 'strict'],
   encrypt_file: ['scheme', 'context', 'curve'],
   decrypt_file: ['context', 'accept', 'keyId'],
