@@ -563,7 +563,7 @@ impl Directory {
         Ok(Ok(Arc::new(App { name: name.clone(), keys, recent })))
     }
 
-    /// Of an app without this key nothing is decrypted: a list of its versions tells.
+    /// Of an app without this key nothing is decrypted, as a list of its versions shows.
     fn read_app_with_key(
         &self,
         name: &AppName,

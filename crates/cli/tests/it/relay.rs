@@ -97,14 +97,20 @@ fn answer(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> (String
     (head.split(' ').nth(1).expect("a status").to_owned(), body.to_owned())
 }
 
+/// The origin of an upstream that answers with what it receives.
+fn echoing_upstream() -> String {
+    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let origin = format!("http://{}", upstream.local_addr().expect("an address"));
+    std::thread::spawn(move || echo(&upstream));
+    origin
+}
+
 #[test]
 fn rules_seal_with_a_symmetric_key_in_a_context_and_open_nothing_else() {
     const JSON: &str = "application/json";
     let test_folder = TestFolder::new();
     let engine = test_folder.engine(&["--no-relay"]);
-    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let origin = format!("http://{}", upstream.local_addr().expect("an address"));
-    std::thread::spawn(move || echo(&upstream));
+    let origin = echoing_upstream();
     let rule = |path: &str, rule: &str| {
         format!("path = \"{path}\"\napp = \"acme\"\nrequest = [{{ json = [\"$.card\"], form = [\"*\"], {rule} }}]\n")
     };
@@ -149,9 +155,7 @@ fn a_stored_document_that_is_sent_back_is_counted_or_left() {
     const JSON: &str = "application/json";
     let test_folder = TestFolder::new();
     let engine = test_folder.engine(&["--no-relay"]);
-    let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
-    let origin = format!("http://{}", upstream.local_addr().expect("an address"));
-    std::thread::spawn(move || echo(&upstream));
+    let origin = echoing_upstream();
     let rule = |path: &str, rest: &str| {
         format!(
             "path = \"{path}\"\napp = \"acme\"\nrequest = [{{ action = \"encrypt\", json = [\"$.card\"], form = [\"*\"]{rest} }}]\n"

@@ -105,7 +105,7 @@ fn a_ciphertext_that_opens_under_two_keys_opens_under_neither_root() {
         let aad = associated_data(&ids[own]);
         let sealed = collision(&keys, &aad);
         assert_eq!(both(&aad, &sealed), [true, true]);
-        assert!(opens(&ROOTS[own], &aad, &sealed), "as whoever has the root can seal anything");
+        assert!(opens(&ROOTS[own], &aad, &sealed), "a holder of the root can seal anything");
         assert!(!opens(&ROOTS[other], &associated_data(&ids[other]), &sealed));
     }
 }

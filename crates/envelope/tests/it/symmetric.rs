@@ -62,7 +62,7 @@ fn seal(
         envelope.to_owned()
     });
     let envelopes: Vec<String> = each.collect();
-    assert!(rest.is_empty(), "the sizes that were told");
+    assert!(rest.is_empty(), "the sizes that were announced");
     envelopes
 }
 

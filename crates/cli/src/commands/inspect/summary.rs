@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Facts;
 
 const DAY_S: u64 = 24 * 60 * 60;
-/// The ages that are told apart, by their upper bounds in seconds.
+/// The ages, by their upper bounds in seconds.
 const AGES: [(&str, u64); 4] = [
     ("under a day", DAY_S),
     ("under 30 days", 30 * DAY_S),
