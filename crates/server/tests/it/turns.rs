@@ -21,7 +21,7 @@ const ORIGIN: RequestOrigin = RequestOrigin::of(EntryPoint::Rpc);
 /// The server's limit.
 const TURN_MESSAGES_MAX: u64 = 8;
 
-pub(crate) struct SystemClock;
+struct SystemClock;
 
 impl PoolClock for SystemClock {
     fn now(&self) -> Instant {
