@@ -138,7 +138,13 @@ func (c *Client) Encrypt(ctx context.Context, value any, options EncryptOptions)
 
 // EncryptAll encrypts values in one request: all or none. It returns as many envelopes, strings, in the same order; nil stays nil.
 func (c *Client) EncryptAll(ctx context.Context, values []any, options EncryptOptions) ([]any, error) {
-	return c.list(ctx, methodEncrypt, values, options)
+	return c.list(ctx, methodEncrypt, values, nil, options)
+}
+
+// EncryptAllBound is EncryptAll with a context for each value in place of options.Context: as many contexts of 1 to 1024 bytes as there are
+// values, for nil too. Each envelope opens in its own context alone.
+func (c *Client) EncryptAllBound(ctx context.Context, values []any, contexts []string, options EncryptOptions) ([]any, error) {
+	return c.list(ctx, methodEncrypt, values, notNil(contexts), options)
 }
 
 // Decrypt decrypts an envelope; any other value is returned unchanged. Integers are int64, or uint64 from 2^63 on; other numbers are float64.
@@ -152,7 +158,12 @@ func (c *Client) Decrypt(ctx context.Context, value any, options DecryptOptions)
 
 // DecryptAll decrypts envelopes among any values in one request. It returns as many values in the same order.
 func (c *Client) DecryptAll(ctx context.Context, values []any, options DecryptOptions) ([]any, error) {
-	return c.list(ctx, methodDecrypt, values, options)
+	return c.list(ctx, methodDecrypt, values, nil, options)
+}
+
+// DecryptAllBound is DecryptAll with a context for each value, as EncryptAllBound has them.
+func (c *Client) DecryptAllBound(ctx context.Context, values []any, contexts []string, options DecryptOptions) ([]any, error) {
+	return c.list(ctx, methodDecrypt, values, notNil(contexts), options)
 }
 
 // EncryptDocument encrypts the selected values of a JSON document; every other byte stays unchanged. The slice must not change before the
@@ -178,13 +189,23 @@ func (c *Client) DecryptFile(ctx context.Context, data []byte, options DecryptOp
 
 // Rewrap encrypts envelopes again under the app's newest key version. It returns as many in the same order, and how many of them are new.
 func (c *Client) Rewrap(ctx context.Context, envelopes []string, options RewrapOptions) ([]string, int64, error) {
+	return c.rewrap(ctx, envelopes, nil, options)
+}
+
+// RewrapBound is Rewrap with a context for each envelope, the old and the new one, as EncryptAllBound has them.
+func (c *Client) RewrapBound(ctx context.Context, envelopes, contexts []string, options RewrapOptions) ([]string, int64, error) {
+	return c.rewrap(ctx, envelopes, notNil(contexts), options)
+}
+
+func (c *Client) rewrap(ctx context.Context, envelopes, contexts []string, options RewrapOptions) ([]string, int64, error) {
 	encoder, err := c.encoderOf(methodRewrap, options, ofValues)
 	if err != nil {
 		return nil, 0, err
 	}
 	var sealed []string
 	var report Report
-	err = c.do(ctx, encoder.texts("values", notNil(envelopes)).done, options.Timeout, func(result []byte) (failure *Error) {
+	encoder.texts("contexts", contexts).texts("values", notNil(envelopes))
+	err = c.do(ctx, encoder.done, options.Timeout, func(result []byte) (failure *Error) {
 		sealed, report, failure = readValues(result, len(envelopes), readText)
 		if failure == nil && options.OnReport != nil {
 			options.OnReport(report)

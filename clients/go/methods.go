@@ -73,11 +73,13 @@ func (c *Client) encoderOf(method string, options callOptions, of content) (*enc
 	return encoder, nil
 }
 
-func (c *Client) list(ctx context.Context, method string, values []any, options callOptions) ([]any, error) {
+// list processes values, which may have a context each.
+func (c *Client) list(ctx context.Context, method string, values []any, contexts []string, options callOptions) ([]any, error) {
 	encoder, err := c.encoderOf(method, options, ofValues)
 	if err != nil {
 		return nil, err
 	}
+	encoder.texts("contexts", contexts)
 	_, timeout, onReport := options.common()
 	var results []any
 	err = c.do(ctx, func() (*request, error) { return encoder.values(values) }, timeout, func(result []byte) *Error {

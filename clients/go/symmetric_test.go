@@ -54,3 +54,48 @@ func TestSymmetricRefusals(t *testing.T) {
 	equal(t, "symmetric", inspected[0].Scheme)
 	equal(t, 16, len(inspected[0].SymmetricKeyID))
 }
+
+// A value opens in its own context, and in no other row.
+func TestContextsOfValues(t *testing.T) {
+	client := startEngine(t).client(t)
+	values, rows := []any{"one", int64(2), nil, true}, []string{"row 1", "row 2", "row 3", "Zeile 4 – ä"}
+	symmetric := EncryptOptions{Scheme: "symmetric"}
+	sealed, err := client.EncryptAllBound(background, values, rows, symmetric)
+	must(t, err)
+	opened, err := client.DecryptAllBound(background, sealed, rows, DecryptOptions{})
+	must(t, err)
+	same(t, values, opened)
+	// Where it was sealed with one context for all, it is the same context.
+	one, err := client.Decrypt(background, sealed[0], DecryptOptions{Context: rows[0]})
+	must(t, err)
+	equal(t, any("one"), one)
+	moved := []any{sealed[1], sealed[0], nil, sealed[3]}
+	_, err = client.DecryptAllBound(background, moved, rows, DecryptOptions{})
+	equal(t, 0, expect(t, "decrypt_failed", err).Index)
+	_, err = client.DecryptAll(background, sealed, DecryptOptions{})
+	expect(t, "decrypt_failed", err)
+	var report Report
+	left, err := client.DecryptAllBound(background, moved, rows, DecryptOptions{OnFailure: "null", OnReport: func(seen Report) { report = seen }})
+	must(t, err)
+	same(t, []any{nil, nil, nil, true}, left)
+	same(t, []int64{0, 1}, report.FailedIndexes)
+	again, count, err := client.RewrapBound(background, []string{sealed[0].(string)}, rows[:1], RewrapOptions{})
+	must(t, err)
+	same(t, []any{sealed[0], int64(0)}, []any{again[0], count})
+	_, _, err = client.RewrapBound(background, []string{sealed[0].(string)}, rows[1:2], RewrapOptions{})
+	expect(t, "decrypt_failed", err)
+	for _, contexts := range [][]string{nil, rows[:3], {"row 1", "row 2", "", "row 4"}, {"row 1", "row 2", "row 3", strings.Repeat("x", 1025)}} {
+		_, err = client.EncryptAllBound(background, values, contexts, symmetric)
+		expect(t, "invalid_params", err)
+		_, err = client.DecryptAllBound(background, sealed, contexts, DecryptOptions{})
+		expect(t, "invalid_params", err)
+	}
+	_, err = client.EncryptAllBound(background, values, rows, EncryptOptions{Scheme: "symmetric", Context: "row"})
+	expect(t, "invalid_params", err)
+	long := strings.Repeat("x", 1024)
+	sealed, err = client.EncryptAllBound(background, []any{"at the limit"}, []string{long}, symmetric)
+	must(t, err)
+	opened, err = client.DecryptAllBound(background, sealed, []string{long}, DecryptOptions{})
+	must(t, err)
+	same(t, []any{"at the limit"}, opened)
+}

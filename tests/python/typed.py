@@ -10,6 +10,7 @@ def calls(engine: leafseal.Engine) -> None:
     assert_type(engine.decrypt(b"{}", select=["$.a"], on_failure="null"), bytes)
     assert_type(engine.encrypt("{}", report=True), tuple[str, leafseal.Report])
     assert_type(engine.encrypt_many(["a", 1]), list[None | bool | int | float | str])
+    assert_type(engine.decrypt_many(["a", 1], contexts=["row", 7]), list[None | bool | int | float | str])
     assert_type(engine.inspect("ev:"), leafseal.Inspection)
     assert_type(engine.inspect(["ev:"]), list[leafseal.Inspection])
 
@@ -25,6 +26,7 @@ class Index:
 
 def columns(engine: leafseal.Engine, index: Index) -> None:
     assert_type(engine.decrypt_many(index, type="int64"), Index)
+    assert_type(engine.encrypt_many(index, contexts=index), Index)
 
 
 async def coroutines(engine: leafseal.AsyncEngine) -> None:

@@ -39,11 +39,11 @@ export interface DecryptOptions extends RequestOptions, DecryptionOptions {}
 export interface RewrapOptions extends RequestOptions, RewrappingOptions {}
 
 /**
- * Encodes `encrypt` of values. `id` is an integer from 0 to 4294967295 that no other request in flight on the connection has.
+ * Encodes `encrypt` of values. `contexts` has what each is bound to, in place of `context`: as many as there are values. `id` is an integer from 0 to 4294967295 that no other request in flight on the connection has.
  *
  * @throws {WireError} `invalid_params`, with the index of an invalid value; `too_large`.
  */
-export function encodeEncrypt(id: number, options: EncryptOptions, values: readonly Value[]): Buffer;
+export function encodeEncrypt(id: number, options: EncryptOptions, values: readonly Value[], contexts?: readonly string[]): Buffer;
 
 /**
  * Encodes `encrypt` of strings of `fieldSize` bytes each, which `content` contains one after another in UTF-8. No JavaScript strings are
@@ -54,11 +54,11 @@ export function encodeEncrypt(id: number, options: EncryptOptions, values: reado
 export function encodeEncryptFields(id: number, options: EncryptOptions, content: Uint8Array, fieldSize: number): Buffer;
 
 /**
- * Encodes `decrypt` of values, some or all of which are envelopes.
+ * Encodes `decrypt` of values, some or all of which are envelopes. `contexts` as in {@link encodeEncrypt}.
  *
  * @throws {WireError} As {@link encodeEncrypt}.
  */
-export function encodeDecrypt(id: number, options: DecryptOptions, values: readonly Value[]): Buffer;
+export function encodeDecrypt(id: number, options: DecryptOptions, values: readonly Value[], contexts?: readonly string[]): Buffer;
 
 /**
  * Encodes `decrypt` of the values of an answer to `encrypt`. No JavaScript values are created.
@@ -69,7 +69,7 @@ export function encodeDecryptAnswer(id: number, options: DecryptOptions, answer:
 
 /**
  * Encodes `encrypt` or `decrypt` of strings whose UTF-8 text lies one after another in `content`; `ends` has the end of each in bytes. One
- * call for a list of any length.
+ * call for a list of any length. `contexts` as in {@link encodeEncrypt}.
  *
  * @throws {WireError} `invalid_params` if `content` is not UTF-8, or `ends` does not cover it in ascending order; `too_large`.
  */
@@ -79,6 +79,7 @@ export function encodeTexts(
   options: EncryptOptions | DecryptOptions,
   content: Uint8Array,
   ends: Uint32Array,
+  contexts?: readonly string[],
 ): Buffer;
 
 /** Encodes `encrypt_document` of a JSON text. `select` has JSONPath selectors; without it every scalar is selected. */
@@ -103,8 +104,8 @@ export function encodeEncryptFile(id: number, options: EncryptOptions, data: Uin
 /** Encodes `decrypt_file`, which ignores options that files do not have. */
 export function encodeDecryptFile(id: number, options: DecryptOptions, data: Uint8Array): Buffer;
 
-/** Encodes `rewrap`. */
-export function encodeRewrap(id: number, options: RewrapOptions, envelopes: readonly string[]): Buffer;
+/** Encodes `rewrap`. `contexts` as in {@link encodeEncrypt}. */
+export function encodeRewrap(id: number, options: RewrapOptions, envelopes: readonly string[], contexts?: readonly string[]): Buffer;
 
 /** Encodes `inspect`; with an app, the envelopes are opened to read the fields inside. */
 export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[]): Buffer;

@@ -184,7 +184,8 @@ impl Core {
     }
 
     /// Runs a call and returns its result, or with `report` a pair of result and report.
-    #[pyo3(signature = (method, encrypts, input, options, report=false))]
+    #[pyo3(signature = (method, encrypts, input, options, report=false, contexts=None))]
+    #[allow(clippy::too_many_arguments, reason = "the parts of a call")]
     fn call<'py>(
         &self,
         py: Python<'py>,
@@ -193,8 +194,9 @@ impl Core {
         input: &Bound<'py, PyAny>,
         options: Py<OperationOptions>,
         report: bool,
+        contexts: Option<&Bound<'py, PyAny>>,
     ) -> Result<Bound<'py, PyAny>, CallFault> {
-        let (work, form) = read(method, encrypts, input, options)?;
+        let (work, form) = read(method, encrypts, input, contexts, options)?;
         let done = match self.parts()? {
             (Backend::Local(engine), _) => {
                 let limit = self.limit(&work);
@@ -212,7 +214,7 @@ impl Core {
 
     /// Starts a call; `notify` is called without arguments by a thread of this engine once [`AsyncioCall::result`] is there, through
     /// `event_loop.call_soon_threadsafe`.
-    #[pyo3(signature = (method, encrypts, input, options, event_loop, notify, report=false))]
+    #[pyo3(signature = (method, encrypts, input, options, event_loop, notify, report=false, contexts=None))]
     #[allow(clippy::too_many_arguments, reason = "as `call`, with the event loop")]
     fn start(
         &self,
@@ -223,9 +225,10 @@ impl Core {
         event_loop: Py<PyAny>,
         notify: Py<PyAny>,
         report: bool,
+        contexts: Option<&Bound<'_, PyAny>>,
     ) -> Result<AsyncioCall, CallFault> {
         let (backend, runtime) = self.parts()?;
-        let (work, form) = read(method, encrypts, input, options)?;
+        let (work, form) = read(method, encrypts, input, contexts, options)?;
         let cancel = self.open.child_token();
         let work = Arc::new(work);
         let task = AsyncioCall { slot: Arc::default(), cancel: cancel.clone(), form, report };
@@ -306,12 +309,17 @@ fn read(
     method: &str,
     encrypts: bool,
     input: &Bound<'_, PyAny>,
+    contexts: Option<&Bound<'_, PyAny>>,
     options: Py<OperationOptions>,
 ) -> Result<(CallWork, InputForm), CallFault> {
     let direction = if encrypts { CallDirection::Encrypt } else { CallDirection::Decrypt };
     let (input, form) = objects::input(method, direction, input)?;
     options.get().check_fit(direction, input.is_of_documents())?;
-    Ok((CallWork { direction, input, options }, form))
+    let contexts = contexts.map(objects::contexts).transpose()?;
+    if let Some(contexts) = &contexts {
+        options.get().check_contexts(contexts.len(), input.list_len())?;
+    }
+    Ok((CallWork { direction, input, contexts, options }, form))
 }
 
 fn finish<'py>(

@@ -103,6 +103,17 @@ impl CallFault {
         }
     }
 
+    /// The same error of a column of contexts.
+    pub(crate) fn of_contexts(self) -> Self {
+        match self {
+            Self::Error(details) => {
+                let message = format!("contexts: {}", details.message);
+                Self::Error(Box::new(Details { message, ..*details }))
+            }
+            other => other,
+        }
+    }
+
     /// The same error of a list that begins with value `first` of the call's list.
     pub(crate) fn shifted(self, first: usize) -> Self {
         match self {

@@ -2,6 +2,7 @@
 //! remote engine. `python/leafseal` is the interface that users see.
 
 mod arrow;
+mod contexts;
 mod core;
 mod delivery;
 mod fault;

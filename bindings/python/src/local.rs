@@ -1,13 +1,16 @@
 //! Calls on an engine in this process, in the steps that the engine offers: between two steps a call can be stopped.
 
+use std::sync::Arc;
+
 use leafseal_client::Inspection;
 use leafseal_engine::{
-    Caller, Curve, Decryptor, DocumentWork, Encryptor, Engine, EnvelopeMetadata, Marking, OnFailure, OpenedValue,
-    Progress, Rewriter, Scheme, SealedInput, Selection, Settled, ValueType,
+    Caller, Curve, DecryptOptions, Decryptor, DocumentWork, EncryptOptions, Encryptor, Engine, EnvelopeMetadata,
+    Marking, OnFailure, OpenedValue, Progress, Rewriter, Scheme, SealedInput, Selection, Settled, ValueType,
 };
 use leafseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
 
 use crate::arrow::Column;
+use crate::contexts::ContextsFrom;
 use crate::fault::CallFault;
 use crate::options::{CallDirection, OperationOptions};
 use crate::values::{Draft, ListCell, ListSource, ValueList, too_long};
@@ -25,12 +28,12 @@ pub(crate) fn run(engine: &Engine, work: &CallWork, check: StepCheck<'_>) -> Res
     let options = work.options();
     match &work.input {
         Input::List(values) => {
-            let (mut lists, report) = list(engine, work.direction, options, &[values], check)?;
+            let (mut lists, report) = list(engine, work, &[values], check)?;
             Ok(Done { output: WorkOutput::List(lists.pop().unwrap_or_default()), report })
         }
         Input::Columns(columns) => {
             let sources: Vec<&Column> = columns.iter().collect();
-            let (lists, report) = list(engine, work.direction, options, &sources, check)?;
+            let (lists, report) = list(engine, work, &sources, check)?;
             Ok(Done { output: WorkOutput::Columns(lists), report })
         }
         Input::Document(json) => document(engine, work.direction, options, json, check),
@@ -38,7 +41,7 @@ pub(crate) fn run(engine: &Engine, work: &CallWork, check: StepCheck<'_>) -> Res
             let selection = selection(engine, options)?;
             let (mut lists, mut first) = (Vec::with_capacity(columns.len()), 0);
             for column in columns {
-                lists.push(documents(engine, work.direction, options, selection.as_ref(), column, first, check)?);
+                lists.push(documents(engine, work, selection.as_ref(), column, first, check)?);
                 first += column.len();
             }
             Ok(Done { output: WorkOutput::Columns(lists), report: WorkReport::default() })
@@ -51,25 +54,29 @@ pub(crate) fn run(engine: &Engine, work: &CallWork, check: StepCheck<'_>) -> Res
 /// Processes lists with the keys of one request.
 fn list<S: ListSource>(
     engine: &Engine,
-    direction: CallDirection,
-    options: &OperationOptions,
+    work: &CallWork,
     sources: &[&S],
     check: StepCheck<'_>,
 ) -> Result<(Vec<ValueList>, WorkReport), CallFault> {
+    let (options, has_contexts) = (work.options(), work.contexts.is_some());
     let (mut lists, mut first) = (Vec::with_capacity(sources.len()), 0);
-    let report = match direction {
+    let report = match work.direction {
         CallDirection::Encrypt => {
-            let mut encryptor = engine.encryptor(&Caller::Owner, &options.engine_encrypt()?)?;
+            let options = EncryptOptions { has_contexts, ..options.engine_encrypt()? };
+            let mut encryptor = engine.encryptor(&Caller::Owner, &options)?;
             for source in sources {
-                lists.push(encrypt(&mut encryptor, *source, check).map_err(|fault| fault.shifted(first))?);
+                let (list, contexts) = (*source, work.contexts(first));
+                lists.push(encrypt(&mut encryptor, list, contexts, check).map_err(|fault| fault.shifted(first))?);
                 first += source.len();
             }
             encryptor.report()
         }
         CallDirection::Decrypt => {
-            let mut decryptor = engine.decryptor(&Caller::Owner, &options.engine_decrypt()?)?;
+            let options = DecryptOptions { has_contexts, ..options.engine_decrypt()? };
+            let mut decryptor = engine.decryptor(&Caller::Owner, &options)?;
             for source in sources {
-                lists.push(decrypt(&mut decryptor, *source, first, check).map_err(|fault| fault.shifted(first))?);
+                let bound = (*source, work.contexts(first));
+                lists.push(decrypt(&mut decryptor, bound, first, check).map_err(|fault| fault.shifted(first))?);
                 first += source.len();
             }
             decryptor.report()
@@ -110,7 +117,12 @@ fn text_of<'a>(scalar: &Scalar<'a>) -> &'a [u8] {
 }
 
 /// Encrypts a list.
-fn encrypt(encryptor: &mut Encryptor, source: &impl ListSource, check: StepCheck<'_>) -> Result<ValueList, CallFault> {
+fn encrypt(
+    encryptor: &mut Encryptor,
+    source: &impl ListSource,
+    contexts: Option<ContextsFrom<'_>>,
+    check: StepCheck<'_>,
+) -> Result<ValueList, CallFault> {
     let mut out = Draft::with_capacity(source.len());
     let mut start = 0;
     let mut numbers: Vec<NumberBuffer> = Vec::new();
@@ -121,24 +133,28 @@ fn encrypt(encryptor: &mut Encryptor, source: &impl ListSource, check: StepCheck
         if numbers.len() < scalars.len() {
             numbers.resize_with(scalars.len(), NumberBuffer::new);
         }
+        let own = contexts.map(|contexts| contexts.bindings(start, scalars.len())).transpose()?;
         let settled = match encryptor.skips_sealed() {
-            true => encryptor.settle(&scalars.iter().map(text_of).collect::<Vec<_>>())?,
+            true => encryptor.settle_bound(&scalars.iter().map(text_of).collect::<Vec<_>>(), own.as_deref())?,
             false => Settled::all(scalars.len()),
         };
         let scalars = &scalars[..settled.done];
         let mut values = Vec::with_capacity(scalars.len());
         let mut kept = Vec::with_capacity(scalars.len());
+        let mut of_values = Vec::new();
         for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
             let Some((kind, text)) = scalar.text(buffer) else { continue };
             let value = SealedInput { value_type: value_type(kind), text };
             if !encryptor.leaves(&value) && !settled.leaves(index) {
                 values.push(value);
+                of_values.extend(own.as_ref().map(|own| Arc::clone(&own[index])));
                 kept.push(index);
             }
         }
         let Draft { cells, text } = &mut out;
         let (mut written, mut fault) = (0, None);
-        encryptor.encrypt(&values, text, |index, size, text| {
+        let own = own.is_some().then_some(&*of_values);
+        encryptor.encrypt_bound(&values, own, text, |index, size, text| {
             for left in &scalars[written..kept[index]] {
                 copy(left, cells, text);
             }
@@ -177,7 +193,7 @@ fn copy(scalar: &Scalar<'_>, cells: &mut Vec<ListCell>, text: &mut Vec<u8>) {
 /// Decrypts a list that begins at value `first` of the call's list.
 fn decrypt(
     decryptor: &mut Decryptor,
-    source: &impl ListSource,
+    (source, contexts): (&impl ListSource, Option<ContextsFrom<'_>>),
     first: usize,
     check: StepCheck<'_>,
 ) -> Result<ValueList, CallFault> {
@@ -189,9 +205,10 @@ fn decrypt(
         check()?;
         read(source, start, decryptor.step_values_max(), &mut scalars);
         let texts: Vec<&[u8]> = scalars.iter().map(text_of).collect();
+        let own = contexts.map(|contexts| contexts.bindings(start, scalars.len())).transpose()?;
         let (mut fault, mut failed) = (None, Vec::new());
         let done = if on_failure == OnFailure::Fail {
-            decryptor.decrypt(&texts, |index, opened| {
+            decryptor.decrypt_bound(&texts, own.as_deref(), |index, opened| {
                 let pushed = match opened {
                     Some(opened) => push_opened(&mut out, &opened, start + index),
                     None => out.push(&scalars[index]),
@@ -201,7 +218,7 @@ fn decrypt(
                 }
             })
         } else {
-            decryptor.open_texts(&texts, |index, outcome| {
+            decryptor.open_texts_bound(&texts, own.as_deref(), |index, outcome| {
                 let pushed = match outcome {
                     Ok(None) => out.push(&scalars[index]),
                     Ok(Some(opened)) if push_opened(&mut out, &opened, start + index).is_ok() => Ok(()),
@@ -310,14 +327,14 @@ fn append<R: Rewriter>(
 /// The documents of a chunk that begins with row `first`, each a request of its own.
 fn documents(
     engine: &Engine,
-    direction: CallDirection,
-    options: &OperationOptions,
+    work: &CallWork,
     selection: Option<&Selection>,
     column: &Column,
     first: usize,
     check: StepCheck<'_>,
 ) -> Result<ValueList, CallFault> {
     let mut out = Draft::with_capacity(column.len());
+    let (options, contexts) = (work.options(), work.contexts(first));
     for row in 0..column.len() {
         check()?;
         let Scalar::Str(json) = column.scalar(row) else {
@@ -325,13 +342,14 @@ fn documents(
             continue;
         };
         let (start, json, how) = (out.text.len(), json.as_bytes(), (selection, options.is_strict()));
-        let appended = match direction {
+        let context = contexts.map(|contexts| contexts.get(row));
+        let appended = match work.direction {
             CallDirection::Encrypt => engine
-                .encryptor(&Caller::Owner, &options.engine_encrypt()?)
+                .encryptor(&Caller::Owner, &bound_encrypt(options.engine_encrypt()?, context))
                 .map_err(CallFault::from)
                 .and_then(|rewriter| append(engine, rewriter, how, json, &mut out.text, check)),
             CallDirection::Decrypt => engine
-                .decryptor(&Caller::Owner, &options.engine_decrypt()?)
+                .decryptor(&Caller::Owner, &bound_decrypt(options.engine_decrypt()?, context))
                 .map_err(CallFault::from)
                 .and_then(|rewriter| append(engine, rewriter, how, json, &mut out.text, check)),
         };
@@ -340,6 +358,16 @@ fn documents(
         out.cells.push(ListCell::Text { start, size });
     }
     Ok(out.finish())
+}
+
+/// The options of a document with a context of its own.
+fn bound_encrypt<'a>(options: EncryptOptions<'a>, context: Option<&'a str>) -> EncryptOptions<'a> {
+    EncryptOptions { context: context.or(options.context), ..options }
+}
+
+/// The same for decryption.
+fn bound_decrypt<'a>(options: DecryptOptions<'a>, context: Option<&'a str>) -> DecryptOptions<'a> {
+    DecryptOptions { context: context.or(options.context), ..options }
 }
 
 fn selection(engine: &Engine, options: &OperationOptions) -> Result<Option<Selection>, CallFault> {

@@ -14,6 +14,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyCapsule, PyDict, PyFloat, PyIn
 use pyo3_arrow::{PyArray, PyArrayReader, PyChunkedArray};
 
 use crate::arrow::{self, Column};
+use crate::contexts::Contexts;
 use crate::fault::CallFault;
 use crate::json;
 use crate::options::CallDirection;
@@ -111,6 +112,44 @@ fn columns(direction: CallDirection, object: &Bound<'_, PyAny>) -> Result<(Input
     let text_type = arrow::text_type(field.data_type(), direction);
     let form = if is_one { InputForm::Array { text_type } } else { InputForm::Chunks { text_type } };
     Ok((Input::Columns(columns), form))
+}
+
+/// Reads the contexts of values: a list of str and int, or a column of strings or integers.
+pub(crate) fn contexts(object: &Bound<'_, PyAny>) -> Result<Contexts, CallFault> {
+    let py = object.py();
+    let mut contexts = Contexts::default();
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        for item in object.try_iter()? {
+            push_context(&mut contexts, &item?)?;
+        }
+    } else if object.hasattr(intern!(py, "__arrow_c_array__"))? || object.hasattr(intern!(py, "__arrow_c_stream__"))? {
+        let Chunks { arrays, field, .. } = chunks(object)?;
+        for array in &arrays {
+            let column = Column::new(array, &field, CallDirection::Encrypt, contexts.len());
+            contexts.push_all(&column.map_err(CallFault::of_contexts)?)?;
+        }
+    } else {
+        let kind = object.get_type().name()?;
+        return Err(CallFault::argument(format!("the contexts must be a list, a tuple or an Arrow array, not {kind}")));
+    }
+    Ok(contexts)
+}
+
+fn push_context(contexts: &mut Contexts, item: &Bound<'_, PyAny>) -> Result<(), CallFault> {
+    if let Ok(text) = item.cast::<PyString>() {
+        let text = text.to_str().map_err(|_| contexts.wrong(&ValueFault::InvalidUtf8.to_string()))?;
+        return contexts.push_text(text);
+    }
+    if item.is_none() {
+        return contexts.push(&Scalar::Nil);
+    }
+    if item.is_instance_of::<PyInt>()
+        && !item.is_instance_of::<PyBool>()
+        && let Ok(number) = item.extract::<i128>()
+    {
+        return contexts.push_text(&number.to_string());
+    }
+    Err(contexts.wrong("must be a str or an int"))
 }
 
 /// The arrays of an object with the interface of Arrow.

@@ -167,6 +167,23 @@ impl OperationOptions {
         }
     }
 
+    /// Refuses contexts that are not one for each value, or that come beside one for all.
+    pub(crate) fn check_contexts(&self, count: usize, values: Option<usize>) -> Result<(), CallFault> {
+        let Some(values) = values else { return Err(CallFault::argument("`contexts` are for lists of values")) };
+        if count != values {
+            let message = format!("`contexts` must be one context for each value: {count} for {values}");
+            return Err(CallFault::argument(message));
+        }
+        let is_bound = |field: wire::Field| matches!(field.as_str(), "context" | "context_select");
+        match self.given.iter().find(|(field, _)| is_bound(*field)) {
+            None => Ok(()),
+            Some((field, _)) => Err(CallFault::argument(format!(
+                "`contexts` are one for each value, so there must be no `{}`",
+                field.as_str()
+            ))),
+        }
+    }
+
     /// The options of a request, without a deadline.
     pub(crate) fn wire_encrypt(&self) -> Result<wire::EncryptOptions<'_>, CallFault> {
         Ok(wire::EncryptOptions::of(self.app()?, &self.given))

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::arrow::Column;
+use crate::contexts::ContextsFrom;
 use crate::fault::CallFault;
 use crate::options::CallDirection;
 use crate::values::{ListSource, ValueList};
@@ -62,13 +63,14 @@ impl RemoteCall {
     async fn run(self) -> Result<Done, CallFault> {
         match &self.work.input {
             Input::List(values) => {
-                let (answer, report) = request(&self, &Range { source: values, start: 0, end: values.len() }).await?;
+                let (answer, report) =
+                    request(&self, &Range::new(values, self.work.contexts(0), 0, values.len())).await?;
                 Ok(Done { output: WorkOutput::Answer(answer), report })
             }
             Input::Columns(columns) => {
                 let (mut lists, mut report, mut first) = (Vec::with_capacity(columns.len()), WorkReport::default(), 0);
                 for (index, chunk) in columns.iter().enumerate() {
-                    let (list, of_column) = column(&self, index).await.map_err(|fault| fault.shifted(first))?;
+                    let (list, of_column) = column(&self, index, first).await.map_err(|fault| fault.shifted(first))?;
                     report.add(&of_column, first as u64);
                     first += chunk.len();
                     lists.push(list);
@@ -100,23 +102,32 @@ impl RemoteCall {
 /// A range of a list.
 struct Range<'a, S> {
     source: &'a S,
+    /// The context of each of its values, if they have one each.
+    contexts: Option<Vec<&'a str>>,
     start: usize,
     end: usize,
 }
 
 impl<'a, S: ListSource> Range<'a, S> {
+    /// The values from `start` to `end` of a list that has these contexts.
+    fn new(source: &'a S, contexts: Option<ContextsFrom<'a>>, start: usize, end: usize) -> Self {
+        let contexts = contexts.map(|contexts| contexts.texts(start, end - start));
+        Self { source, contexts, start, end }
+    }
+
     fn scalars(&self) -> impl ExactSizeIterator<Item = Scalar<'a>> + use<'a, S> {
         let source = self.source;
         (self.start..self.end).map(move |index| source.scalar(index))
     }
 
-    /// Bytes that the values take in a request, at most.
+    /// Bytes that the values and their contexts take in a request, at most.
     fn encoded_size_max(&self) -> usize {
         let sizes = self.scalars().map(|scalar| match scalar {
             Scalar::Str(text) => TEXT_HEAD_MAX + text.as_bytes().len(),
             _ => NUMBER_MAX,
         });
-        sizes.sum()
+        let contexts = self.contexts.iter().flatten().map(|context| TEXT_HEAD_MAX + context.len());
+        sizes.chain(contexts).sum()
     }
 }
 
@@ -129,7 +140,10 @@ async fn request<S: ListSource>(call: &RemoteCall, range: &Range<'_, S>) -> Resu
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = leafseal_client::EncryptOptions { deadline_ms, ..options };
                 out.reserve(range.encoded_size_max());
-                wire::encrypt(id, &options, range.scalars(), out);
+                match &range.contexts {
+                    None => wire::encrypt(id, &options, range.scalars(), out),
+                    Some(contexts) => wire::encrypt_bound(id, &options, contexts, range.scalars(), out),
+                }
             };
             call.client.call_raw(left_ms, encode).await?
         }
@@ -138,7 +152,10 @@ async fn request<S: ListSource>(call: &RemoteCall, range: &Range<'_, S>) -> Resu
             let encode = |id, deadline_ms, out: &mut Vec<u8>| {
                 let options = leafseal_client::DecryptOptions { deadline_ms, ..options };
                 out.reserve(range.encoded_size_max());
-                wire::decrypt(id, &options, range.scalars(), out);
+                match &range.contexts {
+                    None => wire::decrypt(id, &options, range.scalars(), out),
+                    Some(contexts) => wire::decrypt_bound(id, &options, contexts, range.scalars(), out),
+                }
             };
             call.client.call_raw(left_ms, encode).await?
         }
@@ -205,19 +222,19 @@ fn unreadable(why: &str) -> CallFault {
     CallFault::new(ErrorCode::ProtocolError, format!("the engine's answer cannot be read: {why}"))
 }
 
-/// Processes a chunk of a column, in parts.
-async fn column(call: &RemoteCall, index: usize) -> Result<(ValueList, WorkReport), CallFault> {
+/// Processes a chunk of a column that begins with value `first`, in parts.
+async fn column(call: &RemoteCall, index: usize, first: usize) -> Result<(ValueList, WorkReport), CallFault> {
     let Input::Columns(columns) = &call.work.input else { unreachable!("called for columns") };
     let size = columns[index].len();
     let mut running: VecDeque<(usize, AbortOnDropHandle<_>)> = VecDeque::new();
     let (mut next, mut whole, mut report) = (0, ValueList::default(), WorkReport::default());
     while next < size || !running.is_empty() {
         if next < size && running.len() < PARTS_IN_FLIGHT {
-            let end = part_end(&columns[index], next);
+            let end = part_end(&columns[index], call.work.contexts(first), next);
             let (call, start) = (call.clone(), next);
             let part = tokio::spawn(async move {
                 let Input::Columns(columns) = &call.work.input else { unreachable!("called for columns") };
-                list(&call, Range { source: &columns[index], start, end }).await
+                list(&call, Range::new(&columns[index], call.work.contexts(first), start, end)).await
             });
             running.push_back((start, AbortOnDropHandle::new(part)));
             next = end;
@@ -232,12 +249,13 @@ async fn column(call: &RemoteCall, index: usize) -> Result<(ValueList, WorkRepor
     Ok((whole, report))
 }
 
-fn part_end(column: &Column, start: usize) -> usize {
+fn part_end(column: &Column, contexts: Option<ContextsFrom<'_>>, start: usize) -> usize {
     let (mut end, mut bytes) = (start, 0);
     while end < column.len() && end - start < PART_VALUES_MAX && bytes < PART_BYTES_MAX {
         if let Scalar::Str(text) = column.scalar(end) {
             bytes += text.as_bytes().len();
         }
+        bytes += contexts.map_or(0, |contexts| contexts.get(end).len());
         end += 1;
     }
     end
@@ -257,7 +275,8 @@ async fn documents(call: &RemoteCall, index: usize, first: usize) -> Result<Valu
                 AbortOnDropHandle::new(tokio::spawn(async move {
                     let Input::Documents(columns) = &call.work.input else { unreachable!("called for documents") };
                     let Scalar::Str(json) = columns[index].scalar(of_task) else { unreachable!("a text") };
-                    rewritten(&call, json.as_bytes()).await
+                    let context = call.work.contexts(first).map(|contexts| contexts.get(of_task));
+                    rewritten(&call, json.as_bytes(), context).await
                 }))
             });
             running.push_back(task);
@@ -276,7 +295,7 @@ async fn documents(call: &RemoteCall, index: usize, first: usize) -> Result<Valu
 }
 
 async fn document(call: &RemoteCall, json: &[u8]) -> Result<Done, CallFault> {
-    let document = rewritten(call, json).await?;
+    let document = rewritten(call, json, None).await?;
     let report = WorkReport {
         count: Some(document.count),
         matched: document.report.matched,
@@ -290,18 +309,22 @@ async fn document(call: &RemoteCall, json: &[u8]) -> Result<Done, CallFault> {
     Ok(Done { output: WorkOutput::Document(document.json), report })
 }
 
-/// The document that the engine makes of `json`.
-async fn rewritten(call: &RemoteCall, json: &[u8]) -> Result<Document, CallFault> {
+/// The document that the engine makes of `json`, which may have a context of its own.
+async fn rewritten(call: &RemoteCall, json: &[u8], context: Option<&str>) -> Result<Document, CallFault> {
     let (options, deadline_ms) = (call.work.options(), call.left_ms()?);
     let select: Option<Vec<&str>> = options.select.as_ref().map(|select| select.iter().map(String::as_str).collect());
     let select = select.as_deref();
     Ok(match call.work.direction {
         CallDirection::Encrypt => {
-            let options = leafseal_client::EncryptOptions { deadline_ms, ..options.wire_encrypt()? };
+            let options = options.wire_encrypt()?;
+            let context = context.or(options.context);
+            let options = leafseal_client::EncryptOptions { deadline_ms, context, ..options };
             call.client.encrypt_document(&options, select, json).await?
         }
         CallDirection::Decrypt => {
-            let options = leafseal_client::DecryptOptions { deadline_ms, ..options.wire_decrypt()? };
+            let options = options.wire_decrypt()?;
+            let context = context.or(options.context);
+            let options = leafseal_client::DecryptOptions { deadline_ms, context, ..options };
             call.client.decrypt_document(&options, select, json).await?
         }
     })

@@ -3,8 +3,9 @@
 use leafseal_client::{Answer, Inspection};
 
 use crate::arrow::Column;
+use crate::contexts::{Contexts, ContextsFrom};
 use crate::options::{CallDirection, OperationOptions};
-use crate::values::ValueList;
+use crate::values::{ListSource, ValueList};
 
 /// The input of a call.
 pub(crate) enum Input {
@@ -26,12 +27,23 @@ impl Input {
     pub(crate) fn is_of_documents(&self) -> bool {
         matches!(self, Self::Document(_) | Self::Documents(_))
     }
+
+    /// The number of values, or documents of a column, that may have a context each.
+    pub(crate) fn list_len(&self) -> Option<usize> {
+        match self {
+            Self::List(values) => Some(values.len()),
+            Self::Columns(columns) | Self::Documents(columns) => Some(columns.iter().map(ListSource::len).sum()),
+            Self::Document(_) | Self::Envelopes(_) | Self::Ready => None,
+        }
+    }
 }
 
 /// A call.
 pub(crate) struct CallWork {
     pub(crate) direction: CallDirection,
     pub(crate) input: Input,
+    /// What each value, or each document of a column, is bound to, if they come with that.
+    pub(crate) contexts: Option<Contexts>,
     /// Shared with the Python object.
     pub(crate) options: pyo3::Py<OperationOptions>,
 }
@@ -39,6 +51,11 @@ pub(crate) struct CallWork {
 impl CallWork {
     pub(crate) fn options(&self) -> &OperationOptions {
         self.options.get()
+    }
+
+    /// The contexts of the values from `first` of the list on, if they come with one each.
+    pub(crate) fn contexts(&self, first: usize) -> Option<ContextsFrom<'_>> {
+        self.contexts.as_ref().map(|contexts| contexts.from(first))
     }
 }
 

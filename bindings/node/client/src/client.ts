@@ -62,6 +62,14 @@ export interface DecryptOptions extends AppOptions, ReportOptions, Readonly<Decr
 /** Options of `rewrap`. */
 export interface RewrapOptions extends AppOptions, ReportOptions, Readonly<RewrappingOptions> {}
 
+/** Options of lists. */
+export interface ListOptions {
+  /**
+   * The context of each value, in place of `context`: as many as there are values, those of `null` too. The engine refuses another number.
+   */
+  readonly contexts?: readonly string[];
+}
+
 /** Options of documents. */
 export interface DocumentOptions extends Readonly<SelectionOptions> {
   /** JSONPath selectors (RFC 9535); their union. Default: every value, or every envelope. */
@@ -110,15 +118,15 @@ export class Client extends QueryCalls {
   /** Encrypts values. `null` stays `null`. All or none of a list are encrypted. */
   encrypt(value: null, options?: EncryptOptions): Promise<null>;
   encrypt(value: Exclude<Value, null>, options?: EncryptOptions): Promise<string>;
-  encrypt<T extends readonly Value[]>(values: T, options?: EncryptOptions): Promise<Encrypted<T>>;
-  async encrypt(values: Value | readonly Value[], options: EncryptOptions = {}): Promise<unknown> {
+  encrypt<T extends readonly Value[]>(values: T, options?: EncryptOptions & ListOptions): Promise<Encrypted<T>>;
+  async encrypt(values: Value | readonly Value[], options: EncryptOptions & ListOptions = {}): Promise<unknown> {
     return this.list('encrypt', values, options);
   }
 
   /** Decrypts envelopes. Other values are returned unchanged. */
   decrypt(value: Value, options?: DecryptOptions): Promise<Value>;
-  decrypt(values: readonly Value[], options?: DecryptOptions): Promise<Value[]>;
-  async decrypt(values: Value | readonly Value[], options: DecryptOptions = {}): Promise<Value | Value[]> {
+  decrypt(values: readonly Value[], options?: DecryptOptions & ListOptions): Promise<Value[]>;
+  async decrypt(values: Value | readonly Value[], options: DecryptOptions & ListOptions = {}): Promise<Value | Value[]> {
     return this.list('decrypt', values, options);
   }
 
@@ -156,9 +164,14 @@ export class Client extends QueryCalls {
   }
 
   /** Encrypts envelopes again under the app's newest key version. `count` of them are new. */
-  async rewrap(envelopes: readonly string[], options: RewrapOptions = {}): Promise<{ envelopes: string[]; count: number }> {
+  async rewrap(
+    envelopes: readonly string[], options: RewrapOptions & ListOptions = {},
+  ): Promise<{ envelopes: string[]; count: number }> {
+    const { contexts } = options;
     // The type of all options has a word that those of `rewrap` do not have; the encoder refuses it.
-    const encode = (id: number, wire: WireOptions): Buffer => encodeRewrap(id, wire as Parameters<typeof encodeRewrap>[1], envelopes);
+    const encode = (id: number, wire: WireOptions): Buffer => {
+      return encodeRewrap(id, wire as Parameters<typeof encodeRewrap>[1], envelopes, contexts);
+    };
     return this.call('rewrap', options, envelopes.length, encode, (answer) => {
       const report = answer.report();
       options.onReport?.(report);
@@ -193,11 +206,13 @@ export class Client extends QueryCalls {
     await this.calls.close(options.force === true);
   }
 
-  private async list(method: 'encrypt' | 'decrypt', values: unknown, options: EncryptOptions & DecryptOptions): Promise<Value | Value[]> {
+  private async list(
+    method: 'encrypt' | 'decrypt', values: unknown, options: EncryptOptions & DecryptOptions & ListOptions,
+  ): Promise<Value | Value[]> {
     const isList = Array.isArray(values);
     const list = (isList ? values : [values]) as Value[];
-    const { onReport } = options;
-    const encode = (id: number, wire: WireOptions): Buffer => encodeValues(id, method, wire, list);
+    const { onReport, contexts } = options;
+    const encode = (id: number, wire: WireOptions): Buffer => encodeValues(id, method, wire, list, contexts);
     const result = await this.call(method, options, list.length, encode, (answer) => {
       onReport?.(answer.report());
       return readValues(answer);

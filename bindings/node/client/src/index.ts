@@ -2,7 +2,7 @@
 
 export {
   Client, type AppOptions, type CallOptions, type DecryptOptions, type DocumentOptions, type Encrypted, type EncryptOptions, type Json,
-  type Report,
+  type ListOptions, type Report,
 } from './client.js';
 export type { KnownErrorCode } from './codes_generated.js';
 export { LeafsealError, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';

@@ -9,8 +9,9 @@ import { OPTIONS } from './options_generated.js';
 const OF_CLIENTS = ['app', 'timeoutMs', 'signal'];
 const OF_REPORTS = 'onReport';
 const OF_DOCUMENTS = 'select';
+const OF_LISTS = 'contexts';
 
-const OF_VALUES = [...new Set([...Object.values(OPTIONS).flat(), OF_REPORTS, OF_DOCUMENTS])];
+const OF_VALUES = [...new Set([...Object.values(OPTIONS).flat(), OF_REPORTS, OF_DOCUMENTS, OF_LISTS])];
 const ALL = [...OF_VALUES, ...OF_CLIENTS];
 
 /** The options that each method does not have; of those that are not listed, all of the protocol. */
@@ -18,7 +19,9 @@ const FOREIGN = new Map((Object.keys(OPTIONS) as Method[]).map((method) => {
   const isOfDocuments = method.endsWith('_document');
   const own = new Set([...OPTIONS[method] ?? [], ...OF_CLIENTS]);
   if (isOfDocuments) own.add(OF_DOCUMENTS);
-  if (isOfDocuments || ['encrypt', 'decrypt', 'rewrap'].includes(method)) own.add(OF_REPORTS);
+  const isOfLists = ['encrypt', 'decrypt', 'rewrap'].includes(method);
+  if (isOfLists) own.add(OF_LISTS);
+  if (isOfDocuments || isOfLists) own.add(OF_REPORTS);
   return [method, ALL.filter((name) => !own.has(name))];
 }));
 

@@ -37,14 +37,15 @@ export function encodeValues(
   method: 'encrypt' | 'decrypt',
   options: EncryptOptions & DecryptOptions,
   values: readonly Value[],
+  contexts?: readonly string[],
 ): Buffer {
   const units = values.length >= BULK_MIN ? lengthOf(values) : -1;
   if (units >= 0 && units <= BULK_UNITS_MAX) {
     const room = units * BYTES_PER_UNIT;
     const memory = room <= scratch.length ? scratch : Buffer.allocUnsafeSlow(room);
-    return encodeBulk(id, method, options, values as readonly string[], units, memory);
+    return encodeBulk(id, method, options, values as readonly string[], units, memory, contexts);
   }
-  return method === 'encrypt' ? encodeEncrypt(id, options, values) : encodeDecrypt(id, options, values);
+  return method === 'encrypt' ? encodeEncrypt(id, options, values, contexts) : encodeDecrypt(id, options, values, contexts);
 }
 
 function encodeBulk(
@@ -54,6 +55,7 @@ function encodeBulk(
   values: readonly string[],
   units: number,
   memory: Buffer,
+  contexts: readonly string[] | undefined,
 ): Buffer {
   const ends = new Uint32Array(values.length);
   let end = 0;
@@ -62,7 +64,7 @@ function encodeBulk(
     // As many bytes as units are ASCII, so that each string has as many of either.
     if (end === units) endsOf(values, ends);
     else end = writeAll(values, memory, ends);
-    return encodeTexts(id, method, options, memory.subarray(0, end), ends);
+    return encodeTexts(id, method, options, memory.subarray(0, end), ends, contexts);
   } finally {
     memory.fill(0, 0, end);
   }

@@ -196,6 +196,39 @@ test('a rewrap leaves envelopes of the newest key alone and replaces others', as
   assert.deepEqual(reports.map(({ failed, failedIndexes }) => [failed, failedIndexes]), [[1, [1]]]);
 });
 
+test('a value opens in its own context, and in no other row', async () => {
+  const symmetric = { scheme: 'symmetric' };
+  // Short lists, and those that cross at once.
+  for (const count of [3, 100]) {
+    const values = Array.from({ length: count }, (_, index) => `value ${index}`);
+    const contexts = values.map((_, index) => `row ${index} – ä`);
+    const sealed = await client.encrypt(values, { ...symmetric, contexts });
+    assert.deepEqual(await client.decrypt(sealed, { contexts }), values);
+    // One context for all is the same context.
+    assert.equal(await client.decrypt(sealed[1], { context: contexts[1] }), 'value 1');
+    const moved = [sealed[1], sealed[0], ...sealed.slice(2)];
+    assert.equal((await rejects(client.decrypt(moved, { contexts }), 'decrypt_failed')).index, 0);
+    await rejects(client.decrypt(sealed), 'decrypt_failed');
+    const reports = [];
+    const left = await client.decrypt(moved, { contexts, onFailure: 'null', onReport: (report) => reports.push(report) });
+    assert.deepEqual([left, reports[0].failedIndexes], [[null, null, ...values.slice(2)], [0, 1]]);
+    assert.deepEqual(await client.rewrap(sealed, { contexts }), { envelopes: sealed, count: 0 });
+    await rejects(client.rewrap(moved, { contexts }), 'decrypt_failed');
+    const wrong = [[], contexts.slice(1), [...contexts, 'more'], ['', ...contexts.slice(1)], ['x'.repeat(1025), ...contexts.slice(1)]];
+    for (const others of wrong) {
+      await rejects(client.encrypt(values, { ...symmetric, contexts: others }), 'invalid_params');
+      await rejects(client.decrypt(sealed, { contexts: others }), 'invalid_params');
+    }
+    await rejects(client.encrypt(values, { ...symmetric, contexts, context: 'row' }), 'invalid_params');
+  }
+  const mixed = ['a', 1, null, true];
+  const contexts = ['1', '2', '3', 'x'.repeat(1024)];
+  assert.deepEqual(await client.decrypt(await client.encrypt(mixed, { ...symmetric, contexts }), { contexts }), mixed);
+  await rejects(client.encrypt(mixed, { ...symmetric, contexts: ['1', '2', 3, '4'] }), 'invalid_params');
+  await rejects(client.encrypt(mixed, { ...symmetric, contexts: '1234' }), 'invalid_params');
+  await rejects(client.encryptDocument('{}', { ...symmetric, contexts }), 'invalid_params');
+});
+
 test('symmetric envelopes open as they were made, and in no other form', async () => {
   const file = new URL('../../../../vectors/symmetric/refused.json', import.meta.url);
   const { value, other, context, refused } = JSON.parse(readFileSync(file, 'utf8'));

@@ -21,15 +21,19 @@ use crate::values::{TakenValues, Texts};
 /// Maximum bytes of a request's fixed parts with the longest options, reserved in advance.
 const FIXED_SIZE: usize = 256;
 
-/// Encodes `encrypt` of an array of values.
+/// Encodes `encrypt` of an array of values. `contexts` may be undefined.
 #[napi(catch_unwind)]
-pub fn encode_encrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> Result<BufferSlice<'env>> {
+pub fn encode_encrypt<'env>(
+    env: &'env Env,
+    id: Js,
+    options: Js,
+    values: Js,
+    contexts: Js,
+) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
     let taken = TakenValues::of(values, options.size_max)?;
-    let encoded = encoded(&options, taken.scalars(), |values, out| {
-        request::encrypt(id, &options.for_encrypt(), values, out);
-    });
-    options.buffer(env, encoded)
+    let contexts = optional_texts(contexts, "contexts", options.size_max)?;
+    options.buffer(env, encoded_encrypt(id, &options, taken.scalars(), contexts.as_ref()))
 }
 
 /// Encodes `encrypt` of fields of one size that `content` contains one after another.
@@ -54,13 +58,11 @@ pub fn encode_encrypt_fields<'env>(
         return Err(no_utf8(index - 1));
     }
     let fields = (0..count).map(|index| Scalar::from(&text[index * field_size..][..field_size]));
-    let encoded = encoded(&options, fields, |values, out| {
-        request::encrypt(id, &options.for_encrypt(), values, out);
-    });
-    options.buffer(env, encoded)
+    options.buffer(env, encoded_encrypt(id, &options, fields, None))
 }
 
 /// Encodes `encrypt` or `decrypt` of strings of which the UTF-8 text lies one after another in `content`; `ends` has the end of each.
+/// `contexts` may be undefined.
 #[napi(catch_unwind)]
 pub fn encode_texts<'env>(
     env: &'env Env,
@@ -69,6 +71,7 @@ pub fn encode_texts<'env>(
     options: Js,
     content: &[u8],
     ends: &[u32],
+    contexts: Js,
 ) -> Result<BufferSlice<'env>> {
     let (id, method, options) = (message_id(id)?, string(method, "method")?, Options::of(options)?);
     // Validates the whole content first, which takes a tenth of the time of validating each string.
@@ -84,9 +87,10 @@ pub fn encode_texts<'env>(
         let start = index.checked_sub(1).map_or(0, |before| ends[before] as usize);
         Scalar::from(&text[start..ends[index] as usize])
     });
+    let contexts = optional_texts(contexts, "contexts", options.size_max)?;
     let encoded = match method.as_str() {
-        "encrypt" => encoded(&options, texts, |values, out| request::encrypt(id, &options.for_encrypt(), values, out)),
-        "decrypt" => encoded(&options, texts, |values, out| request::decrypt(id, &options.for_decrypt(), values, out)),
+        "encrypt" => encoded_encrypt(id, &options, texts, contexts.as_ref()),
+        "decrypt" => encoded_decrypt(id, &options, texts, contexts.as_ref()),
         _ => return Err(invalid_params("method: expected encrypt or decrypt")),
     };
     options.buffer(env, encoded)
@@ -96,15 +100,19 @@ fn no_utf8(index: usize) -> JsFault {
     invalid_params(format!("content: field {index} is not UTF-8"))
 }
 
-/// Encodes `decrypt` of an array of values.
+/// Encodes `decrypt` of an array of values. `contexts` may be undefined.
 #[napi(catch_unwind)]
-pub fn encode_decrypt<'env>(env: &'env Env, id: Js, options: Js, values: Js) -> Result<BufferSlice<'env>> {
+pub fn encode_decrypt<'env>(
+    env: &'env Env,
+    id: Js,
+    options: Js,
+    values: Js,
+    contexts: Js,
+) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
     let taken = TakenValues::of(values, options.size_max)?;
-    let encoded = encoded(&options, taken.scalars(), |values, out| {
-        request::decrypt(id, &options.for_decrypt(), values, out);
-    });
-    options.buffer(env, encoded)
+    let contexts = optional_texts(contexts, "contexts", options.size_max)?;
+    options.buffer(env, encoded_decrypt(id, &options, taken.scalars(), contexts.as_ref()))
 }
 
 /// Encodes `decrypt` of the values of an answer without creating JavaScript values.
@@ -119,10 +127,7 @@ pub fn encode_decrypt_answer<'env>(
     let ValuesResult { values, .. } = answer.list()?;
     let scalars = values.iter().collect::<std::result::Result<Vec<_>, _>>();
     let scalars = scalars.map_err(|error| of_content(&error.into()))?;
-    let encoded = encoded(&options, scalars.into_iter(), |values, out| {
-        request::decrypt(id, &options.for_decrypt(), values, out);
-    });
-    options.buffer(env, encoded)
+    options.buffer(env, encoded_decrypt(id, &options, scalars.into_iter(), None))
 }
 
 /// Encodes `encrypt_document` of a JSON text.
@@ -135,7 +140,7 @@ pub fn encode_encrypt_document<'env>(
     select: Js,
 ) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
-    let select = selectors(select, options.size_max)?;
+    let select = optional_texts(select, "select", options.size_max)?;
     let select = select.as_ref().map(Texts::all);
     options.bulk(env, document.len(), |out| {
         request::encrypt_document(id, &options.for_encrypt(), select.as_deref(), document, out);
@@ -152,7 +157,7 @@ pub fn encode_decrypt_document<'env>(
     select: Js,
 ) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
-    let select = selectors(select, options.size_max)?;
+    let select = optional_texts(select, "select", options.size_max)?;
     let select = select.as_ref().map(Texts::all);
     options.bulk(env, document.len(), |out| {
         request::decrypt_document(id, &options.for_decrypt(), select.as_deref(), document, out);
@@ -175,13 +180,27 @@ pub fn encode_decrypt_file<'env>(env: &'env Env, id: Js, options: Js, data: &[u8
     options.bulk(env, data.len(), |out| request::decrypt_file(id, &file, data, out))
 }
 
-/// Encodes `rewrap` of an array of envelopes.
+/// Encodes `rewrap` of an array of envelopes. `contexts` may be undefined.
 #[napi(catch_unwind)]
-pub fn encode_rewrap<'env>(env: &'env Env, id: Js, options: Js, envelopes: Js) -> Result<BufferSlice<'env>> {
+pub fn encode_rewrap<'env>(
+    env: &'env Env,
+    id: Js,
+    options: Js,
+    envelopes: Js,
+    contexts: Js,
+) -> Result<BufferSlice<'env>> {
     let (id, options) = (message_id(id)?, Options::of(options)?);
     let envelopes = Texts::of(envelopes, "values", options.size_max)?;
+    let contexts = optional_texts(contexts, "contexts", options.size_max)?;
     let rewrap = options.for_rewrap()?;
-    options.bulk(env, envelopes.size(), |out| request::rewrap(id, &rewrap, envelopes.all().into_iter(), out))
+    let size = envelopes.size() + contexts.as_ref().map_or(0, Texts::size);
+    options.bulk(env, size, |out| {
+        let envelopes = envelopes.all().into_iter();
+        match &contexts {
+            None => request::rewrap(id, &rewrap, envelopes, out),
+            Some(contexts) => request::rewrap_bound(id, &rewrap, &contexts.all(), envelopes, out),
+        }
+    })
 }
 
 /// Encodes `inspect` of an array of envelopes. `app` may be undefined.
@@ -379,16 +398,41 @@ fn too_large(size: usize, size_max: usize) -> JsFault {
     fault(Code::TooLarge, format!("the request of {size} bytes exceeds the limit of {size_max}"))
 }
 
-/// The selectors of a document; `None` if they are undefined.
-fn selectors(select: Js, size_max: usize) -> Result<Option<Texts>> {
-    match select.kind()? {
+/// The strings of an array, which `name` names in errors; `None` if it is undefined.
+fn optional_texts(array: Js, name: &str, size_max: usize) -> Result<Option<Texts>> {
+    match array.kind()? {
         ValueType::Undefined | ValueType::Null => Ok(None),
-        _ => Texts::of(select, "select", size_max).map(Some),
+        _ => Texts::of(array, name, size_max).map(Some),
     }
 }
 
+fn encoded_encrypt<'v, V>(id: u32, options: &Options, values: V, contexts: Option<&Texts>) -> Vec<u8>
+where
+    V: ExactSizeIterator<Item = Scalar<'v>> + Clone,
+{
+    encoded(options, contexts, values, |values, out| match contexts {
+        None => request::encrypt(id, &options.for_encrypt(), values, out),
+        Some(contexts) => request::encrypt_bound(id, &options.for_encrypt(), &contexts.all(), values, out),
+    })
+}
+
+fn encoded_decrypt<'v, V>(id: u32, options: &Options, values: V, contexts: Option<&Texts>) -> Vec<u8>
+where
+    V: ExactSizeIterator<Item = Scalar<'v>> + Clone,
+{
+    encoded(options, contexts, values, |values, out| match contexts {
+        None => request::decrypt(id, &options.for_decrypt(), values, out),
+        Some(contexts) => request::decrypt_bound(id, &options.for_decrypt(), &contexts.all(), values, out),
+    })
+}
+
 /// Encodes the values with `write` into a buffer that is large enough from the start.
-fn encoded<'v, V>(options: &Options, values: V, write: impl FnOnce(V, &mut Vec<u8>)) -> Vec<u8>
+fn encoded<'v, V>(
+    options: &Options,
+    contexts: Option<&Texts>,
+    values: V,
+    write: impl FnOnce(V, &mut Vec<u8>),
+) -> Vec<u8>
 where
     V: ExactSizeIterator<Item = Scalar<'v>> + Clone,
 {
@@ -398,7 +442,7 @@ where
         Scalar::Str(text) => text.as_bytes().len() + BESIDE_TEXT,
         _ => BESIDE_TEXT,
     };
-    let words = options.app.len() + options.given.texts_size();
+    let words = options.app.len() + options.given.texts_size() + contexts.map_or(0, Texts::size);
     let mut out = Vec::with_capacity(FIXED_SIZE + words + values.clone().map(size).sum::<usize>());
     write(values, &mut out);
     out

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from leafseal._convert import arrow, like
+from leafseal._convert import arrow, contexts_for, like
 from leafseal._error import make
 from leafseal._native import Core, Options, end, forked
 
@@ -177,11 +177,16 @@ class Engine(_Base):
     def decrypt(self, document: Any, select: Any = None, *, report: bool = False, **options: Any) -> Any:
         return self._core.call("document", False, document, self._options(select, **options), report)
 
-    def encrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, self._core.call("values", True, arrow(values), self._options(**options), report), report)
+    def encrypt_many(self, values: Any, *, contexts: Any = None, report: bool = False, **options: Any) -> Any:
+        return self._many(True, values, contexts, report, options)
 
-    def decrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, self._core.call("values", False, arrow(values), self._options(**options), report), report)
+    def decrypt_many(self, values: Any, *, contexts: Any = None, report: bool = False, **options: Any) -> Any:
+        return self._many(False, values, contexts, report, options)
+
+    def _many(self, encrypts: bool, values: Any, contexts: Any, report: bool, options: dict[str, Any]) -> Any:
+        of_values = contexts_for(values, contexts)
+        result = self._core.call("values", encrypts, arrow(values), self._options(**options), report, of_values)
+        return _like(values, result, report)
 
     def inspect(self, envelopes: Any, *, app: str | None = None, timeout: float | None = None) -> Any:
         # Without an app of its own: with one, inspection needs the permission to decrypt.
@@ -222,7 +227,7 @@ class AsyncEngine(_Base):
             raise
         return engine
 
-    async def _call(self, method: str, encrypts: bool, given: Any, options: Options, report: bool = False) -> Any:
+    async def _call(self, method: str, encrypts: bool, given: Any, options: Options, report: bool = False, contexts: Any = None) -> Any:
         loop = asyncio.get_running_loop()
         ended = loop.create_future()
 
@@ -230,7 +235,7 @@ class AsyncEngine(_Base):
             if not ended.done():
                 ended.set_result(None)
 
-        task = self._core.start(method, encrypts, given, options, loop, notify, report)
+        task = self._core.start(method, encrypts, given, options, loop, notify, report, contexts)
         try:
             await ended
         except asyncio.CancelledError:
@@ -244,11 +249,16 @@ class AsyncEngine(_Base):
     async def decrypt(self, document: Any, select: Any = None, *, report: bool = False, **options: Any) -> Any:
         return await self._call("document", False, document, self._options(select, **options), report)
 
-    async def encrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, await self._call("values", True, arrow(values), self._options(**options), report), report)
+    async def encrypt_many(self, values: Any, *, contexts: Any = None, report: bool = False, **options: Any) -> Any:
+        return await self._many(True, values, contexts, report, options)
 
-    async def decrypt_many(self, values: Any, *, report: bool = False, **options: Any) -> Any:
-        return _like(values, await self._call("values", False, arrow(values), self._options(**options), report), report)
+    async def decrypt_many(self, values: Any, *, contexts: Any = None, report: bool = False, **options: Any) -> Any:
+        return await self._many(False, values, contexts, report, options)
+
+    async def _many(self, encrypts: bool, values: Any, contexts: Any, report: bool, options: dict[str, Any]) -> Any:
+        of_values = contexts_for(values, contexts)
+        result = await self._call("values", encrypts, arrow(values), self._options(**options), report, of_values)
+        return _like(values, result, report)
 
     async def inspect(self, envelopes: Any, *, app: str | None = None, timeout: float | None = None) -> Any:
         return await self._call("inspect", False, envelopes, Options(app=app, timeout=timeout))

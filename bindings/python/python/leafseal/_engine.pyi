@@ -23,9 +23,19 @@ class _PandasValues(Protocol):
     def isna(self) -> Any: ...
 
 D = TypeVar("D", str, bytes, dict[str, Any], list[Any])
+Contexts = Sequence[str | int] | _ArrowArray | _ArrowStream | _PandasValues
 A = TypeVar("A", bound=_ArrowArray | _ArrowStream | _PandasValues)
 
-class _DecryptColumnOptions(DecryptOptions, total=False):
+class _EncryptManyOptions(EncryptOptions, total=False):
+    contexts: Contexts | None
+    """The context of each value, in place of `context`: strings of 1 to 1024 bytes, or integers, which count as their decimal text. As many as
+    there are values, without nulls."""
+
+class _DecryptManyOptions(DecryptOptions, total=False):
+    contexts: Contexts | None
+    """The context of each value, in place of `context`: as when it was encrypted."""
+
+class _DecryptColumnOptions(_DecryptManyOptions, total=False):
     type: Any
     """The type of a decrypted column: a name such as "int64", or a data type of Arrow. By default that of all values."""
 
@@ -123,34 +133,34 @@ class Engine(_Base):
 
     @overload
     def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_EncryptManyOptions]
     ) -> list[Scalar]:
         """Encrypts values, or a column of Arrow, pandas or Polars."""
 
     @overload
     def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_EncryptManyOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload
     def encrypt_many(
-        self, values: A, *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[_EncryptManyOptions]
     ) -> A: ...
 
     @overload
     def encrypt_many(
-        self, values: A, *, report: Literal[True], **options: Unpack[EncryptOptions]
+        self, values: A, *, report: Literal[True], **options: Unpack[_EncryptManyOptions]
     ) -> tuple[A, Report]: ...
 
     @overload
     def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_DecryptManyOptions]
     ) -> list[Scalar]:
         """Decrypts envelopes, or a column of them; other values stay unchanged."""
 
     @overload
     def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_DecryptManyOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload
@@ -253,34 +263,34 @@ class AsyncEngine(_Base):
 
     @overload
     async def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_EncryptManyOptions]
     ) -> list[Scalar]:
         """Encrypts values, or a column of Arrow, pandas or Polars."""
 
     @overload
     async def encrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[EncryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_EncryptManyOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload
     async def encrypt_many(
-        self, values: A, *, report: Literal[False] = False, **options: Unpack[EncryptOptions]
+        self, values: A, *, report: Literal[False] = False, **options: Unpack[_EncryptManyOptions]
     ) -> A: ...
 
     @overload
     async def encrypt_many(
-        self, values: A, *, report: Literal[True], **options: Unpack[EncryptOptions]
+        self, values: A, *, report: Literal[True], **options: Unpack[_EncryptManyOptions]
     ) -> tuple[A, Report]: ...
 
     @overload
     async def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[False] = False, **options: Unpack[_DecryptManyOptions]
     ) -> list[Scalar]:
         """Decrypts envelopes, or a column of them; other values stay unchanged."""
 
     @overload
     async def decrypt_many(
-        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[DecryptOptions]
+        self, values: list[Any] | tuple[Any, ...], *, report: Literal[True], **options: Unpack[_DecryptManyOptions]
     ) -> tuple[list[Scalar], Report]: ...
 
     @overload

@@ -85,6 +85,19 @@ public final class LeafsealClient extends QueryCalls implements AutoCloseable {
         return submit(() -> encryption(values, options));
     }
 
+    /**
+     * Encrypts values, each in a context of its own in place of {@link EncryptOptions#context}: as many contexts of 1 to 1024 bytes as there are
+     * values, for null too. Each envelope opens in its own context alone.
+     */
+    public List<String> encryptAll(Collection<?> values, Collection<String> contexts, EncryptOptions options) {
+        return run(encryption(values, snapshot(contexts, "contexts"), options));
+    }
+
+    /** As {@link #encryptAll(Collection, Collection, EncryptOptions)}. */
+    public CompletableFuture<List<String>> encryptAllAsync(Collection<?> values, Collection<String> contexts, EncryptOptions options) {
+        return submit(() -> encryption(values, snapshot(contexts, "contexts"), options));
+    }
+
     /** Decrypts an envelope; any other value is returned unchanged. */
     public Object decrypt(Object value) {
         return decrypt(value, DecryptOptions.defaults());
@@ -113,6 +126,16 @@ public final class LeafsealClient extends QueryCalls implements AutoCloseable {
     /** As {@link #decryptAll(Collection, DecryptOptions)}. */
     public CompletableFuture<List<Object>> decryptAllAsync(Collection<?> values, DecryptOptions options) {
         return submit(() -> decryption(values, options));
+    }
+
+    /** Decrypts envelopes, each in a context of its own, as {@link #encryptAll(Collection, Collection, EncryptOptions)} has them. */
+    public List<Object> decryptAll(Collection<?> values, Collection<String> contexts, DecryptOptions options) {
+        return run(decryption(values, snapshot(contexts, "contexts"), options));
+    }
+
+    /** As {@link #decryptAll(Collection, Collection, DecryptOptions)}. */
+    public CompletableFuture<List<Object>> decryptAllAsync(Collection<?> values, Collection<String> contexts, DecryptOptions options) {
+        return submit(() -> decryption(values, snapshot(contexts, "contexts"), options));
     }
 
     /**
@@ -170,12 +193,22 @@ public final class LeafsealClient extends QueryCalls implements AutoCloseable {
 
     /** Encrypts envelopes again under the app's newest key version. The values never leave the engine. */
     public Rewrapped rewrap(Collection<String> envelopes, CallOptions options) {
-        return run(rewrapping(envelopes, options));
+        return run(rewrapping(envelopes, null, options));
+    }
+
+    /** Rewraps envelopes, each in a context of its own, as {@link #encryptAll(Collection, Collection, EncryptOptions)} has them. */
+    public Rewrapped rewrap(Collection<String> envelopes, Collection<String> contexts, CallOptions options) {
+        return run(rewrapping(envelopes, snapshot(contexts, "contexts"), options));
+    }
+
+    /** As {@link #rewrap(Collection, Collection, CallOptions)}. */
+    public CompletableFuture<Rewrapped> rewrapAsync(Collection<String> envelopes, Collection<String> contexts, CallOptions options) {
+        return submit(() -> rewrapping(envelopes, snapshot(contexts, "contexts"), options));
     }
 
     /** As {@link #rewrap}. */
     public CompletableFuture<Rewrapped> rewrapAsync(Collection<String> envelopes, CallOptions options) {
-        return submit(() -> rewrapping(envelopes, options));
+        return submit(() -> rewrapping(envelopes, null, options));
     }
 
     /**
@@ -212,16 +245,24 @@ public final class LeafsealClient extends QueryCalls implements AutoCloseable {
     }
 
     private Prepared<List<String>> encryption(Collection<?> values, EncryptOptions options) {
+        return encryption(values, null, options);
+    }
+
+    private Prepared<List<String>> encryption(Collection<?> values, List<String> contexts, EncryptOptions options) {
         List<Object> snapshot = snapshot(values, "values");
         int count = snapshot.size();
-        Request request = encoder(Method.ENCRYPT, options, Content.VALUES).values(snapshot);
+        Request request = encoder(Method.ENCRYPT, options, Content.VALUES).texts("contexts", contexts).values(snapshot);
         return new Prepared<>(request, timeout(options), response -> report(options, Answers.values(response, count, in -> in.nil() ? null : in.text())));
     }
 
     private Prepared<List<Object>> decryption(Collection<?> values, DecryptOptions options) {
+        return decryption(values, null, options);
+    }
+
+    private Prepared<List<Object>> decryption(Collection<?> values, List<String> contexts, DecryptOptions options) {
         List<Object> snapshot = snapshot(values, "values");
         int count = snapshot.size();
-        Request request = encoder(Method.DECRYPT, options, Content.VALUES).values(snapshot);
+        Request request = encoder(Method.DECRYPT, options, Content.VALUES).texts("contexts", contexts).values(snapshot);
         return new Prepared<>(request, timeout(options), response -> report(options, Answers.values(response, count, In::scalar)));
     }
 
@@ -240,10 +281,10 @@ public final class LeafsealClient extends QueryCalls implements AutoCloseable {
         return new Prepared<>(request, timeout(options), response -> Answers.content(response, "data").bytes());
     }
 
-    private Prepared<Rewrapped> rewrapping(Collection<String> envelopes, CallOptions options) {
+    private Prepared<Rewrapped> rewrapping(Collection<String> envelopes, List<String> contexts, CallOptions options) {
         List<String> snapshot = snapshot(envelopes, "envelopes");
         int count = snapshot.size();
-        Request request = encoder(Method.REWRAP, options, Content.VALUES).texts("values", snapshot).done();
+        Request request = encoder(Method.REWRAP, options, Content.VALUES).texts("contexts", contexts).texts("values", snapshot).done();
         return new Prepared<>(request, timeout(options), response -> {
             Answers.Values<String> values = Answers.values(response, count, In::text);
             if (options.onReport != null) {

@@ -164,6 +164,39 @@ class CallsTest {
 
     /** Every template of the vectors, with parts of envelopes that were just made, is refused with its code. */
     @Test
+    void aValueOpensInItsOwnContextAndInNoOtherRow() {
+        EncryptOptions symmetric = ENCRYPT.scheme(Scheme.SYMMETRIC);
+        List<Object> values = Arrays.asList("one", 2L, null, true);
+        List<String> rows = List.of("row 1", "row 2", "row 3", "Zeile 4 – ä");
+        List<String> sealed = client.encryptAll(values, rows, symmetric);
+        assertEquals(values, client.decryptAll(sealed, rows, DECRYPT));
+        assertEquals(values, client.decryptAllAsync(client.encryptAllAsync(values, rows, symmetric).join(), rows, DECRYPT).join());
+        // One context for all is the same context.
+        assertEquals("one", client.decrypt(sealed.get(0), DECRYPT.context(rows.get(0))));
+        List<String> moved = Arrays.asList(sealed.get(1), sealed.get(0), null, sealed.get(3));
+        assertEquals(OptionalLong.of(0), rejects("decrypt_failed", () -> client.decryptAll(moved, rows, DECRYPT)).index());
+        rejects("decrypt_failed", () -> client.decryptAll(sealed, DECRYPT));
+        List<Report> reports = new ArrayList<>();
+        DecryptOptions others = DECRYPT.onFailure(OnFailure.NULL).onReport(reports::add);
+        assertEquals(Arrays.asList(null, null, null, true), client.decryptAll(moved, rows, others));
+        assertEquals(List.of(0L, 1L), reports.get(0).failedIndexes());
+        List<String> first = List.of(sealed.get(0));
+        assertEquals(new Rewrapped(first, 0), client.rewrap(first, List.of("row 1"), CALL));
+        rejects("decrypt_failed", () -> client.rewrap(first, List.of("row 2"), CALL));
+        assertEquals("decrypt_failed", failure(client.rewrapAsync(first, List.of("row 2"), CALL)).code());
+        List<List<String>> wrong = Arrays.asList(
+                null, List.of(), rows.subList(1, 4), List.of("row 1", "row 2", "", "row 4"), List.of("row 1", "row 2", "row 3", "x".repeat(1025)),
+                Arrays.asList("row 1", "row 2", null, "row 4"));
+        for (List<String> contexts : wrong) {
+            rejects("invalid_params", () -> client.encryptAll(values, contexts, symmetric));
+            rejects("invalid_params", () -> client.decryptAll(sealed, contexts, DECRYPT));
+        }
+        rejects("invalid_params", () -> client.encryptAll(values, rows, symmetric.context("row")));
+        List<String> limit = List.of("x".repeat(1024));
+        assertEquals(List.of("at the limit"), client.decryptAll(client.encryptAll(List.of("at the limit"), limit, symmetric), limit, DECRYPT));
+    }
+
+    @Test
     void symmetricEnvelopesOpenAsTheyWereMadeAndInNoOtherForm() throws Exception {
         JsonNode vectors = new JsonMapper().readTree(Path.of("../../../vectors/symmetric/refused.json").toFile());
         String context = vectors.get("context").asText();
