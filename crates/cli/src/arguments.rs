@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leafseal_client::{DecryptOptions, EncryptOptions, RewrapOptions};
-use leafseal_engine::admin::RotationRule;
+use leafseal_engine::admin::{RECORD_KEY_SIZE, RotationRule};
 use leafseal_engine::{AcceptedSchemes, Curve, Keying};
 
 use crate::accepted;
@@ -494,6 +494,11 @@ pub(crate) struct InspectArguments {
     pub engine: ConnectArguments,
 }
 
+fn parsed_signer(text: &str) -> Result<[u8; RECORD_KEY_SIZE], String> {
+    let bytes = hex::decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| "must be 64 hexadecimal digits, as `signer` in the output of keys export".to_owned())
+}
+
 /// `leafseal keys`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
@@ -511,17 +516,29 @@ pub(crate) enum KeysCommand {
         form: AnswerFormat,
     },
     /// Import existing keys, as a new app or as the app's newest key version
-    #[command(after_help = "Example:\n  leafseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem")]
+    #[command(after_help = "\
+A symmetric root must come from `keys export`, signed by this keystore or by the one that --signer names: whoever chooses roots could \
+make values that open under two of them.
+
+Examples:
+  leafseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem
+  leafseal keys import acme --r1 1-r1.pem --k1 1-k1.pem --symmetric 1-symmetric.txt --signer $SIGNER")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Import {
         /// The app
         app: String,
         /// The P-256 private key, PEM: SEC1 or PKCS#8 [default: a fresh one]
-        #[arg(long, value_name = "FILE", required_unless_present = "k1")]
+        #[arg(long, value_name = "FILE", required_unless_present_any = ["k1", "symmetric"])]
         r1: Option<PathBuf>,
         /// The secp256k1 private key, PEM: SEC1 or PKCS#8 [default: a fresh one]
         #[arg(long, value_name = "FILE")]
         k1: Option<PathBuf>,
+        /// The symmetric root, as `keys export` has encrypted it [default: a fresh one]
+        #[arg(long, value_name = "FILE")]
+        symmetric: Option<PathBuf>,
+        /// The keystore that has signed the symmetric root: `signer` of its `keys export` [default: this one]
+        #[arg(long, value_name = "HEX", requires = "symmetric", value_parser = parsed_signer)]
+        signer: Option<[u8; RECORD_KEY_SIZE]>,
         /// The form.
         #[command(flatten)]
         form: AnswerFormat,
@@ -590,11 +607,14 @@ Examples:
         #[command(flatten)]
         form: AnswerFormat,
     },
-    /// Export the private keys of an app for escrow, encrypted to a recipient's public key
+    /// Export the private keys and symmetric roots of an app for escrow, encrypted to a recipient's public key
     #[command(after_help = "\
-Prints JSON with the keys of the active versions, each as JSON Web Encryption (RFC 7516: ECDH-ES on P-256, A256GCM) of its PEM, which any \
-JOSE library opens with the recipient's private key and `keys import` reads. The holder of both can decrypt what \
-the app has encrypted: keep both apart, and away from the engine.
+Prints JSON with the keys of the active versions, each as JSON Web Encryption (RFC 7516: ECDH-ES on P-256, A256GCM) of its PEM, or of a \
+signed line with a symmetric root. Any JOSE library opens them with the recipient's private key, and `keys import` reads the result. The \
+holder of both can decrypt what the app has encrypted: keep both apart, and away from the engine.
+
+`signer` is the key with which the keystore signs its symmetric roots. Another keystore takes them back with it alone \
+(`keys import --signer`): keep it apart from the export.
 
 Examples:
   leafseal keys export acme --recipient escrow.pub.pem --confirm acme -o acme.escrow.json

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use leafseal_crypto::Curve;
 
 use crate::edit::{MemoryFault, StoreEdit};
+use crate::escrowed::EscrowFault;
 use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
 use crate::secret_path::SecretPath;
@@ -203,6 +204,17 @@ pub enum StoreError {
         /// The version that holds it.
         version: u32,
     },
+    /// The symmetric root to import is in the store already: an envelope names one alone.
+    #[error("this symmetric root is already that of version {version} of app {app}")]
+    SymmetricKeyInUse {
+        /// The app that holds it.
+        app: AppName,
+        /// The version that holds it.
+        version: u32,
+    },
+    /// A symmetric root cannot be imported.
+    #[error(transparent)]
+    Escrow(#[from] EscrowFault),
     /// The app is about to be deleted.
     #[error("app {app} will be deleted at {at} (Unix time): cancel that first")]
     DeletionPending {

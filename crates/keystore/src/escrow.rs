@@ -1,15 +1,19 @@
-//! Private keys for escrow: each as PKCS#8 in PEM, encrypted to a recipient's public key as JSON Web Encryption (RFC 7516), compact form,
-//! with ECDH-ES on P-256 (RFC 7518, 4.6) and AES-256-GCM. Any JOSE library opens it (`docs/decisions/0044-life-of-keys.md`).
+//! Keys for escrow: a private key as PKCS#8 in PEM, a symmetric root as a signed line, each encrypted to a recipient's public key as
+//! JSON Web Encryption (RFC 7516), compact form, with ECDH-ES on P-256 (RFC 7518, 4.6) and AES-256-GCM. Any JOSE library opens
+//! it (`docs/decisions/0044-life-of-keys.md`).
 
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 use leafseal_crypto::aead::{NONCE_SIZE, SealItem, TAG_SIZE};
 use leafseal_crypto::hash::sha256_secret;
+use leafseal_crypto::symmetric::SymmetricRoot;
 use leafseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Nonce, PrivateKey, PublicKey, Secret};
 use zeroize::Zeroizing;
 
 use crate::AppName;
+use crate::escrowed::EscrowedRoot;
 use crate::model::AppKeyPair;
 use crate::pem::pem;
+use crate::record_key::RecordKey;
 
 /// The name of the content's encryption, which the key is derived for.
 const ENCRYPTION: &[u8] = b"A256GCM";
@@ -47,19 +51,40 @@ impl EscrowRecipient {
         context: &EcContext,
         rng: &mut dyn CryptoRng,
     ) -> String {
+        let kid = format!("{app}/{version}/{}", pair.public().curve().short_name());
+        self.encrypt((&kid, "application/x-pem-file"), &private_key_pem(pair), context, rng)
+    }
+
+    /// Encrypts the symmetric root of a version of an app. `signer`: of its store, for [`ESCROW_SIGNER`](crate::ESCROW_SIGNER), so that
+    /// the root can be imported again.
+    pub fn seal_symmetric(
+        &self,
+        (app, version): (&AppName, u32),
+        (root, signer): (&SymmetricRoot, &RecordKey),
+        context: &EcContext,
+        rng: &mut dyn CryptoRng,
+    ) -> String {
+        let kid = format!("{app}/{version}/symmetric");
+        self.encrypt((&kid, "text/plain"), &EscrowedRoot::line(root, signer), context, rng)
+    }
+
+    /// `content_type`: as `cty` has it.
+    fn encrypt(
+        &self,
+        (kid, content_type): (&str, &str),
+        plaintext: &str,
+        context: &EcContext,
+        rng: &mut dyn CryptoRng,
+    ) -> String {
         let ephemeral = PrivateKey::generate(Curve::P256, rng);
         let (x, y) = coordinates(&context.public_key(&ephemeral));
-        let curve = pair.public().curve().short_name();
-        let kid = format!("{app}/{version}/{curve}");
         let epk = format!(r#"{{"kty":"EC","crv":"P-256","x":"{x}","y":"{y}"}}"#);
-        let header =
-            format!(r#"{{"alg":"ECDH-ES","enc":"A256GCM","cty":"application/x-pem-file","kid":"{kid}","epk":{epk}}}"#);
+        let header = format!(r#"{{"alg":"ECDH-ES","enc":"A256GCM","cty":"{content_type}","kid":"{kid}","epk":{epk}}}"#);
         let header = Base64UrlUnpadded::encode_string(header.as_bytes());
         let key = derived(&context.agree(&ephemeral, &self.0));
         let key = AeadKey::new(AeadAlgorithm::Aes256Gcm, key.expose()).expect("32 bytes are an AES-256 key");
         let mut nonce = Nonce([0; NONCE_SIZE]);
         rng.fill_bytes(&mut nonce.0);
-        let plaintext = private_key_pem(pair);
         let mut sealed = vec![0; plaintext.len() + TAG_SIZE];
         key.seal(&SealItem { nonce, aad: header.as_bytes(), plaintext: plaintext.as_bytes() }, &mut sealed);
         let (ciphertext, tag) = sealed.split_at(plaintext.len());
@@ -116,8 +141,12 @@ mod tests {
     use rand::rngs::StdRng;
     use sha2::{Digest, Sha256};
 
+    use leafseal_crypto::Ed25519PrivateKey;
+
     use super::*;
+    use crate::escrowed::UnverifiedRoot;
     use crate::pem::{parse_private_key_pem, public_key_pem};
+    use crate::store_id::StoreId;
 
     /// Opened as RFC 7516, 5.2 and RFC 7518, 4.6 have it, with RustCrypto's AES and SHA-2, by the recipient's private key.
     fn open(jwe: &str, recipient: &PrivateKey, context: &EcContext) -> (serde_json::Value, String) {
@@ -156,6 +185,14 @@ mod tests {
             assert_eq!(key.scalar(), pair.private().scalar());
             assert_ne!(jwe, recipient.seal((&app, 3), &pair, &context, &mut rng), "a fresh key each time");
         }
+        let app = AppName::parse("acme").expect("valid");
+        let key = Ed25519PrivateKey::from_seed(Secret::random(&mut rng));
+        let (root, signer) = (SymmetricRoot::generate(&mut rng), RecordKey::new(StoreId([7; 16]), 0, key));
+        let jwe = recipient.seal_symmetric((&app, 3), (&root, &signer), &context, &mut rng);
+        let (header, opened) = open(&jwe, &private, &context);
+        assert_eq!((&header["kid"], &header["cty"]), (&"acme/3/symmetric".into(), &"text/plain".into()));
+        let back = UnverifiedRoot::parse(&opened).and_then(|read| read.verify(Some(&signer), None)).expect("signed");
+        assert_eq!(back.into_root().bytes(), root.bytes());
         for text in ["", &pem.replace("PUBLIC", "PRIVATE"), &format!("{pem}{pem}"), &pem.replace("BEGIN", "BEGIN X")] {
             assert!(EscrowRecipient::from_pem(text).is_err(), "{text}");
         }

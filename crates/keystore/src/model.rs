@@ -8,6 +8,7 @@ use leafseal_errors::Operation;
 use crate::accepted::AcceptedSchemes;
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
+use crate::escrowed::EscrowedRoot;
 use crate::root_key::RootKeyId;
 use crate::store_id::StoreId;
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
@@ -110,10 +111,11 @@ impl AppKeys {
 pub struct NewKeys {
     r1: Option<PrivateKey>,
     k1: Option<PrivateKey>,
+    symmetric: Option<EscrowedRoot>,
 }
 
 impl NewKeys {
-    /// Both keys are generated.
+    /// All keys are generated.
     pub fn generated() -> Self {
         Self::default()
     }
@@ -128,8 +130,14 @@ impl NewKeys {
         self
     }
 
-    pub(crate) fn into_parts(self) -> (Option<PrivateKey>, Option<PrivateKey>) {
-        (self.r1, self.k1)
+    /// `root` is imported.
+    #[must_use]
+    pub fn with_symmetric(self, root: EscrowedRoot) -> Self {
+        Self { symmetric: Some(root), ..self }
+    }
+
+    pub(crate) fn into_parts(self) -> (Option<PrivateKey>, Option<PrivateKey>, Option<EscrowedRoot>) {
+        (self.r1, self.k1, self.symmetric)
     }
 }
 

@@ -1,10 +1,11 @@
-//! Reads the PEM file of a private key.
+//! Reads the files of keys that are imported.
 
 use std::fs::File;
 use std::path::Path;
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey};
 
+use crate::escrowed::{ESCROWED_SIZE_MAX, EscrowFault, UnverifiedRoot};
 use crate::pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem};
 use crate::{StoreError, files};
 
@@ -18,4 +19,15 @@ pub fn read_private_key_pem(path: &Path, curve: Curve, context: &EcContext) -> R
     let content = files::read_secret(file, path, PEM_SIZE_MAX)?.ok_or(ImportError::TooLarge)?;
     let text = std::str::from_utf8(&content).map_err(|_| ImportError::NotText)?;
     Ok(parse_private_key_pem(text, curve, context)?)
+}
+
+/// Reads the symmetric root in a file, as an export has it.
+///
+/// # Errors
+/// [`StoreError::Io`], [`StoreError::Escrow`].
+pub fn read_escrowed_root(path: &Path) -> Result<UnverifiedRoot, StoreError> {
+    let file = File::open(path).map_err(StoreError::io(path))?;
+    let content = files::read_secret(file, path, ESCROWED_SIZE_MAX)?.ok_or(EscrowFault::Text)?;
+    let text = std::str::from_utf8(&content).map_err(|_| EscrowFault::Text)?;
+    Ok(UnverifiedRoot::parse(text)?)
 }

@@ -125,13 +125,15 @@ pub trait Keystore: Send + Sync {
     /// Makes an app with version 1 of its keys.
     ///
     /// # Errors
-    /// [`Error::AppExists`], [`Error::KeyInUse`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
+    /// [`Error::AppExists`], [`Error::KeyInUse`], [`Error::SymmetricKeyInUse`], [`Error::OldSchema`],
+    /// [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
     fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError>;
 
     /// Makes a new version, which encrypts from then on; the ones before it still decrypt.
     ///
     /// # Errors
-    /// [`Error::UnknownApp`], [`Error::KeyInUse`], [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
+    /// [`Error::UnknownApp`], [`Error::KeyInUse`], [`Error::SymmetricKeyInUse`], [`Error::OldSchema`],
+    /// [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
     fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError>;
 
     /// [`Keystore::add_version`] with generated keys.

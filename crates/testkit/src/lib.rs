@@ -4,6 +4,7 @@
 mod decision_cases;
 mod decisions;
 mod engine;
+mod escrow_holder;
 mod gated_store;
 mod metrics_table;
 pub mod pgbouncer;
@@ -21,6 +22,7 @@ pub use decision_cases::{
 };
 pub use decisions::{RecordedDecisions, words_of};
 pub use engine::{EngineFixture, engine};
+pub use escrow_holder::EscrowHolder;
 pub use gated_store::{Gate, GatedStore};
 pub use metrics_table::check_metrics_table;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use leafseal_engine::admin::{
-    AppLife, AppName, DeletionPlan, EscrowRecipient, KeyLife, Keystore, RotationRule, StoreError, Upkeep,
+    AppLife, AppName, DeletionPlan, ESCROW_SIGNER, EscrowRecipient, KeyLife, Keystore, RotationRule, StoreError, Upkeep,
 };
 use leafseal_engine::{Curve, EcContext, system_random};
 use leafseal_net::utc;
@@ -62,7 +62,7 @@ pub(super) fn check_confirmation(app: &AppName, name: &str) -> CommandOutcome {
     Err(CommandFailure::usage(format!("--confirm must repeat the name of the app: {app}")))
 }
 
-/// Writes private keys of an app, encrypted to a recipient.
+/// Writes private keys and symmetric roots of an app, encrypted to a recipient.
 pub(super) fn export(
     context: &RunContext,
     app: &AppName,
@@ -73,21 +73,30 @@ pub(super) fn export(
     let text = std::fs::read_to_string(recipient).map_err(|error| CommandFailure::reading(recipient, &error))?;
     let to = EscrowRecipient::from_pem(&text)
         .map_err(|error| CommandFailure::usage(error.to_string()).at(recipient.display()))?;
-    let keys = context.store()?.load_app(app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
+    let store = context.store()?;
+    let keys = store.load_app(app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
+    let signer = store.record_key(ESCROW_SIGNER, None)?;
     let ec = EcContext::new(&mut system_random());
-    let wanted = keys.versions.iter().filter(|known| version.is_none_or(|version| version == known.version));
-    let sealed: Vec<Value> = wanted
-        .flat_map(|known| Curve::ALL.map(|curve| (known, curve)))
-        .map(|(known, curve)| {
-            let jwe = to.seal((app, known.version), known.pair(curve), &ec, &mut system_random());
-            json!({ "version": known.version, "curve": curve.short_name(), "jwe": jwe })
-        })
-        .collect();
+    let mut sealed: Vec<Value> = Vec::new();
+    for known in keys.versions.iter().filter(|known| version.is_none_or(|version| version == known.version)) {
+        let version = (app, known.version);
+        for curve in Curve::ALL {
+            let jwe = to.seal(version, known.pair(curve), &ec, &mut system_random());
+            sealed.push(json!({ "version": known.version, "curve": curve.short_name(), "jwe": jwe }));
+        }
+        // A keystore of an older schema has neither.
+        if let (Some(root), Some(signer)) = (&known.symmetric, &signer) {
+            let jwe = to.seal_symmetric(version, (root, signer), &ec, &mut system_random());
+            let key_id = root.key_id().to_string();
+            sealed.push(json!({ "version": known.version, "symmetric_key_id": key_id, "jwe": jwe }));
+        }
+    }
     if sealed.is_empty() {
         return Err(CommandFailure::failed(format!("app {app} has no such active version: enable it first")));
     }
     let mut out = OpenOutput::open(output)?;
-    out.write(format!("{}\n", json!({ "app": app.as_str(), "keys": sealed })).as_bytes())?;
+    let signer = signer.map(|signer| hex::encode(signer.public_key()));
+    out.write(format!("{}\n", json!({ "app": app.as_str(), "signer": signer, "keys": sealed })).as_bytes())?;
     out.finish()
 }
 

@@ -1,13 +1,13 @@
 //! `keys`: apps and their key versions in the store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leafseal_engine::{Curve, EcContext, admin, system_random};
 
 use leafseal_engine::admin::{
-    AcceptedSchemes, AppName, AppSummary, DeletionPlan, KeyState, NewKeys, VersionSummary, public_key_pem,
-    read_private_key_pem,
+    AcceptedSchemes, AppName, AppSummary, DeletionPlan, ESCROW_SIGNER, KeyState, NewKeys, RECORD_KEY_SIZE,
+    VersionSummary, public_key_pem, read_escrowed_root, read_private_key_pem,
 };
 use serde_json::{Value, json};
 
@@ -25,8 +25,9 @@ use leafseal_net::utc;
 pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome {
     match command {
         KeysCommand::Create { app, if_missing, form } => create(context, &AppName::parse(&app)?, if_missing, form),
-        KeysCommand::Import { app, r1, k1, form } => {
-            import(context, &AppName::parse(&app)?, r1.as_deref(), k1.as_deref(), form)
+        KeysCommand::Import { app, r1, k1, symmetric, signer, form } => {
+            let files = [(r1, Curve::P256), (k1, Curve::Secp256k1)];
+            import(context, &AppName::parse(&app)?, (files, symmetric.as_deref(), signer), form)
         }
         KeysCommand::List { form } => list(context, form),
         KeysCommand::Rotate { app, form } => {
@@ -145,26 +146,28 @@ fn what(app: &AppName, version: Option<u32>) -> String {
     }
 }
 
+/// `signer`: of the keystore that has signed the symmetric root, if that is not this one.
 fn import(
     context: &RunContext,
     app: &AppName,
-    r1: Option<&Path>,
-    k1: Option<&Path>,
+    (files, symmetric, signer): ([(Option<PathBuf>, Curve); 2], Option<&Path>, Option<[u8; RECORD_KEY_SIZE]>),
     form: AnswerFormat,
 ) -> CommandOutcome {
     let ec = EcContext::new(&mut system_random());
     let mut keys = NewKeys::generated();
-    for (path, curve) in [(r1, Curve::P256), (k1, Curve::Secp256k1)] {
+    for (path, curve) in &files {
         if let Some(path) = path {
-            let key = read_private_key_pem(path, curve, &ec).map_err(|error| match error {
-                admin::StoreError::Import(error) => CommandFailure::failed(error.to_string()).at(path.display()),
-                admin::StoreError::Io { source, .. } => CommandFailure::reading(path, &source),
-                error => error.into(),
-            })?;
-            keys = keys.with(key);
+            keys = keys.with(read_private_key_pem(path, *curve, &ec).map_err(|error| import_failed(error, path))?);
         }
     }
+    let root = symmetric.map(|path| read_escrowed_root(path).map_err(|error| import_failed(error, path)));
+    let root = root.transpose()?;
     let store = context.store_or_new()?;
+    if let (Some(path), Some(root)) = (symmetric, root) {
+        let own = store.record_key(ESCROW_SIGNER, Some(root.epoch()))?;
+        let root = root.verify(own.as_ref(), signer.as_ref());
+        keys = keys.with_symmetric(root.map_err(|error| import_failed(error.into(), path))?);
+    }
     let version = match store.app_summary(app)? {
         Some(_) => store.add_version(app, keys)?,
         None => {
@@ -173,6 +176,16 @@ fn import(
         }
     };
     tell_version(form, "imported", app, &version)
+}
+
+/// With the file that cannot be imported.
+fn import_failed(error: admin::StoreError, path: &Path) -> CommandFailure {
+    match error {
+        admin::StoreError::Import(error) => CommandFailure::failed(error.to_string()).at(path.display()),
+        admin::StoreError::Escrow(error) => CommandFailure::failed(error.to_string()).at(path.display()),
+        admin::StoreError::Io { source, .. } => CommandFailure::reading(path, &source),
+        error => error.into(),
+    }
 }
 
 fn tell_version(form: AnswerFormat, done: &str, app: &AppName, version: &VersionSummary) -> CommandOutcome {

@@ -30,6 +30,7 @@ mod renewal;
 #[cfg(target_os = "linux")]
 mod replaced_files;
 mod rollback;
+mod schemes;
 mod scripts;
 mod shared_store;
 mod shutdown;

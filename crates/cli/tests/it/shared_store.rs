@@ -32,7 +32,7 @@ pub(crate) struct Place<'s> {
 }
 
 impl Place<'static> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::on(PostgresServer::shared())
     }
 }

@@ -13,8 +13,9 @@ use super::value::{SqlRow, SqlValue, params};
 use super::{EnabledState, SqlBackend, SqlKeystore};
 use crate::accepted::AcceptedSchemes;
 use crate::error::{KeyFault, LimitedEntries};
+use crate::escrowed::EscrowedRoot;
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
-use crate::schema_version::TREE_SCHEMA_VERSION;
+use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::wrapping::{self, KeyLocation};
 use crate::{AppName, StoreError};
 use leafseal_crypto::symmetric::{SymmetricKeyId, SymmetricRoot};
@@ -384,16 +385,11 @@ impl<B: SqlBackend> SqlKeystore<B> {
         keys: NewKeys,
     ) -> Result<VersionSummary, StoreError> {
         let place = self.place(app, version, session.schema);
-        let (r1, k1) = keys.into_parts();
+        let (r1, k1, symmetric) = keys.into_parts();
         let r1 = self.new_pair(session, &place, Curve::P256, r1)?;
         let k1 = self.new_pair(session, &place, Curve::Secp256k1, k1)?;
         let (of_r1, of_k1, state) = (r1.public, k1.public, KeyState::Active);
-        let symmetric = (session.schema >= TREE_SCHEMA_VERSION).then(|| {
-            let mut rng = self.rng();
-            let symmetric = SymmetricRoot::generate(rng.as_mut());
-            let id = symmetric.key_id();
-            (id, wrapping::wrap_symmetric(&session.open.root, &place, (id, Some(&symmetric)), rng.as_mut()))
-        });
+        let symmetric = self.new_symmetric(session, &place, symmetric)?;
         let id = symmetric.as_ref().map(|(id, _)| *id);
         let stored = StoredVersion { version, created_at: now, state, pairs: vec![r1, k1], symmetric };
         write_version(session, app, &stored)?;
@@ -415,6 +411,26 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
         let wrapped = wrapping::wrap(&session.open.root, place, &pair, rng.as_mut());
         Ok(StoredPair { public: *pair.public(), wrapped })
+    }
+
+    /// The id of a version's symmetric root, and the root, sealed; none in an old schema.
+    fn new_symmetric(
+        &self,
+        session: &mut StoreSession<'_>,
+        place: &KeyLocation<'_>,
+        imported: Option<EscrowedRoot>,
+    ) -> Result<Option<(SymmetricKeyId, Vec<u8>)>, StoreError> {
+        if session.schema < TREE_SCHEMA_VERSION {
+            let (found, needed) = (session.schema, SCHEMA_VERSION);
+            return if imported.is_none() { Ok(None) } else { Err(StoreError::OldSchema { found, needed }) };
+        }
+        let mut rng = self.rng();
+        let root = imported.map_or_else(|| SymmetricRoot::generate(rng.as_mut()), EscrowedRoot::into_root);
+        let id = root.key_id();
+        if let Some((app, version)) = bounds::symmetric_holder(session.sql, id)? {
+            return Err(StoreError::SymmetricKeyInUse { app: app_name(&app)?, version });
+        }
+        Ok(Some((id, wrapping::wrap_symmetric(&session.open.root, place, (id, Some(&root)), rng.as_mut()))))
     }
 
     /// Opens one stored pair.

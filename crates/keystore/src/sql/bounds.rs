@@ -3,6 +3,7 @@
 //! An edit can make them refuse a change, or allow one more, and nothing else: which rows a change touches never follows from them.
 
 use leafseal_crypto::PublicKey;
+use leafseal_crypto::symmetric::SymmetricKeyId;
 
 use super::value::{Sql, params};
 use crate::{AppName, ClientName, StoreError};
@@ -32,6 +33,15 @@ pub(super) fn slot_count(sql: &mut dyn Sql) -> Result<u32, StoreError> {
 /// Which app and version hold a public key.
 pub(super) fn holder(sql: &mut dyn Sql, public: &PublicKey) -> Result<Option<(String, u32)>, StoreError> {
     let select = "SELECT app, version FROM key_pair WHERE public_key = ?1 LIMIT 1";
-    let found = sql.first(select, params![public.uncompressed().as_slice()])?;
+    version(sql, select, public.uncompressed())
+}
+
+/// Which app and version hold a symmetric root.
+pub(super) fn symmetric_holder(sql: &mut dyn Sql, id: SymmetricKeyId) -> Result<Option<(String, u32)>, StoreError> {
+    version(sql, "SELECT app, version FROM symmetric_key WHERE key_id = ?1 LIMIT 1", &id.0)
+}
+
+fn version(sql: &mut dyn Sql, select: &str, key: &[u8]) -> Result<Option<(String, u32)>, StoreError> {
+    let found = sql.first(select, params![key])?;
     found.map(|row| Ok((row.text(0)?.to_owned(), row.number(1)?))).transpose()
 }
