@@ -1,4 +1,4 @@
-//! The kinds of envelopes that apps and grants accept, as words.
+//! The kinds of envelopes that apps, grants and API keys accept, as words.
 
 use leafseal_client::{AcceptedScheme, WordSet};
 use leafseal_engine::AcceptedSchemes;

@@ -689,8 +689,8 @@ Examples:
 Anyone who has the public key can make public-key envelopes, and so put values of their own where yours are stored. An app that accepts \
 symmetric alone decrypts only what an engine has encrypted; from-public-key is what `rewrap --scheme symmetric` made of a public-key \
 envelope, which anyone may have made. Rewrap what is stored first, and set engine.scheme to symmetric: what is not accepted is not \
-lost, but fails until it is accepted again. Running engines follow within seconds. A grant (`certs issue --accept`) and a call \
-(`--accept`) may accept less, not more.
+lost, but fails until it is accepted again. Running engines follow within seconds. A grant (`certs issue --accept`), an API key \
+(`api-keys create --accept`) and a call (`--accept`) may accept less, not more.
 
 Examples:
   leafseal keys accept acme --kinds symmetric,from-public-key
@@ -840,7 +840,9 @@ pub(crate) enum Allowed {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApiKeysCommand {
     /// Create a key for an app and print it, only once: the keystore holds its hash
-    #[command(after_help = "Example:\n  leafseal api-keys create acme --allow encrypt,decrypt --role pci")]
+    #[command(
+        after_help = "Example:\n  leafseal api-keys create acme --allow encrypt,decrypt --role pci --accept symmetric"
+    )]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the key, its id and its permissions")))]
     Create {
         /// The app
@@ -851,6 +853,10 @@ pub(crate) enum ApiKeysCommand {
         /// Data role whose values the key may decrypt; values without a role are always allowed; may be repeated [default: every role]
         #[arg(long, value_name = "ROLE")]
         role: Vec<String>,
+        /// Kinds of envelopes that are decrypted for the key and by its tokens, of those that the app accepts, separated by commas:
+        /// public-key, symmetric, from-public-key [default: all]
+        #[arg(long, value_name = "KINDS", value_parser = accepted::parsed)]
+        accept: Option<AcceptedSchemes>,
         /// The form.
         #[command(flatten)]
         form: AnswerFormat,

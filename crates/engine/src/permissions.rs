@@ -68,6 +68,7 @@ pub struct TokenCaller {
     id: String,
     app: AppName,
     roles: Roles,
+    accept: AcceptedSchemes,
     payload: PayloadDigest,
     is_shown: bool,
 }
@@ -77,8 +78,13 @@ pub struct TokenCaller {
 pub struct PayloadDigest(pub(crate) [u8; 32]);
 
 impl TokenCaller {
-    pub(crate) fn new(id: String, app: AppName, roles: Roles, payload: PayloadDigest) -> Self {
-        Self { id, app, roles, payload, is_shown: false }
+    pub(crate) fn new(
+        id: String,
+        app: AppName,
+        (roles, accept): (Roles, AcceptedSchemes),
+        payload: PayloadDigest,
+    ) -> Self {
+        Self { id, app, roles, accept, payload, is_shown: false }
     }
 
     /// The id of the token, in lower-case hexadecimal digits.
@@ -110,7 +116,7 @@ impl TokenCaller {
     }
 
     pub(crate) fn rights(&self) -> Rights {
-        Rights::Token { app: self.app.clone(), roles: self.roles.clone() }
+        Rights::Token { app: self.app.clone(), roles: self.roles.clone(), accept: self.accept }
     }
 }
 
@@ -137,6 +143,7 @@ pub(crate) enum Rights {
     Token {
         app: AppName,
         roles: Roles,
+        accept: AcceptedSchemes,
     },
     OnBehalf {
         agent: Box<Rights>,
@@ -241,7 +248,9 @@ impl Rights {
         match self {
             Self::Granted(grant) => grant.accept,
             Self::OnBehalf { agent, key } => agent.accepted().and(key.accepted()),
-            Self::Everything | Self::PublicKeys | Self::Key(_) | Self::Token { .. } => AcceptedSchemes::ALL,
+            Self::Key(key) => key.accept,
+            Self::Token { accept, .. } => *accept,
+            Self::Everything | Self::PublicKeys => AcceptedSchemes::ALL,
         }
     }
 

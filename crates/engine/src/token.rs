@@ -15,7 +15,7 @@ use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify, sha256};
 use leafseal_crypto::rand_core::Rng as _;
 use leafseal_crypto::random::system_random;
 use leafseal_document::{DocumentWalk, Match, Purpose, ScalarKind, Selection, WalkProgress};
-use leafseal_keystore::{AppName, RoleName, Roles};
+use leafseal_keystore::{AcceptedSchemes, AppName, RoleName, Roles};
 
 use crate::api_key::{hex, unhex};
 use crate::cost;
@@ -34,8 +34,10 @@ pub const TOKEN_AGE_MAX: Duration = Duration::from_secs(10 * 60);
 const PREFIX: &str = "fst_";
 /// The prefix of the MAC's input: the same key may serve other purposes later.
 const LABEL: &[u8] = b"leafseal-client-side-token-1";
-/// The version of the content's format.
+/// The versions of the content's format: of tokens that open all kinds of envelopes, and of those with a byte that says which. A program
+/// that does not know the second refuses its tokens.
 const FORM: u8 = 1;
+const FORM_WITH_ACCEPTED: u8 = 2;
 const MAC_SIZE: usize = 32;
 const ID_SIZE: usize = 8;
 /// Format, two times, digest, id, number of roles.
@@ -112,7 +114,7 @@ impl Engine {
     }
 
     /// Creates a token for `payload` of `app`, valid until `expires_ms` or for [`TOKEN_AGE_DEFAULT`]. It carries the roles that the caller
-    /// may read. It requires the permission to decrypt.
+    /// may read and the envelopes that are decrypted for it. It requires the permission to decrypt.
     ///
     /// # Errors
     /// Forbidden, unknown app, disabled app, store unavailable; a time that has passed or is more than [`TOKEN_AGE_MAX`] ahead; more roles
@@ -134,12 +136,16 @@ impl Engine {
         }
         let mut id = [0; ID_SIZE];
         system_random().fill_bytes(&mut id);
-        let mut content = vec![FORM];
+        let accept = rights.accepted();
+        let mut content = vec![if accept == AcceptedSchemes::ALL { FORM } else { FORM_WITH_ACCEPTED }];
         content.extend(created_ms.to_be_bytes());
         content.extend(expires_ms.to_be_bytes());
         content.extend(payload.0);
         content.extend(id);
         write_roles(&rights, &mut content)?;
+        if accept != AcceptedSchemes::ALL {
+            content.push(accepted_byte(accept));
+        }
         content.extend(app.name.as_str().as_bytes());
         let mac = hmac_sha256(self.token_secret()?.expose(), &[LABEL, &content].concat());
         content.extend(mac);
@@ -269,10 +275,20 @@ fn write_roles(rights: &Rights, content: &mut Vec<u8>) -> Result<(), Error> {
     Ok(())
 }
 
+/// A bit for each kind, from the lowest on.
+fn accepted_byte(accept: AcceptedSchemes) -> u8 {
+    u8::from(accept.public_key) | u8::from(accept.symmetric) << 1 | u8::from(accept.from_public_key) << 2
+}
+
+fn accepted_of(byte: u8) -> Option<AcceptedSchemes> {
+    let has = |bit: u8| byte & 1 << bit != 0;
+    (byte < 8).then(|| AcceptedSchemes { public_key: has(0), symmetric: has(1), from_public_key: has(2) })
+}
+
 /// Parses expiry and token from content with a valid MAC.
 fn read(content: &[u8]) -> Option<(u64, TokenCaller)> {
     let (fixed, mut rest) = content.split_first_chunk::<FIXED_SIZE>()?;
-    (fixed[0] == FORM).then_some(())?;
+    matches!(fixed[0], FORM | FORM_WITH_ACCEPTED).then_some(())?;
     let expires_ms = u64::from_be_bytes(fixed[9..17].try_into().ok()?);
     let payload = PayloadDigest(fixed[17..49].try_into().ok()?);
     let id = hex(&fixed[49..49 + ID_SIZE]).to_string();
@@ -289,6 +305,11 @@ fn read(content: &[u8]) -> Option<(u64, TokenCaller)> {
             Roles::Only(roles)
         }
     };
+    let mut accept = AcceptedSchemes::ALL;
+    if fixed[0] == FORM_WITH_ACCEPTED {
+        let (byte, after) = rest.split_first()?;
+        (accept, rest) = (accepted_of(*byte)?, after);
+    }
     let app = AppName::parse(std::str::from_utf8(rest).ok()?).ok()?;
-    Some((expires_ms, TokenCaller::new(id, app, roles, payload)))
+    Some((expires_ms, TokenCaller::new(id, app, (roles, accept), payload)))
 }

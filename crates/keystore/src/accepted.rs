@@ -1,4 +1,4 @@
-//! Which envelopes an app, a grant or a request accepts.
+//! Which envelopes an app, a grant, an API key or a request accepts.
 
 /// The kinds of envelopes that are decrypted; others fail to, as damaged ones do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -316,6 +316,8 @@ pub struct NewApiKey {
     pub operations: BTreeSet<Operation>,
     /// Which data roles it shows, itself and by the tokens that it makes.
     pub roles: Roles,
+    /// The envelopes that are decrypted for it and by the tokens that it makes, if the app accepts them, too.
+    pub accept: AcceptedSchemes,
     /// SHA-256 of its secret, which is random and as long: nothing is to be gained by hashing it slowly.
     pub secret_sha256: [u8; 32],
 }
@@ -331,6 +333,8 @@ pub struct ApiKey {
     pub operations: BTreeSet<Operation>,
     /// Which data roles it shows.
     pub roles: Roles,
+    /// The envelopes that are decrypted for it, if the app accepts them, too.
+    pub accept: AcceptedSchemes,
     /// SHA-256 of its secret.
     pub secret_sha256: [u8; 32],
     /// Unix seconds.

@@ -249,7 +249,10 @@ fn add_client(keystore: &dyn Keystore, caller: CaseCaller) {
 fn add_key(keystore: &dyn Keystore, caller: CaseCaller, app: AppName) -> (ApiKeyId, String) {
     let secret = ApiKeySecret::generate(&mut system_random());
     let (operations, roles, secret_sha256) = (caller.operations(), caller.roles(), secret.sha256());
-    let id = keystore.create_api_key(&NewApiKey { app, operations, roles, secret_sha256 }).expect("stored").id;
+    let id = keystore
+        .create_api_key(&NewApiKey { app, operations, roles, accept: AcceptedSchemes::ALL, secret_sha256 })
+        .expect("stored")
+        .id;
     let text = secret.text(&id).to_string();
     (id, text)
 }

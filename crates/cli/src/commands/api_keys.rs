@@ -6,6 +6,7 @@ use leafseal_engine::admin::{ApiKey, ApiKeyId, AppName, NewApiKey, Operation, Ro
 use leafseal_engine::{ApiKeySecret, system_random};
 use serde_json::{Value, json};
 
+use crate::accepted;
 use crate::arguments::{AnswerFormat, ApiAllowed, ApiKeysCommand};
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -16,11 +17,13 @@ use leafseal_net::utc;
 /// `leafseal api-keys`.
 pub(super) fn run(context: &RunContext, command: ApiKeysCommand) -> CommandOutcome {
     match command {
-        ApiKeysCommand::Create { app, allow, role, form } => {
+        ApiKeysCommand::Create { app, allow, role, accept, form } => {
             let role: BTreeSet<RoleName> = role.iter().map(|role| RoleName::parse(role)).collect::<Result<_, _>>()?;
             let roles = if role.is_empty() { Roles::Any } else { Roles::Only(role) };
             let operations = allow.into_iter().map(operation).collect();
-            create(context, AppName::parse(&app)?, operations, roles, form)
+            let (app, accept, secret) = (AppName::parse(&app)?, accept.unwrap_or_default(), new_secret());
+            let new = NewApiKey { app, operations, roles, accept, secret_sha256: secret.sha256() };
+            create(context, &new, &secret, form)
         }
         ApiKeysCommand::List { form } => list(context, form),
         ApiKeysCommand::Revoke { id } => {
@@ -33,16 +36,12 @@ pub(super) fn run(context: &RunContext, command: ApiKeysCommand) -> CommandOutco
     }
 }
 
-fn create(
-    context: &RunContext,
-    app: AppName,
-    operations: BTreeSet<Operation>,
-    roles: Roles,
-    form: AnswerFormat,
-) -> CommandOutcome {
-    let secret = ApiKeySecret::generate(&mut system_random());
-    let new = NewApiKey { app, operations, roles, secret_sha256: secret.sha256() };
-    let key = context.store()?.create_api_key(&new)?;
+fn new_secret() -> ApiKeySecret {
+    ApiKeySecret::generate(&mut system_random())
+}
+
+fn create(context: &RunContext, new: &NewApiKey, secret: &ApiKeySecret, form: AnswerFormat) -> CommandOutcome {
+    let key = context.store()?.create_api_key(new)?;
     let text = secret.text(&key.id);
     if form.json {
         let mut reported = key_json(&key);
@@ -61,7 +60,8 @@ fn list(context: &RunContext, form: AnswerFormat) -> CommandOutcome {
     let line = |key: &ApiKey| {
         let revoked = key.revoked_at.map_or_else(String::new, |at| format!("  revoked {}", utc(at)));
         let (id, app, allowed, roles) = (&key.id, &key.app, words(key).join(","), roles(key).join(","));
-        format!("{id}  {app}  allow {allowed}  roles {roles}  created {}{revoked}\n", utc(key.created_at))
+        let accept = accepted::suffix(key.accept);
+        format!("{id}  {app}  allow {allowed}  roles {roles}{accept}  created {}{revoked}\n", utc(key.created_at))
     };
     print(&keys.iter().map(line).collect::<String>())
 }
@@ -72,6 +72,7 @@ fn key_json(key: &ApiKey) -> Value {
         "app": key.app.as_str(),
         "allow": words(key),
         "roles": roles(key),
+        "accept": accepted::words(key.accept),
         "created_at": key.created_at,
         "revoked_at": key.revoked_at,
     })

@@ -6,9 +6,9 @@
 use leafseal_crypto::hash::sha256;
 use leafseal_document::Selection;
 use leafseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
-use leafseal_keystore::{AppName, RoleName, Roles};
+use leafseal_keystore::{AcceptedSchemes, AppName, RoleName, Roles};
 
-use super::{FORM, OPTION_SIZE_MAX, PayloadReading, TokenRequest, TokenRequestReading};
+use super::{OPTION_SIZE_MAX, PayloadReading, TokenRequest, TokenRequestReading};
 use crate::api_key::{hex, read_api_key, unhex};
 use crate::permissions::PayloadDigest;
 use crate::settings::Settings;
@@ -51,23 +51,25 @@ fn in_pieces() -> Settings {
 
 fn check_content(content: &[u8]) {
     let slow = slow_content(content);
-    let read = super::read(content)
-        .map(|(expires, token)| (expires, token.payload().0, token.roles().clone(), token.app().clone()));
+    let read =
+        super::read(content).map(|(expires, token)| (expires, token.payload().0, token.rights(), token.app().clone()));
     assert_eq!(read.is_some(), slow.is_some());
-    let (Some(read), Some((expires, payload, roles, app))) = (read, slow) else { return };
+    let (Some(read), Some((expires, payload, roles, kinds, app))) = (read, slow) else { return };
     assert_eq!((read.0, read.1.as_slice(), read.3), (expires, payload, app));
-    match (read.2, roles) {
+    let AcceptedSchemes { public_key, symmetric, from_public_key } = read.2.accepted();
+    assert_eq!([public_key, symmetric, from_public_key], kinds);
+    match (read.2.roles().cloned().expect("a token names them"), roles) {
         (Roles::Any, None) => {}
         (Roles::Only(read), Some(roles)) => assert_eq!(read, roles.into_iter().collect()),
         (read, roles) => panic!("{read:?} where {roles:?} stand"),
     }
 }
 
-type SlowContent<'c> = (u64, &'c [u8], Option<Vec<RoleName>>, AppName);
+type SlowContent<'c> = (u64, &'c [u8], Option<Vec<RoleName>>, [bool; 3], AppName);
 
 fn slow_content(content: &[u8]) -> Option<SlowContent<'_>> {
     let text = |range| std::str::from_utf8(content.get(range)?).ok();
-    if *content.first()? != FORM || content.len() < 58 {
+    if ![1, 2].contains(content.first()?) || content.len() < 58 {
         return None;
     }
     let expires = content[9..17].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
@@ -78,8 +80,16 @@ fn slow_content(content: &[u8]) -> Option<SlowContent<'_>> {
         roles.push(RoleName::parse(text(at + 1..at + 1 + size)?).ok()?);
         at += 1 + size;
     }
+    let kinds = match content[0] {
+        1 => [true; 3],
+        _ => {
+            let byte = *content.get(at).filter(|byte| **byte < 8)?;
+            at += 1;
+            [byte % 2 == 1, byte / 2 % 2 == 1, byte / 4 == 1]
+        }
+    };
     let app = AppName::parse(text(at..content.len())?).ok()?;
-    Some((expires, &content[17..49], (content[57] != 0xff).then_some(roles), app))
+    Some((expires, &content[17..49], (content[57] != 0xff).then_some(roles), kinds, app))
 }
 
 fn payload_digest(document: &[u8], settings: &Settings) -> Option<PayloadDigest> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::common::{ManualClock, TestEngine, app, digest, grant, rewritten, test_engine};
-use leafseal_engine::admin::{NewApiKey, Operation, RoleName, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{
     ApiKeySecret, Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, Settings, read_api_key,
     system_random,
@@ -13,12 +13,17 @@ const NOW_MS: u64 = 1_700_000_000_000;
 const MINUTE_MS: u64 = 60_000;
 
 fn key(engine: &Engine, operations: &[Operation], roles: &[&str]) -> Caller {
+    key_accepting(engine, operations, roles, AcceptedSchemes::ALL)
+}
+
+fn key_accepting(engine: &Engine, operations: &[Operation], roles: &[&str], accept: AcceptedSchemes) -> Caller {
     let secret = ApiKeySecret::generate(&mut system_random());
     let roles = roles.iter().map(|role| RoleName::parse(role).expect("a role")).collect::<BTreeSet<_>>();
     let new = NewApiKey {
         app: app("acme"),
         operations: operations.iter().copied().collect(),
         roles: if roles.is_empty() { Roles::Any } else { Roles::Only(roles) },
+        accept,
         secret_sha256: secret.sha256(),
     };
     let stored = engine.store().create_api_key(&new).expect("made");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leafseal_engine::admin::{ApiKeyId, ClientName, NewApiKey, Operation, RoleName, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, ApiKeyId, ClientName, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::{
     Caller, DecryptOptions, EncryptOptions, Engine, EntryPoint, Error, ErrorCode, FileOptions, OnFailure, PlannedPart,
     Progress, RequestOrigin, RewrapOptions, Settings,
@@ -23,7 +23,8 @@ fn observed(engine: &Engine) -> Arc<RecordedDecisions> {
 fn key(engine: &Engine, operations: &[Operation]) -> Caller {
     let secret_sha256 = [5; 32];
     let operations = operations.iter().copied().collect();
-    let new = NewApiKey { app: app("acme"), operations, roles: Roles::Any, secret_sha256 };
+    let new =
+        NewApiKey { app: app("acme"), operations, roles: Roles::Any, accept: AcceptedSchemes::ALL, secret_sha256 };
     let id = engine.store().create_api_key(&new).expect("stored").id;
     engine.maintain().expect("refreshed");
     Caller::ApiKey { id, secret_sha256 }

@@ -123,6 +123,12 @@ const THIRD: &str = r#"
         accepts_symmetric BOOLEAN NOT NULL,
         accepts_from_public_key BOOLEAN NOT NULL
     );
+    CREATE TABLE api_key_accept (
+        api_key TEXT COLLATE "C" PRIMARY KEY REFERENCES api_key (id),
+        accepts_public_key BOOLEAN NOT NULL,
+        accepts_symmetric BOOLEAN NOT NULL,
+        accepts_from_public_key BOOLEAN NOT NULL
+    );
     CREATE TABLE slot (
         id TEXT COLLATE "C" PRIMARY KEY CHECK (length(id) = 16),
         kind TEXT COLLATE "C" NOT NULL,
@@ -173,8 +179,8 @@ const THIRD: &str = r#"
         FOR held IN SELECT grantee, privilege_type FROM information_schema.role_table_grants
             WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
         LOOP EXECUTE format(
-            'GRANT %s ON client_certificate, symmetric_key, app_accept, client_accept, slot, root_link, app_life, tree_root, tree_node,
-                tree_leaf TO %s',
+            'GRANT %s ON client_certificate, symmetric_key, app_accept, client_accept, api_key_accept, slot, root_link, app_life,
+                tree_root, tree_node, tree_leaf TO %s',
             held.privilege_type,
             CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
     END $$;
@@ -206,7 +212,7 @@ pub(super) fn lines(schema: u32) -> BTreeMap<String, SqlValue> {
 }
 
 /// Table, its columns that refer to another, that other, and its columns.
-pub(super) const REFERENCES: [[&str; 4]; 12] = [
+pub(super) const REFERENCES: [[&str; 4]; 13] = [
     ["key_version", "app", "app", "name"],
     ["key_pair", "app, version", "key_version", "app, version"],
     ["symmetric_key", "app, version", "key_version", "app, version"],
@@ -219,4 +225,5 @@ pub(super) const REFERENCES: [[&str; 4]; 12] = [
     ["app_life", "app", "app", "name"],
     ["app_accept", "app", "app", "name"],
     ["client_accept", "client", "client", "name"],
+    ["api_key_accept", "api_key", "api_key", "id"],
 ];

@@ -1,4 +1,4 @@
-//! The kinds of envelopes that an app or a client's grant accepts, as a row of flags; without a row all.
+//! The kinds of envelopes that an app, a client's grant or an API key accepts, as a row of flags; without a row all.
 
 use super::table::EntryRows;
 use super::value::{SqlRow, params};

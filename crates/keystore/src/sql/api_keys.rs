@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leafseal_crypto::{CryptoRng, Secret};
 use leafseal_errors::Operation;
 
+use super::accepted;
 use super::apps::{self, app_name};
 use super::bounds;
 use super::roles;
@@ -22,6 +23,9 @@ use crate::{ApiKeyId, AppName, StoreError};
 
 /// The name of the secret that signs client-side tokens.
 const TOKENS: &str = "tokens";
+
+/// The table of an entry with what is accepted.
+const ACCEPT: usize = 2;
 
 fn entry_key(id: &ApiKeyId) -> EntryKey {
     EntryKey::new(EntryKind::ApiKey, id.as_str(), 0)
@@ -60,6 +64,7 @@ fn key(rows: &EntryRows) -> Result<ApiKey, StoreError> {
         secret_sha256: row.array(4)?,
         roles: if row.flag(9)? { Roles::Any } else { Roles::Only(roles::read(rows.rows(1))?) },
         operations,
+        accept: accepted::read(rows, ACCEPT)?,
     })
 }
 
@@ -86,7 +91,9 @@ pub(super) fn insert(
         may(Operation::IssueTokens),
         new.roles == Roles::Any,
     ];
-    let rows = EntryRows(vec![vec![SqlRow(head.to_vec())], roles::rows(id.as_str(), &new.roles)]);
+    let mut rows = EntryRows(vec![vec![SqlRow(head.to_vec())], roles::rows(id.as_str(), &new.roles)]);
+    rows.0.resize(EntryKind::ApiKey.tables_in(session.schema).len(), Vec::new());
+    accepted::put(&mut rows, ACCEPT, (id.as_str(), new.accept), session.schema)?;
     session.put(&entry_key(&id), false, &rows)?;
     key(&rows)
 }

@@ -116,6 +116,8 @@ const API_KEY: Table = table(
         ("any_role", Flag),
     ],
 );
+const API_KEY_ACCEPT: Table =
+    table("api_key_accept", 3, 1, &[("api_key", Text), ACCEPTED[0], ACCEPTED[1], ACCEPTED[2]]);
 const API_KEY_ROLE: Table =
     table("api_key_role", 2, 2, &[("api_key", Text), ("role", Text)]).with_entry_size(GRANT_ENTRIES_MAX);
 const SECRET: Table = table("secret", 2, 1, &[("purpose", Text), ("wrapped", Blob)]);
@@ -164,6 +166,7 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &CLIENT_ACCEPT,
         &API_KEY,
         &API_KEY_ROLE,
+        &API_KEY_ACCEPT,
         &SECRET,
         &SLOT,
         &ROOT_LINK,
@@ -364,7 +367,7 @@ impl EntryKind {
             Self::App => &[&APP, &APP_ACCEPT],
             Self::KeyVersion => &[&KEY_VERSION, &KEY_PAIR, &SYMMETRIC_KEY],
             Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE, &CLIENT_CERTIFICATE, &CLIENT_ACCEPT],
-            Self::ApiKey => &[&API_KEY, &API_KEY_ROLE],
+            Self::ApiKey => &[&API_KEY, &API_KEY_ROLE, &API_KEY_ACCEPT],
             Self::Secret => &[&SECRET],
             Self::Slot => &[&SLOT],
             Self::Life => &[&APP_LIFE],

@@ -114,6 +114,12 @@ const THIRD: &str = "
         accepts_symmetric INTEGER NOT NULL CHECK (accepts_symmetric IN (0, 1)),
         accepts_from_public_key INTEGER NOT NULL CHECK (accepts_from_public_key IN (0, 1))
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE api_key_accept (
+        api_key TEXT PRIMARY KEY REFERENCES api_key (id),
+        accepts_public_key INTEGER NOT NULL CHECK (accepts_public_key IN (0, 1)),
+        accepts_symmetric INTEGER NOT NULL CHECK (accepts_symmetric IN (0, 1)),
+        accepts_from_public_key INTEGER NOT NULL CHECK (accepts_from_public_key IN (0, 1))
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE slot (
         id TEXT PRIMARY KEY CHECK (length(id) = 16),
         kind TEXT NOT NULL,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::common::{NOW, Place, Store, app, assert_sound, environment, on_both_databases};
 use leafseal_keystore::{
-    ApiKeyId, LimitedEntries, NewApiKey, NewKeys, OpenMode, Operation, RoleName, Roles, StoreError, StoreFault,
-    StoreLimits,
+    AcceptedSchemes, ApiKeyId, LimitedEntries, NewApiKey, NewKeys, OpenMode, Operation, RoleName, Roles, StoreError,
+    StoreFault, StoreLimits,
 };
 
 fn new_key(of: &str) -> NewApiKey {
@@ -13,6 +13,7 @@ fn new_key(of: &str) -> NewApiKey {
         app: app(of),
         operations: BTreeSet::from([Operation::Encrypt, Operation::IssueTokens]),
         roles: Roles::Only(BTreeSet::from([RoleName::parse("pci").expect("valid")])),
+        accept: AcceptedSchemes::ALL,
         secret_sha256: [7; 32],
     }
 }
@@ -34,8 +35,10 @@ fn with_app(place: &Place) -> Store {
 fn a_key_has_its_permissions_and_stays_revoked(place: &Place) {
     let store = with_app(place);
     let made = store.create_api_key(&new_key("pay")).expect("made");
-    let other = store.create_api_key(&NewApiKey { roles: Roles::Any, ..new_key("pay") }).expect("made");
+    let accept = AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL };
+    let other = store.create_api_key(&NewApiKey { roles: Roles::Any, accept, ..new_key("pay") }).expect("made");
     assert_ne!(made.id, other.id);
+    assert_eq!((made.accept, other.accept), (AcceptedSchemes::ALL, accept));
     assert_eq!((&made.app, made.secret_sha256, made.created_at, made.revoked_at), (&app("pay"), [7; 32], NOW, None));
     assert_eq!((&made.operations, &made.roles), (&new_key("pay").operations, &new_key("pay").roles));
     drop(store);
@@ -47,7 +50,8 @@ fn a_key_has_its_permissions_and_stays_revoked(place: &Place) {
     store.revoke_api_key(&made.id).expect("revoked once more");
     assert!(store.generation().expect("read") > before, "engines notice");
     assert_eq!(store.api_key(&made.id).expect("read").and_then(|key| key.revoked_at), Some(NOW));
-    assert_eq!(store.api_key(&other.id).expect("read").and_then(|key| key.revoked_at), None);
+    store.revoke_api_key(&other.id).expect("revoked");
+    assert_eq!(store.api_key(&other.id).expect("read").map(|key| key.accept), Some(accept));
     assert_sound(&store);
 }
 
@@ -86,6 +90,9 @@ fn the_secret_of_tokens_is_one_for_all_who_share_the_store(place: &Place) {
 fn a_store_of_the_first_schema_is_brought_to_this_one(place: &Place) {
     let store = place.open_old();
     store.create_app(&app("pay"), NewKeys::generated()).expect("made");
+    let accept = AcceptedSchemes { symmetric: false, ..AcceptedSchemes::ALL };
+    let refused = store.create_api_key(&NewApiKey { accept, ..new_key("pay") });
+    assert!(matches!(refused, Err(StoreError::OldSchema { .. })));
     drop(store);
     place.tamper("DROP TABLE api_key_role; DROP TABLE api_key; DROP TABLE secret; UPDATE store SET schema_version = 1");
     let generation =

@@ -52,8 +52,8 @@ fn filled(place: &Place, older: &Path) -> Store {
     for (name, apps) in [("one", &["a", "b"][..]), ("two", &["c"])] {
         store.put_client(&grant(name, apps)).expect("made");
     }
-    for secret in [1, 2] {
-        store.create_api_key(&NewApiKey { roles: roles(), ..new_key("a", secret) }).expect("made");
+    for (secret, accept) in [(1, AcceptedSchemes::ALL), (2, ENGINES_ALONE)] {
+        store.create_api_key(&NewApiKey { roles: roles(), accept, ..new_key("a", secret) }).expect("made");
     }
     let pinned = Some([6; 32]);
     store
@@ -94,7 +94,8 @@ fn roles() -> Roles {
 
 fn new_key(name: &str, secret: u8) -> NewApiKey {
     let operations = BTreeSet::from([Operation::Encrypt]);
-    NewApiKey { app: app(name), operations, roles: Roles::Any, secret_sha256: [secret; 32] }
+    let accept = AcceptedSchemes::ALL;
+    NewApiKey { app: app(name), operations, roles: Roles::Any, accept, secret_sha256: [secret; 32] }
 }
 
 /// What a store returns for each name: the answer as text, or the error.
@@ -136,7 +137,7 @@ fn entity(table: &str, row: &[String]) -> Option<String> {
         "client" | "client_app" | "client_role" | "client_certificate" | "client_accept" => {
             format!("client {}", row[0])
         }
-        "api_key" | "api_key_role" => format!("API key {}", row[0]),
+        "api_key" | "api_key_role" | "api_key_accept" => format!("API key {}", row[0]),
         "secret" => "secret".to_owned(),
         _ => return None,
     })
@@ -296,7 +297,7 @@ fn no_edit_of_a_database_takes_effect() {
     }
 }
 
-/// Without its row an app or a client would accept everything.
+/// Without its row an app, a client or an API key would accept everything.
 fn what_is_accepted_cannot_be_widened(place: &Place) {
     let store = place.open();
     for name in ["a", "b", "c"] {
@@ -306,12 +307,18 @@ fn what_is_accepted_cannot_be_widened(place: &Place) {
     for name in ["a", "b"] {
         store.set_accepted(&app(name), ENGINES_ALONE).expect("set");
     }
-    place.tamper(
-        "DELETE FROM app_accept WHERE app = 'a'; UPDATE app_accept SET accepts_public_key = TRUE WHERE app = 'b';
+    let key = |secret| NewApiKey { accept: ENGINES_ALONE, ..new_key("a", secret) };
+    let ids = [1, 2].map(|secret| store.create_api_key(&key(secret)).expect("made").id);
+    let [widened, bare] = &ids;
+    place.tamper(&format!(
+        "UPDATE api_key_accept SET accepts_public_key = TRUE WHERE api_key = '{widened}';
+         DELETE FROM api_key_accept WHERE api_key = '{bare}';
+         DELETE FROM app_accept WHERE app = 'a'; UPDATE app_accept SET accepts_public_key = TRUE WHERE app = 'b';
          INSERT INTO app_accept VALUES ('c', TRUE, FALSE, TRUE); DELETE FROM client_accept WHERE client = 'a';
          UPDATE client_accept SET accepts_from_public_key = TRUE WHERE client = 'b';
-         UPDATE client_accept SET client = 'zoe' WHERE client = 'c'",
-    );
+         UPDATE client_accept SET client = 'zoe' WHERE client = 'c'"
+    ));
+    assert!(ids.iter().all(|id| matches!(store.api_key(id), Err(StoreError::Edited(_)))));
     for name in ["a", "b", "c"] {
         assert!(matches!(store.load_app(&app(name)), Err(StoreError::Edited(_))), "{name}");
         assert!(matches!(store.app_summary(&app(name)), Err(StoreError::Edited(_))), "{name}");
@@ -320,7 +327,8 @@ fn what_is_accepted_cannot_be_widened(place: &Place) {
     }
     let named: BTreeSet<String> = scan(&store).0.iter().filter_map(|edit| entity_of_part(&edit.part)).collect();
     let expected = ["app a", "app b", "app c", "client a", "client b", "client c", "client zoe"];
-    assert_eq!(named, expected.map(str::to_owned).into());
+    let keys = ids.map(|id| format!("API key {id}"));
+    assert_eq!(named, expected.map(str::to_owned).into_iter().chain(keys).collect());
 }
 
 /// A change of an entry that was edited would authenticate the edit with it.

@@ -51,7 +51,13 @@ fn fill(place: &Place) {
     store.set_accepted(&app("a"), AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL }).expect("set");
     store.put_client(&grant("c", &["a", "b"])).expect("granted");
     let operations = BTreeSet::from_iter(Operation::ALL.iter().copied());
-    let api_key = NewApiKey { app: app("a"), operations, roles: Roles::Any, secret_sha256: [9; 32] };
+    let api_key = NewApiKey {
+        app: app("a"),
+        operations,
+        roles: Roles::Any,
+        accept: AcceptedSchemes::ALL,
+        secret_sha256: [9; 32],
+    };
     store.create_api_key(&api_key).expect("made");
     store.token_secret().expect("made");
 }

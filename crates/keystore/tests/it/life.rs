@@ -74,7 +74,13 @@ fn fill(store: &Store) {
     for name in ["a", "b"] {
         store.create_app(&app(name), NewKeys::generated()).expect("made");
         let operations = [Operation::Decrypt].into();
-        let key = NewApiKey { app: app(name), operations, roles: Roles::Any, secret_sha256: [9; 32] };
+        let key = NewApiKey {
+            app: app(name),
+            operations,
+            roles: Roles::Any,
+            accept: AcceptedSchemes::ALL,
+            secret_sha256: [9; 32],
+        };
         store.create_api_key(&key).expect("made");
     }
     store.rotate(&app("a")).expect("rotated");

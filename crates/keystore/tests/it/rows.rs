@@ -128,6 +128,7 @@ fn a_check_names_what_no_program_writes(place: &Place) {
         ("client_role", "client, role", "NULL, 'pci'"),
         ("app_accept", "app", "NULL"),
         ("client_accept", "client", "NULL"),
+        ("api_key_accept", "api_key", "NULL"),
         ("app", "name", "NULL"),
     ];
     let mut expected = BTreeSet::from([planted]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::common::{PATIENCE, Pki, operator, wait_until};
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
-use leafseal_engine::admin::{AppName, NewApiKey, Operation, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, NewApiKey, Operation, Roles};
 use leafseal_engine::{ApiKeySecret, Settings, system_random};
 use leafseal_protocol::FrameLimits;
 use leafseal_server::{RelayDestination, RelayInformation, Server, ServerSettings};
@@ -52,6 +52,7 @@ impl TestServer {
             app: AppName::parse("acme").expect("a name"),
             operations: Operation::ALL.iter().copied().collect(),
             roles: Roles::Any,
+            accept: AcceptedSchemes::ALL,
             secret_sha256: secret.sha256(),
         };
         let id = fixture.engine.store().create_api_key(&new).expect("made").id;

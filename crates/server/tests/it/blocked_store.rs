@@ -55,6 +55,7 @@ impl Blocked {
             app: name("acme"),
             operations: Operation::ALL.iter().copied().collect(),
             roles: Roles::Any,
+            accept: AcceptedSchemes::ALL,
             secret_sha256: secret.sha256(),
         };
         let keystore = store.open();

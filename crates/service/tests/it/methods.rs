@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leafseal_engine::admin::{AppName, ClientName, NewApiKey, Operation, RoleName, Roles};
+use leafseal_engine::admin::{AcceptedSchemes, AppName, ClientName, NewApiKey, Operation, RoleName, Roles};
 use leafseal_engine::pool::{Cancellation, StopReason};
 use leafseal_engine::{ApiKeySecret, EntryPoint, RequestOrigin, Settings, system_random};
 use leafseal_protocol::{
@@ -309,7 +309,13 @@ fn the_owner_of_an_api_key_is_returned_to_those_who_may_use_its_app() {
         let app = AppName::parse(app).expect("a name");
         let operations = [Operation::Encrypt, Operation::IssueTokens].into();
         let roles = if roles.is_empty() { Roles::Any } else { Roles::Only(roles) };
-        let key = store.create_api_key(&NewApiKey { app, operations, roles, secret_sha256: secret.sha256() });
+        let key = store.create_api_key(&NewApiKey {
+            app,
+            operations,
+            roles,
+            accept: AcceptedSchemes::ALL,
+            secret_sha256: secret.sha256(),
+        });
         let id = key.expect("made").id;
         (secret.text(&id), id)
     };

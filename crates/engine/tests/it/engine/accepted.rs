@@ -1,10 +1,10 @@
-//! What apps and grants accept: other envelopes fail as damaged ones do, on every path that opens one.
+//! What apps, grants and API keys accept: other envelopes fail as damaged ones do, on every path that opens one.
 
 use leafseal_engine::admin::{AcceptedSchemes, NewApiKey};
 use leafseal_engine::{ApiKeySecret, Scheme};
 
 use super::*;
-use crate::common::grant_accepting;
+use crate::common::{digest, grant_accepting};
 
 const ENGINES_ALONE: AcceptedSchemes = AcceptedSchemes { public_key: false, symmetric: true, from_public_key: false };
 const NOT_PUBLIC: AcceptedSchemes = AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL };
@@ -159,6 +159,64 @@ fn files_that_are_not_accepted_fail_as_foreign_ones_do() {
     assert_eq!((open(&own), open(&public).is_ok()), (failed, true));
 }
 
+/// All that an app can accept.
+fn kinds() -> Vec<AcceptedSchemes> {
+    let of_bits =
+        |bits: u8| AcceptedSchemes { public_key: bits & 1 > 0, symmetric: bits & 2 > 0, from_public_key: bits & 4 > 0 };
+    (0..8).map(of_bits).collect()
+}
+
+fn list(kinds: AcceptedSchemes) -> [bool; 3] {
+    [kinds.public_key, kinds.symmetric, kinds.from_public_key]
+}
+
+/// An API key that may decrypt.
+fn key_accepting(engine: &Engine, accept: AcceptedSchemes) -> Caller {
+    let secret = ApiKeySecret::generate(&mut system_random());
+    let operations = BTreeSet::from([Operation::Decrypt, Operation::Inspect, Operation::IssueTokens]);
+    let new = NewApiKey { app: app("acme"), operations, roles: Roles::Any, accept, secret_sha256: secret.sha256() };
+    let id = engine.store().create_api_key(&new).expect("made").id;
+    engine.maintain().expect("refreshed");
+    engine.api_caller(&id, secret.sha256()).expect("known").caller().clone()
+}
+
+/// Also on behalf of a key, and with tokens that it made, whatever the app accepts later.
+#[test]
+fn keys_and_their_tokens_open_what_key_and_app_accept() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let texts = Texts::of(&engine, "\"4242\"");
+    let reader = grant_accepting(&engine, "reader", &[Operation::Decrypt], Roles::Any, AcceptedSchemes::ALL);
+    for of_key in kinds() {
+        accept(&engine, AcceptedSchemes::ALL);
+        let key = key_accepting(&engine, of_key);
+        let Caller::ApiKey { id, .. } = &key else { panic!("a key") };
+        let on_behalf = engine.on_behalf(&reader, id.as_str()).expect("good");
+        let by_token = |text: &str| {
+            let payload = digest(&engine, text);
+            let issued = engine.issue_token(&key, "acme", payload, None).expect("made");
+            let token = Caller::Token(engine.token(&issued.text).expect("good"));
+            engine.show_payload(&token, &payload).expect("its payload")
+        };
+        for of_app in [AcceptedSchemes::ALL, NOT_PUBLIC, ENGINES_ALONE] {
+            let kinds = [&texts.public, &texts.symmetric, &texts.resealed, &texts.damaged];
+            let tokens = kinds.map(|text| by_token(text));
+            accept(&engine, of_app);
+            let open = |caller: &Caller, text: &str| decrypt_as(&engine, caller, &DecryptOptions::new("acme"), text);
+            let failed = open(&key, &texts.damaged).expect_err("damaged");
+            assert_eq!(failed.code, ErrorCode::DecryptFailed);
+            for (kind, (text, token)) in kinds.into_iter().zip(&tokens).enumerate() {
+                let is_accepted = kind < 3 && list(of_key)[kind] && list(of_app)[kind];
+                let expected = if is_accepted { Ok("\"4242\"".to_owned()) } else { Err(failed.clone()) };
+                for caller in [&key, &on_behalf, token] {
+                    assert_eq!(open(caller, text), expected, "{of_key:?} {of_app:?} {kind}");
+                }
+                let inspected = engine.inspect(&key, Some("acme"), text.trim_matches('"').as_bytes());
+                assert_eq!(inspected.is_ok(), is_accepted);
+            }
+        }
+    }
+}
+
 #[test]
 fn app_grant_and_call_accept_what_all_of_them_do() {
     let TestEngine { engine, store: _store, .. } = test_engine();
@@ -169,14 +227,7 @@ fn app_grant_and_call_accept_what_all_of_them_do() {
         all.map(|text| decrypt_as(&engine, caller, &options, text).is_ok())
     };
     let of_grant = |kinds| grant_accepting(&engine, "reader", &[Operation::Decrypt], Roles::Any, kinds);
-    let kinds: Vec<AcceptedSchemes> = (0..8_u8)
-        .map(|bits| AcceptedSchemes {
-            public_key: bits & 1 > 0,
-            symmetric: bits & 2 > 0,
-            from_public_key: bits & 4 > 0,
-        })
-        .collect();
-    let list = |kinds: AcceptedSchemes| [kinds.public_key, kinds.symmetric, kinds.from_public_key];
+    let kinds = kinds();
     for app in &kinds {
         accept(&engine, *app);
         for granted in &kinds {
@@ -193,7 +244,8 @@ fn app_grant_and_call_accept_what_all_of_them_do() {
     accept(&engine, AcceptedSchemes::ALL);
     let (reader, secret) = (of_grant(ENGINES_ALONE), ApiKeySecret::generate(&mut system_random()));
     let (operations, roles) = (BTreeSet::from([Operation::Decrypt]), Roles::Any);
-    let new = NewApiKey { app: app("acme"), operations, roles, secret_sha256: secret.sha256() };
+    let new =
+        NewApiKey { app: app("acme"), operations, roles, accept: AcceptedSchemes::ALL, secret_sha256: secret.sha256() };
     let id = engine.store().create_api_key(&new).expect("made").id;
     engine.maintain().expect("refreshed");
     let on_behalf = engine.on_behalf(&reader, id.as_str()).expect("good");

@@ -22,7 +22,7 @@ const fn table(name: &'static str, key: usize, types: &'static str, columns: &'s
     EditedTable { name, key, types, columns }
 }
 
-pub(super) const TABLES: [EditedTable; 15] = [
+pub(super) const TABLES: [EditedTable; 16] = [
     table("store", 1, "iibb", &["only_row", "schema_version", "store_id", "root_key_id"]),
     table("app", 1, "tif", &["name", "created_at", "disabled"]),
     table("app_accept", 1, "tfff", &["app", "accepts_public_key", "accepts_symmetric", "accepts_from_public_key"]),
@@ -58,6 +58,12 @@ pub(super) const TABLES: [EditedTable; 15] = [
             "may_issue_tokens",
             "any_role",
         ],
+    ),
+    table(
+        "api_key_accept",
+        1,
+        "tfff",
+        &["api_key", "accepts_public_key", "accepts_symmetric", "accepts_from_public_key"],
     ),
     table("api_key_role", 2, "tt", &["api_key", "role"]),
     table("secret", 1, "tb", &["purpose", "wrapped"]),
