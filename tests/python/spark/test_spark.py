@@ -19,7 +19,8 @@ from decryptor import Decryptor
 from leafseal.spark import LocalEngine, PublicKeys, RemoteEngine, decrypt_columns, encrypt_columns
 from program import Program, Server
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, Row, SparkSession, functions
 
 README = Path(__file__).resolve().parents[3] / "bindings" / "python" / "README.md"
 SECRET = "4111-secret"
@@ -85,13 +86,64 @@ def test_parquet_files(plain: DataFrame, place: LocalEngine, spark: SparkSession
     assert opened.schema == plain.schema and by_id(opened) == by_id(plain)
 
 
+def moved(frame: DataFrame) -> DataFrame:
+    """The frame with each row under the id of another one, as by someone who can write the table but not encrypt."""
+    return frame.withColumn("id", frame.id + 1)
+
+
+def test_values_open_in_their_own_row_alone(plain: DataFrame, place: LocalEngine, spark: SparkSession, tmp_path: Path) -> None:
+    columns = {"name": None, "age": None, "payload": ["$.card.number"]}
+    sealed = encrypt_columns(plain, columns, engine=place, app=APP, scheme="symmetric", context_column="id")
+    path = str(tmp_path / "sealed.parquet")
+    sealed.write.parquet(path)
+    stored = spark.read.parquet(path)
+    bound = {"engine": place, "app": APP, "context_column": "id"}
+    types = {"name": "string", "age": "int"}
+    opened = decrypt_columns(stored, types, json=["payload"], **bound)
+    assert opened.schema == plain.schema and by_id(opened) == by_id(plain)
+    with pytest.raises(PythonException, match="decrypt failed"):
+        decrypt_columns(moved(stored), ["name"], **bound).collect()
+    with pytest.raises(PythonException, match="decrypt failed"):
+        decrypt_columns(moved(stored), [], json=["payload"], **bound).collect()
+    with pytest.raises(PythonException, match="decrypt failed"):
+        decrypt_columns(stored, ["name"], engine=place, app=APP).collect()
+    # One row has the value of another one.
+    copied = stored.withColumn("name", functions.when(stored.id == 3, stored.filter("id = 4").first().name).otherwise(stored.name))
+    found = by_id(decrypt_columns(copied, types, on_failure="null", **bound))
+    assert found[3].name is None and found[4].name == f"{SECRET} ü 4" and found[3].age == 3
+    # A string of the same digits is the same context.
+    texts = stored.withColumn("id", stored.id.cast("string"))
+    assert len(decrypt_columns(texts, types, **bound).collect()) == ROWS
+
+
+def test_context_columns_that_are_refused(plain: DataFrame, program: Program, tmp_path: Path) -> None:
+    of_engine = {"engine": LocalEngine(str(program.folder)), "app": APP}
+    of_context = {"scheme": "symmetric", "context_column": "id"}
+    for columns, options, words in [
+        (["name"], {**of_context, "context_column": "missing"}, "one column 'missing'"),
+        (["name"], {**of_context, "context_column": "score"}, "strings or integers, not double"),
+        (["name", "id"], of_context, "must not be encrypted"),
+        (["name"], {**of_context, "context": "all"}, "no `context`"),
+    ]:
+        with pytest.raises(leafseal.InvalidParams, match=words):
+            encrypt_columns(plain, columns, **of_engine, **options)
+    for options, words in [({"context_column": "name"}, "must not be encrypted"), ({"context_column": "score"}, "strings or integers")]:
+        with pytest.raises(leafseal.InvalidParams, match=words):
+            decrypt_columns(plain, ["name"], **of_engine, **options)
+    with pytest.raises(leafseal.InvalidParams, match="public keys bind to no context"):
+        encrypt_columns(plain, ["name"], engine=PublicKeys(str(tmp_path / "keys.json")), app=APP, context_column="id")
+    # A null beside a null value, too.
+    with pytest.raises(PythonException, match="is null"):
+        encrypt_columns(plain, ["name"], **of_engine, scheme="symmetric", context_column="age").collect()
+
+
 def test_public_keys_encrypt_without_a_secret(plain: DataFrame, program: Program, tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     file.write_bytes(program.run("keys", "public", APP, "--json"))
     public = PublicKeys(str(file))
     sealed = encrypt_columns(plain, {"name": None, "payload": ["$.card"]}, engine=public, app=APP, role="pii")
     keys = json.loads(file.read_text())
-    work = cloudpickle.dumps(encrypt_columns.__globals__["_Work"](public, {"name": None}, {}, {}, False, True))
+    work = cloudpickle.dumps(encrypt_columns.__globals__["_Work"](public, {"name": None}, {}, {}, False, None, True))
     assert keys["r1"].encode() not in work, "paths alone travel"
     opened = decrypt_columns(sealed, ["name"], engine=LocalEngine(str(program.folder)), app=APP, role="pii", json=["payload"])
     assert [row.name for row in by_id(opened)] == [row.name for row in by_id(plain)]

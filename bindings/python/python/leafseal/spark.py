@@ -5,7 +5,7 @@ for all tasks, and reads keys or certificates from files of its own machine, or 
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
@@ -46,6 +46,9 @@ _ARROW: dict[type[DataType], pa.DataType] = {
     FloatType: pa.float32(),
     DoubleType: pa.float64(),
 }
+
+# The types that a column of contexts may have: integers count as their decimal text.
+_CONTEXTS = (StringType, ByteType, ShortType, IntegerType, LongType)
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ def encrypt_columns(
     *,
     engine: Place,
     app: str,
+    context_column: str | None = None,
     strict: bool = False,
     **options: Unpack[EncryptionOptions],
 ) -> DataFrame:
@@ -154,7 +158,12 @@ def encrypt_columns(
 
     A mapping gives JSON columns their selectors: `{"name": None, "payload": ["$.card.number"]}`. With keying `session`, the default, the batches of an executor share
     ephemeral keys for up to 15 seconds, like requests to an engine.
+
+    With `context_column`, a column of strings or integers without nulls, each value is bound to what that column has in its row, and opens beside the same
+    alone. That needs `scheme="symmetric"`, unless it is the engine's setting.
     """
+    if context_column is not None and isinstance(engine, PublicKeys):
+        raise make("invalid_params", "public keys bind to no context: use a LocalEngine or a RemoteEngine with `context_column`", "never")
     _refuse_exposed_root_key(frame)
     _refuse_unsafe_retries(frame)
     select = _selectors(columns)
@@ -164,9 +173,10 @@ def encrypt_columns(
         StructField(column.name, StringType(), column.nullable) if column.name in select else column
         for column in _checked(frame, dict.fromkeys(values, tuple(_ARROW)) | dict.fromkeys(documents, (StringType,)))
     ]
+    _check_context(frame, context_column, select, options)
     of_calls = {"app": app, "keying": "session"} | options
     Options(**of_calls)  # A wrong option fails here, not on the executors.
-    return frame.mapInArrow(_Work(engine, values, documents, of_calls, strict, encrypts=True), StructType(fields))
+    return frame.mapInArrow(_Work(engine, values, documents, of_calls, strict, context_column, encrypts=True), StructType(fields))
 
 
 def decrypt_columns(
@@ -176,12 +186,14 @@ def decrypt_columns(
     engine: LocalEngine | RemoteEngine,
     app: str,
     json: Mapping[str, str | Sequence[str] | None] | Sequence[str] = (),
+    context_column: str | None = None,
     strict: bool = False,
     **options: Unpack[DecryptionOptions],
 ) -> DataFrame:
     """Returns the frame with `columns` decrypted, of the types that a mapping gives: `{"name": "string", "age": "int"}`; strings without one.
 
-    `json` names columns of JSON text, of which the envelopes inside are decrypted, or those that selectors select.
+    `json` names columns of JSON text, of which the envelopes inside are decrypted, or those that selectors select. `context_column` is as when
+    they were encrypted: a value from another row does not open.
     """
     if isinstance(engine, PublicKeys):
         raise make("forbidden", "public keys encrypt and do not decrypt: use a LocalEngine or a RemoteEngine", "never")
@@ -198,9 +210,10 @@ def decrypt_columns(
     ]
     values = {name: _ARROW[type(kind)] for name, kind in kinds.items()}
     documents = {name: ["$"] if selectors is None else selectors for name, selectors in select.items()}
+    _check_context(frame, context_column, [*kinds, *select], options)
     of_calls = {"app": app} | options
     Options(**of_calls)  # A wrong option fails here, not on the executors.
-    return frame.mapInArrow(_Work(engine, values, documents, of_calls, strict, encrypts=False), StructType(fields))
+    return frame.mapInArrow(_Work(engine, values, documents, of_calls, strict, context_column, encrypts=False), StructType(fields))
 
 
 def _refuse_exposed_root_key(frame: DataFrame) -> None:
@@ -250,6 +263,21 @@ def _checked(frame: DataFrame, allowed: Mapping[str, tuple[type[DataType], ...]]
     return fields
 
 
+def _check_context(frame: DataFrame, name: str | None, columns: Iterable[str], options: Mapping[str, Any]) -> None:
+    if name is None:
+        return
+    if name in columns:
+        raise make("invalid_params", f"the context column {name!r} must not be encrypted itself: decryption needs it", "never")
+    if options.get("context") is not None:
+        raise make("invalid_params", "a context column is one context for each row, so there must be no `context`", "never")
+    found = [column.dataType for column in frame.schema.fields if column.name == name]
+    if len(found) != 1:
+        raise make("invalid_params", f"the frame must have one column {name!r}, and has {len(found)}", "never")
+    if not isinstance(found[0], _CONTEXTS):
+        kind = found[0].simpleString()
+        raise make("invalid_params", f"the context column {name!r} must have strings or integers, not {kind}", "never")
+
+
 def _spark_type(name: str, kind: str | DataType) -> DataType:
     parsed = _parse_datatype_string(kind) if isinstance(kind, str) else kind
     if type(parsed) not in _ARROW:
@@ -270,27 +298,30 @@ class _Work:
     """Columns of JSON texts, and their selectors."""
     options: Mapping[str, Any]
     strict: bool
+    context_column: str | None
+    """The column with what the values of a row are bound to."""
     encrypts: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         engine = _engine(self.place)
         for batch in batches:
+            contexts = None if self.context_column is None else batch.column(self.context_column)
             columns = [
-                self._values(engine, name, column)
+                self._values(engine, name, column, contexts)
                 if name in self.values
-                else self._documents(engine, name, column)
+                else self._documents(engine, name, column, contexts)
                 if name in self.documents
                 else column
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
-    def _values(self, engine: Engine, name: str, column: pa.Array) -> pa.Array:
+    def _values(self, engine: Engine, name: str, column: pa.Array, contexts: pa.Array | None) -> pa.Array:
         if self.encrypts:
-            return engine.encrypt_many(column, **self.options)
-        return engine.decrypt_many(column, type=self.values[name], **self.options)
+            return engine.encrypt_many(column, contexts=contexts, **self.options)
+        return engine.decrypt_many(column, type=self.values[name], contexts=contexts, **self.options)
 
-    def _documents(self, engine: Engine, name: str, column: pa.Array) -> pa.Array:
+    def _documents(self, engine: Engine, name: str, column: pa.Array, contexts: pa.Array | None) -> pa.Array:
         """Each row is a document of its own; all of a batch are one call."""
         options = engine._options(self.documents[name], strict=self.strict, **self.options)
-        return pa.array(engine._core.call("documents", self.encrypts, column, options))
+        return pa.array(engine._core.call("documents", self.encrypts, column, options, False, contexts))
