@@ -52,7 +52,7 @@ test: setup ## everything: the checks, all tests with the fuzz corpora, the othe
 
 # Twice as many at a time as a small machine has cores, as they wait much: for servers, timeouts and downloads. The longest begin first. A
 # suite comes after those that install or build the same packages.
-SUITES := $(addprefix suite-of-,rust artillery interop checks python node upstreams go java spark browser deploy)
+SUITES := $(addprefix suite-of-,rust artillery interop checks python node upstreams go java languages spark browser deploy)
 .PHONY: suites conversations $(SUITES)
 suites: $(SUITES)
 suite-of-go suite-of-node suite-of-java: conversations
@@ -60,6 +60,7 @@ suite-of-node: suite-of-artillery
 suite-of-upstreams: suite-of-interop
 suite-of-java: suite-of-upstreams
 suite-of-spark: suite-of-python
+suite-of-languages: suite-of-python suite-of-node suite-of-java suite-of-go
 suite-of-browser: suite-of-node suite-of-upstreams
 OTHER_SUITES := $(filter-out suite-of-rust suite-of-checks,$(SUITES))
 $(OTHER_SUITES): export LEAFSEAL := $(TARGET)/checked/leafseal
