@@ -114,6 +114,9 @@ const CHECKS = {
     assert.match(stored.card.number, /^ev:/);
     assert.deepEqual(await (await Client.connect(settings)).decryptDocument(stored), payment);
     process.exit();`,
+  'contexts });': `
+    assert.deepEqual(await client.decrypt(ibans, { contexts }), rows.map(({ iban }) => iban));
+    await assert.rejects(client.decrypt(ibans, { contexts: contexts.toReversed() }), { code: 'decrypt_failed' });`,
   createClientToken: 'assert.ok(token && expiresAt);',
   protectBody: `
     const { port } = server.address();
@@ -134,6 +137,12 @@ const CHECKS = {
     const [{ number, note }] = await prisma.$queryRawUnsafe('select number, note from Card');
     assert.ok(number.startsWith('ev:') && note.startsWith('ev:'));
     assert.equal((await prisma.card.findFirst()).number, '4111');`,
+  randomUUID: `
+    await records.$executeRawUnsafe('create table Account(id text primary key, iban text not null, note text, owner text unique)');
+    const [a, b] = [await records.account.create({ data: { iban: 'a' } }), await records.account.create({ data: { iban: 'b' } })];
+    await records.$executeRawUnsafe('update Account set iban = (select iban from Account where id = ?) where id = ?', b.id, a.id);
+    await assert.rejects(async () => records.account.findMany(), { code: 'decrypt_failed' });
+    assert.equal((await records.account.findUnique({ where: { id: b.id } })).iban, 'b');`,
   openTelemetry: "await observed.encrypt('x');",
   Encryptor: 'assert.match(card.number, /^ev:/);',
 };
