@@ -87,21 +87,32 @@ fn many(context: &EcContext, curve: Curve, rounds: usize, rng: &mut StdRng) {
     }
 }
 
+/// How many values a request for which a prefix is drawn has.
+#[derive(Clone, Copy)]
+enum Requests {
+    /// Those of one round.
+    New,
+    /// Those of all rounds: the prefix is known, as is the key of a row of a public key.
+    One,
+}
+
 /// Many values under one symmetric key.
-fn many_symmetric(prefixes: NoncePrefixes, count: usize, rounds: usize) {
+fn many_symmetric(requests: Requests, prefixes: NoncePrefixes, count: usize, rounds: usize) {
     let key = Arc::new(SymmetricKey::new(&SymmetricRoot::generate(&mut system_random())));
     let profile = SymmetricProfile { version: SymmetricVersion::Weff, marking: Marking::Live };
     let binding = Binding::default();
     let values = vec![SealedInput { value_type: ValueType::String, text: &TEXT }; count];
     let (mut scratch, mut out, mut sealing, mut opening) = (SealScratch::default(), Vec::new(), Vec::new(), Vec::new());
     let mut open_scratch = OpenScratch::default();
+    let rng = &mut system_random();
+    let mut request = SymmetricSealing::new(Arc::clone(&key), profile, &binding, prefixes, rng);
     for _ in 0..rounds {
         out.clear();
         let start = Instant::now();
         let header = |_, size: usize, out: &mut Vec<u8>| out.extend_from_slice(&[0xd9, size as u8]);
-        // As for a request: the prefix is drawn, and all values are sealed.
-        let rng = &mut system_random();
-        let request = SymmetricSealing::new(Arc::clone(&key), profile, &binding, prefixes, rng);
+        if matches!(requests, Requests::New) {
+            request = SymmetricSealing::new(Arc::clone(&key), profile, &binding, prefixes, rng);
+        }
         request.seal_many(None, rng, &values, &mut scratch, black_box(&mut out), header);
         sealing.push(start.elapsed().as_nanos() as f64 / count as f64);
         let texts: Vec<&[u8]> = out.chunks(out.len() / count).map(|text| &text[2..]).collect();
@@ -153,8 +164,12 @@ fn main() {
         println!("\n{MANY} values under one key on {}\n", curve.short_name());
         many(&context, curve, 20 * rounds, &mut rng);
     }
-    println!("\n{MANY} values with a symmetric key and one nonce prefix\n");
-    many_symmetric(NoncePrefixes::One, MANY, 20 * rounds);
+    println!("\n{MANY} values with a symmetric key under a known nonce prefix\n");
+    many_symmetric(Requests::One, NoncePrefixes::One, MANY, 20 * rounds);
+    println!("\n{MANY} values with a symmetric key and a fresh nonce prefix\n");
+    many_symmetric(Requests::New, NoncePrefixes::One, MANY, 20 * rounds);
+    println!("\nOne value with a symmetric key and a fresh nonce prefix\n");
+    many_symmetric(Requests::New, NoncePrefixes::One, 1, 20 * rounds);
     println!("\n{MANY_PREFIXES} values with a symmetric key and a nonce prefix each\n");
-    many_symmetric(NoncePrefixes::Each, MANY_PREFIXES, 2 * rounds);
+    many_symmetric(Requests::New, NoncePrefixes::Each, MANY_PREFIXES, 2 * rounds);
 }

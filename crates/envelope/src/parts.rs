@@ -130,8 +130,17 @@ impl<'a> Head<'a> {
 
     /// Writes one.
     pub(crate) fn write(marking: Marking, label: &str, value_type: ValueType) -> Vec<u8> {
+        let mut out = Vec::new();
+        Self::append(marking, label, value_type, &mut out);
+        out
+    }
+
+    /// Appends one.
+    pub(crate) fn append(marking: Marking, label: &str, value_type: ValueType, out: &mut Vec<u8>) {
         let mark: &[u8] = if marking == Marking::Debug { DEBUG_MARK } else { b"" };
-        [ENVELOPE_PREFIX, mark, label.as_bytes(), b":", value_type.label()].concat()
+        for part in [ENVELOPE_PREFIX, mark, label.as_bytes(), b":", value_type.label()] {
+            out.extend_from_slice(part);
+        }
     }
 }
 

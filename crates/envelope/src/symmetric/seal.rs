@@ -1,5 +1,6 @@
 //! Sealing with a symmetric key: as [`crate::SealingKey`] does, without a key agreement.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leafseal_crypto::CryptoRng;
@@ -46,14 +47,16 @@ pub struct SymmetricSealing {
     /// Of the one prefix; none where each value has its own.
     nonces: Option<Mutex<XaesNonces>>,
     by_type: [TypeParts; 3],
+    /// The parts of all types, one after another: one allocation, which a request of one value notices.
+    parts: Vec<u8>,
     text: Kernel,
 }
 
-/// What values of one type have in common.
+/// Where the parts are that values of one type have in common.
 struct TypeParts {
     /// The text before the nonce.
-    head: Vec<u8>,
-    aad: Vec<u8>,
+    head: Range<usize>,
+    aad: Range<usize>,
 }
 
 impl SymmetricSealing {
@@ -68,15 +71,33 @@ impl SymmetricSealing {
     ) -> Self {
         let nonces = (prefixes == NoncePrefixes::One).then(|| Mutex::new(XaesNonces::with_one_prefix(rng)));
         let text = text_kernel();
+        let mut parts = Vec::with_capacity(ValueType::ALL.len() * (2 * HEAD_SIZE_MAX + binding.size()));
         let by_type = ValueType::ALL.map(|value_type| {
-            let mut head = Head::write(profile.marking, profile.version.text(), value_type);
-            append_base64(&key.id().0, &mut head);
-            head.push(b':');
-            let mut aad = Vec::new();
-            binding.write(profile.version, flags(value_type, profile.marking), key.id(), &mut aad);
-            TypeParts { head, aad }
+            let start = parts.len();
+            Head::append(profile.marking, profile.version.text(), value_type, &mut parts);
+            append_base64(&key.id().0, &mut parts);
+            parts.push(b':');
+            let middle = parts.len();
+            binding.write(profile.version, flags(value_type, profile.marking), key.id(), &mut parts);
+            TypeParts { head: start..middle, aad: middle..parts.len() }
         });
-        Self { key, profile, nonces, by_type, text }
+        Self { key, profile, nonces, by_type, parts, text }
+    }
+
+    /// The text of values of this type before their nonce.
+    fn head(&self, value_type: ValueType) -> &[u8] {
+        &self.parts[self.by_type[value_type as usize].head.clone()]
+    }
+
+    fn prefix_text(&self, nonce: &XaesNonce) -> [u8; HALF_TEXT_SIZE] {
+        let mut text = [0; HALF_TEXT_SIZE];
+        self.text.encode(nonce.prefix(), &mut text);
+        text
+    }
+
+    /// The associated data of values of this type, unless they have their own.
+    fn aad(&self, value_type: ValueType) -> &[u8] {
+        &self.parts[self.by_type[value_type as usize].aad.clone()]
     }
 
     /// The key.
@@ -92,8 +113,7 @@ impl SymmetricSealing {
     /// Bytes of the envelope of a text of `text_size` bytes.
     pub fn envelope_size(&self, metadata: Option<&Metadata>, value_type: ValueType, text_size: usize) -> usize {
         let sealed = metadata_size(metadata) + text_size + TAG_SIZE;
-        let head = self.by_type[value_type as usize].head.len();
-        head + NONCE_TEXT_SIZE + 1 + encoded_size(sealed) + SUFFIX.len()
+        self.by_type[value_type as usize].head.len() + NONCE_TEXT_SIZE + 1 + encoded_size(sealed) + SUFFIX.len()
     }
 
     /// Appends the envelope of every value to `out`. Before each, `before(index, envelope size, out)` may append bytes in between.
@@ -138,17 +158,19 @@ impl SymmetricSealing {
     ) {
         assert_eq!(metadata.is_some(), self.profile.version.has_metadata(), "metadata as the profile has it");
         let mut frames = Frames::default();
+        let mut nonces = [XaesNonce([0; XAES_NONCE_SIZE]); GROUP_VALUES_MAX];
         let mut first = 0;
         while first < values.len() {
             let group = &values[first..first + group_size(&values[first..], metadata_size(metadata))];
             let of_group = bindings.map(|bindings| bindings.from(first));
-            let nonces = self.seal_group(metadata, rng, (group, of_group), scratch);
+            let nonces = &mut nonces[..group.len()];
+            self.seal_group(metadata, rng, (group, of_group), nonces, scratch);
             let mut sealed = scratch.sealed.as_slice();
-            for (i, (value, nonce)) in group.iter().zip(&nonces).enumerate() {
+            for (i, (value, nonce)) in group.iter().zip(&*nonces).enumerate() {
                 let size = self.envelope_size(metadata, value.value_type, value.text.len());
                 before(first + i, size, out);
                 let (this, rest) = sealed.split_at(metadata_size(metadata) + value.text.len() + TAG_SIZE);
-                let frame = frames.frame(value.value_type, &self.by_type, nonce, self.text);
+                let frame = frames.frame(self, value.value_type, nonce);
                 self.text.append_symmetric(frame, nonce.suffix(), this, out);
                 sealed = rest;
             }
@@ -156,24 +178,25 @@ impl SymmetricSealing {
         }
     }
 
-    /// Seals a group into `scratch.sealed`; gives the nonces that it used.
+    /// Seals a group into `scratch.sealed`, with nonces that it puts into `nonces`.
     fn seal_group(
         &self,
         metadata: Option<&Metadata>,
         rng: &mut dyn CryptoRng,
         (group, bindings): (&[SealedInput<'_>], Option<Bindings<'_>>),
+        nonces: &mut [XaesNonce],
         scratch: &mut SealScratch,
-    ) -> [XaesNonce; GROUP_VALUES_MAX] {
+    ) {
         let SealScratch { plaintexts, sealed, associated } = scratch;
         let places = bindings.map(|bindings| self.write_associated(group, bindings, associated));
         let mut rest = with_metadata(metadata, group, plaintexts);
-        let mut nonces = [XaesNonce([0; XAES_NONCE_SIZE]); GROUP_VALUES_MAX];
-        self.take_nonces(rng, &mut nonces[..group.len()]);
-        let mut items = [XaesSealItem { nonce: nonces[0], aad: &[], plaintext: &[] }; GROUP_VALUES_MAX];
-        for (i, ((item, nonce), value)) in items.iter_mut().zip(&nonces).zip(group).enumerate() {
+        self.take_nonces(rng, nonces);
+        let mut items =
+            [XaesSealItem { nonce: XaesNonce([0; XAES_NONCE_SIZE]), aad: &[], plaintext: &[] }; GROUP_VALUES_MAX];
+        for (i, ((item, nonce), value)) in items.iter_mut().zip(&*nonces).zip(group).enumerate() {
             item.nonce = *nonce;
             item.aad = match &places {
-                None => &self.by_type[value.value_type as usize].aad,
+                None => self.aad(value.value_type),
                 Some(places) => &associated[places[i].0..places[i].1],
             };
             item.plaintext = value.text;
@@ -184,7 +207,6 @@ impl SymmetricSealing {
         let items = &items[..group.len()];
         sealed.resize(items.iter().map(|item| item.plaintext.len() + TAG_SIZE).sum(), 0);
         self.key.seal_many(items, sealed);
-        nonces
     }
 
     /// Writes the associated data of a group: one for neighbours of one type and binding. Gives the place of each.
@@ -241,13 +263,12 @@ impl SymmetricSealing {
         assert_eq!(metadata.is_some(), self.profile.version.has_metadata(), "metadata as the profile has it");
         let mut nonce = [XaesNonce([0; XAES_NONCE_SIZE])];
         self.take_nonces(rng, &mut nonce);
-        let TypeParts { head, aad } = &self.by_type[value_type as usize];
-        out.extend_from_slice(head);
+        out.extend_from_slice(self.head(value_type));
         append_base64(&nonce[0].0, out);
         out.push(b':');
         let mut own = Vec::new();
         let aad = match binding {
-            None => aad,
+            None => self.aad(value_type),
             Some(binding) => {
                 self.write_own(binding, value_type, &mut own);
                 &own
@@ -268,22 +289,18 @@ struct Frames {
 }
 
 impl Frames {
-    fn frame(
-        &mut self,
-        value_type: ValueType,
-        by_type: &[TypeParts; 3],
-        nonce: &XaesNonce,
-        text: Kernel,
-    ) -> &SymmetricFrame {
-        let made = &mut self.made[value_type as usize];
-        if made.as_ref().is_none_or(|(prefix, _)| prefix != nonce.prefix()) {
-            let head = &by_type[value_type as usize].head;
-            let mut whole = [0; HEAD_SIZE_MAX];
-            let size = head.len() + HALF_TEXT_SIZE;
+    fn frame(&mut self, of: &SymmetricSealing, value_type: ValueType, nonce: &XaesNonce) -> &SymmetricFrame {
+        let (prefix, frame) = self.made[value_type as usize].get_or_insert_with(|| {
+            let head = of.head(value_type);
+            let (mut whole, size) = ([0; HEAD_SIZE_MAX], head.len() + HALF_TEXT_SIZE);
             whole[..head.len()].copy_from_slice(head);
-            text.encode(nonce.prefix(), &mut whole[head.len()..size]);
-            *made = Some((*nonce.prefix(), SymmetricFrame::new(&whole[..size], b":", SUFFIX)));
+            whole[head.len()..size].copy_from_slice(&of.prefix_text(nonce));
+            (*nonce.prefix(), SymmetricFrame::new(&whole[..size], b":", SUFFIX))
+        });
+        if prefix != nonce.prefix() {
+            *prefix = *nonce.prefix();
+            frame.replace_head_end(&of.prefix_text(nonce));
         }
-        &made.as_ref().expect("made").1
+        frame
     }
 }

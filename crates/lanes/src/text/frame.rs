@@ -61,6 +61,16 @@ impl<const HEAD: usize, const MIDDLE: usize> TextFrame<HEAD, MIDDLE> {
         frame
     }
 
+    /// Replaces the last 16 characters of the head, half of a nonce: a few moves, where a new frame copies all of it.
+    ///
+    /// # Panics
+    /// When the head is shorter.
+    #[inline]
+    pub fn replace_head_end(&mut self, end: &[u8; NONCE_TEXT_SIZE]) {
+        let size = usize::from(self.head_size);
+        self.head[size - NONCE_TEXT_SIZE..size].copy_from_slice(end);
+    }
+
     /// The text before the nonce.
     pub fn head(&self) -> &[u8] {
         &self.head[..self.head_size.into()]
