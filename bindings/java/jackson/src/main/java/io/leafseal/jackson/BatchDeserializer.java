@@ -13,6 +13,10 @@ import com.fasterxml.jackson.databind.deser.std.ContainerDeserializerBase;
 import com.fasterxml.jackson.databind.deser.std.DelegatingDeserializer;
 import com.fasterxml.jackson.databind.util.TokenBuffer;
 import java.io.IOException;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.Map;
+import java.util.Optional;
 
 /**
  * Reads a value once before it is bound: follows its deserializers, collects the values of encrypted properties, and has all of them
@@ -23,16 +27,27 @@ import java.io.IOException;
  */
 final class BatchDeserializer extends DelegatingDeserializer {
     private static final long serialVersionUID = 1;
-    /** The attribute of the context that holds the parser of a prepared value. */
+    /** The attribute of the context that holds the {@link Prepared} value. */
     private static final Object PREPARED = BatchDeserializer.class;
 
-    BatchDeserializer(JsonDeserializer<?> delegatee) {
+    /** Whether the class has {@link Bound}: its encrypted properties cannot be decrypted one by one, because the id may come after them. */
+    private final boolean isBound;
+
+    BatchDeserializer(JsonDeserializer<?> delegatee, boolean isBound) {
         super(delegatee);
+        this.isBound = isBound;
     }
+
+    boolean isBound() {
+        return isBound;
+    }
+
+    /** A value that was prepared; it is complete if the walk followed every part of it. */
+    private record Prepared(JsonParser tokens, boolean isComplete) {}
 
     @Override
     protected JsonDeserializer<?> newDelegatingInstance(JsonDeserializer<?> newDelegatee) {
-        return new BatchDeserializer(newDelegatee);
+        return new BatchDeserializer(newDelegatee, isBound);
     }
 
     /**
@@ -43,6 +58,10 @@ final class BatchDeserializer extends DelegatingDeserializer {
     public JsonDeserializer<?> createContextual(DeserializationContext context, BeanProperty property) throws JsonMappingException {
         JsonDeserializer<?> contextual = super.createContextual(context, property);
         boolean isInside = property != null && property.getType() != null && property.getType().hasRawClass(handledType());
+        if (isInside && isBound && context.getFactory().findTypeDeserializer(context.getConfig(), property.getType()) != null) {
+            // The value that contains the property does not follow it.
+            return contextual;
+        }
         return isInside && contextual instanceof BatchDeserializer batch ? batch._delegatee : contextual;
     }
 
@@ -61,30 +80,32 @@ final class BatchDeserializer extends DelegatingDeserializer {
     }
 
     private Object prepared(JsonParser parser, DeserializationContext context, Binding binding) throws IOException {
-        Object outer = context.getAttribute(PREPARED);
+        Prepared outer = (Prepared) context.getAttribute(PREPARED);
         // A value that follows its type id begins with the name of a field.
         boolean isStructure = parser.isExpectedStartObjectToken() || parser.isExpectedStartArrayToken()
                 || parser.currentToken() == JsonToken.FIELD_NAME;
-        if (outer == parser || !isStructure) {
+        boolean isPrepared = outer != null && outer.tokens == parser && (outer.isComplete || !isBound);
+        if (isPrepared || !isStructure) {
             return binding.bind(parser);
         }
-        try (TokenBuffer prepared = prepare(parser, context); JsonParser tokens = prepared.asParser(parser)) {
+        TokenBuffer out = context.bufferForInputBuffering(parser);
+        boolean isComplete = prepare(parser, context, out);
+        try (out; JsonParser tokens = out.asParser(parser)) {
             tokens.nextToken();
-            context.setAttribute(PREPARED, tokens);
+            context.setAttribute(PREPARED, new Prepared(tokens, isComplete));
             return binding.bind(tokens);
         } finally {
             context.setAttribute(PREPARED, outer);
         }
     }
 
-    private TokenBuffer prepare(JsonParser parser, DeserializationContext context) throws IOException {
-        TokenBuffer out = context.bufferForInputBuffering(parser);
+    private boolean prepare(JsonParser parser, DeserializationContext context, TokenBuffer out) throws IOException {
         Walk walk = new Walk(parser, context, out);
         walk.copy(_delegatee);
         if (walk.batch != null) {
             finish(walk.batch, parser);
         }
-        return out;
+        return walk.isComplete;
     }
 
     static void finish(Sealing.Batch batch, JsonParser parser) throws IOException {
@@ -100,7 +121,11 @@ final class BatchDeserializer extends DelegatingDeserializer {
         private final JsonParser parser;
         private final DeserializationContext context;
         private final TokenBuffer out;
+        private final Map<BeanDeserializerBase, Optional<RecordBinding>> bindings = new IdentityHashMap<>();
         private Sealing.Batch batch;
+        /** Of the object that is being copied, if its class has {@link Bound}. */
+        private RecordBinding.RecordId record;
+        private boolean isComplete = true;
 
         Walk(JsonParser parser, DeserializationContext context, TokenBuffer out) {
             this.parser = parser;
@@ -118,19 +143,46 @@ final class BatchDeserializer extends DelegatingDeserializer {
                     && EncryptedDeserializer.embedded(parser) == null) {
                 seal(encrypted);
             } else if (inner instanceof BeanDeserializerBase bean && (token == JsonToken.START_OBJECT || token == JsonToken.FIELD_NAME)) {
-                object(name -> valueDeserializer(bean.findProperty(name)));
+                RecordBinding.RecordId outer = record;
+                record = bindings.computeIfAbsent(bean, Walk::binding).map(RecordBinding.RecordId::new).orElse(null);
+                object(name -> member(bean, name));
+                record = outer;
             } else if (inner instanceof ContainerDeserializerBase<?> container && token == JsonToken.START_OBJECT) {
                 JsonDeserializer<?> content = content(container);
                 object(name -> content);
             } else if (inner instanceof ContainerDeserializerBase<?> container && token == JsonToken.START_ARRAY) {
                 array(content(container));
             } else {
+                isComplete &= token.isScalarValue();
                 out.copyCurrentStructure(parser);
             }
         }
 
+        private static Optional<RecordBinding> binding(BeanDeserializerBase bean) {
+            for (Iterator<SettableBeanProperty> properties = bean.properties(); properties.hasNext();) {
+                if (properties.next().getValueDeserializer() instanceof EncryptedDeserializer encrypted && encrypted.binding() != null) {
+                    return Optional.of(encrypted.binding());
+                }
+            }
+            return Optional.empty();
+        }
+
+        /** The deserializer of a member of a bean, at whose value the parser is. The id counts under every name that Jackson reads it by. */
+        private JsonDeserializer<?> member(BeanDeserializerBase bean, String name) throws IOException {
+            SettableBeanProperty property = bean.findProperty(name);
+            if (record != null) {
+                String id = record.binding().id();
+                if (name.equals(id)) {
+                    record.found(RecordBinding.idText(parser));
+                } else if (property != null && property.getName().equals(id)) {
+                    record.found(null);
+                }
+            }
+            return valueDeserializer(property);
+        }
+
         private interface Members {
-            JsonDeserializer<?> of(String name);
+            JsonDeserializer<?> of(String name) throws IOException;
         }
 
         /** The deserializer of what the bean will bind; null for what it will skip, and for values whose type the document names. */
@@ -190,7 +242,7 @@ final class BatchDeserializer extends DelegatingDeserializer {
             if (batch == null) {
                 batch = encrypted.sealing().new Batch(Sealing.Direction.DECRYPT);
             }
-            Sealing.Slot slot = encrypted.add(batch, parser);
+            Sealing.Slot slot = encrypted.add(batch, record, parser);
             out.writeEmbeddedObject(slot);
         }
     }

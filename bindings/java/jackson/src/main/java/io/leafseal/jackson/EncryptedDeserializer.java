@@ -33,6 +33,8 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
     private final transient Sealing sealing;
     private final String role;
     private final transient BeanProperty property;
+    /** Set while the class with {@link Bound} is being built. */
+    private transient RecordBinding binding;
     /** Null until the property's type is resolved: while a class is being built, its own deserializer cannot be found. */
     private transient volatile JsonDeserializer<Object> real;
 
@@ -54,6 +56,7 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
             return this;
         }
         EncryptedDeserializer own = new EncryptedDeserializer(sealing, role, of);
+        own.binding = binding;
         if (property != null) {
             own.real = own.find(context);
         }
@@ -95,7 +98,7 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
         JsonDeserializer<?> known = context.handlePrimaryContextualization(found, property, type);
         // Inside of the decrypted value, all encrypted properties cross together once more.
         return (JsonDeserializer<Object>) (found instanceof BatchDeserializer && !(known instanceof BatchDeserializer)
-                ? new BatchDeserializer(known) : known);
+                ? new BatchDeserializer(known, ((BatchDeserializer) found).isBound()) : known);
     }
 
     /** The deserializer that binds a value. */
@@ -146,9 +149,26 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
         return isEmbedded && parser.getEmbeddedObject() instanceof Sealing.Slot slot ? slot : null;
     }
 
-    /** Adds the value at the parser to a batch, and moves the parser to its end. */
-    Sealing.Slot add(Sealing.Batch batch, JsonParser parser) throws IOException {
-        return batch.add(role, parser);
+    /** Binds the property to its record. */
+    void bind(RecordBinding of) {
+        binding = of;
+    }
+
+    /** Adds the value at the parser to a batch, and moves the parser to its end. `record` is what the value is in, if its class has a binding. */
+    Sealing.Slot add(Sealing.Batch batch, RecordBinding.RecordId record, JsonParser parser) throws IOException {
+        if (binding == null) {
+            return batch.add(role, null, parser);
+        }
+        String name = property.getName();
+        if (record == null || !record.binding().equals(binding)) {
+            throw JsonMappingException.from(parser, "the value of \"" + name + "\" is bound to its record, whose id cannot be read here: "
+                    + "an object must contain it");
+        }
+        return batch.add(role, () -> record.context(name), parser);
+    }
+
+    RecordBinding binding() {
+        return binding;
     }
 
     Sealing sealing() {
@@ -157,7 +177,7 @@ final class EncryptedDeserializer extends StdDeserializer<Object> implements Con
 
     private Sealing.Slot single(JsonParser parser) throws IOException {
         Sealing.Batch batch = sealing.new Batch(Sealing.Direction.DECRYPT);
-        Sealing.Slot slot = add(batch, parser);
+        Sealing.Slot slot = add(batch, null, parser);
         BatchDeserializer.finish(batch, parser);
         return slot;
     }

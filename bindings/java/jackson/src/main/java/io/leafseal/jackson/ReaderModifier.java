@@ -82,6 +82,7 @@ final class ReaderModifier extends BeanDeserializerModifier {
                 builder.addOrReplaceProperty(property.withValueDeserializer(new EncryptedDeserializer(sealing, encrypted.role())), true);
             }
         }
+        bind(config, bean, builder);
         return builder;
     }
 
@@ -119,32 +120,56 @@ final class ReaderModifier extends BeanDeserializerModifier {
             type = known.getValueType();
             annotations.putAll(annotations(config.introspect(type)));
         }
+        boolean hasEncrypted = false;
+        boolean isBound = false;
         for (Iterator<SettableBeanProperty> properties = known.properties(); properties.hasNext();) {
             SettableBeanProperty property = properties.next();
+            if (property.getValueDeserializer() instanceof EncryptedDeserializer encrypted) {
+                hasEncrypted = true;
+                isBound |= encrypted.binding() != null;
+            }
             if (annotations.containsKey(property.getName()) && !(property.getValueDeserializer() instanceof EncryptedDeserializer)) {
                 throw Refusal.of(bean.getBeanClass(), property.getName(), "with a module or builder that replaces the property");
             }
         }
-        boolean isReached = !annotations.isEmpty() || isReached(config, type);
-        return isReached ? new BatchDeserializer(deserializer) : deserializer;
+        boolean isReached = hasEncrypted || !annotations.isEmpty() || isReached(config, type);
+        return isReached ? new BatchDeserializer(deserializer, isBound) : deserializer;
+    }
+
+    /** Binds the encrypted properties of a class with {@link Bound}, which a class with a builder has itself or on the builder. */
+    private static void bind(DeserializationConfig config, BeanDescription bean, BeanDeserializerBuilder builder) {
+        RecordBinding own = RecordBinding.of(bean.getClassAnnotations(), bean.getBeanClass());
+        JavaType built = own != null || builder.getBuildMethod() == null ? null : builder.getBuildMethod().getType();
+        RecordBinding binding = built == null ? own
+                : RecordBinding.of(config.introspectClassAnnotations(built).getClassAnnotations(), built.getRawClass());
+        if (binding == null) {
+            return;
+        }
+        for (Iterator<SettableBeanProperty> properties = builder.getProperties(); properties.hasNext();) {
+            SettableBeanProperty property = properties.next();
+            if (property.getValueDeserializer() instanceof EncryptedDeserializer encrypted) {
+                binding.check(bean.getBeanClass(), property.getName());
+                encrypted.bind(binding);
+            }
+        }
     }
 
     @Override
     public JsonDeserializer<?> modifyCollectionDeserializer(
             DeserializationConfig config, CollectionType type, BeanDescription bean, JsonDeserializer<?> deserializer) {
-        return isReached(config, type) ? new BatchDeserializer(deserializer) : deserializer;
+        return isReached(config, type) ? new BatchDeserializer(deserializer, false) : deserializer;
     }
 
     @Override
     public JsonDeserializer<?> modifyArrayDeserializer(
             DeserializationConfig config, ArrayType type, BeanDescription bean, JsonDeserializer<?> deserializer) {
-        return isReached(config, type) ? new BatchDeserializer(deserializer) : deserializer;
+        return isReached(config, type) ? new BatchDeserializer(deserializer, false) : deserializer;
     }
 
     @Override
     public JsonDeserializer<?> modifyMapDeserializer(
             DeserializationConfig config, MapType type, BeanDescription bean, JsonDeserializer<?> deserializer) {
-        return isReached(config, type) ? new BatchDeserializer(deserializer) : deserializer;
+        return isReached(config, type) ? new BatchDeserializer(deserializer, false) : deserializer;
     }
 
     private boolean isReached(DeserializationConfig config, JavaType type) {

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.StreamWriteFeature;
+import com.fasterxml.jackson.core.io.JsonStringEncoder;
 import com.fasterxml.jackson.core.json.JsonWriteFeature;
 import com.fasterxml.jackson.databind.util.RawValue;
 import com.fasterxml.jackson.databind.util.TokenBuffer;
@@ -13,8 +14,10 @@ import io.leafseal.client.DecryptOptions;
 import io.leafseal.client.EncryptOptions;
 import io.leafseal.client.LeafsealClient;
 import io.leafseal.client.LeafsealException;
+import io.leafseal.client.Scheme;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -34,6 +37,10 @@ final class Sealing {
             .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(Integer.MAX_VALUE).maxNumberLength(Integer.MAX_VALUE)
                     .maxNestingDepth(Integer.MAX_VALUE).maxNameLength(Integer.MAX_VALUE).build()).build();
 
+    /** The members around a bound value: its context, and the value itself. A value that has the first inside is refused by the engine. */
+    private static final String CONTEXT = "leafseal_context";
+    private static final String VALUE = "leafseal_value";
+
     /** Features of the mapper that change numbers, and that encrypted ones follow. */
     private static final int NUMBERS = JsonWriteFeature.WRITE_NUMBERS_AS_STRINGS.mappedFeature().getMask()
             | StreamWriteFeature.WRITE_BIGDECIMAL_AS_PLAIN.mappedFeature().getMask();
@@ -51,6 +58,14 @@ final class Sealing {
     }
 
     enum Direction { ENCRYPT, DECRYPT }
+
+    /** What a value is bound to. Of a record that is being read it is known at the end. */
+    interface BoundContext {
+        String text() throws IOException;
+    }
+
+    /** The values of a role cross together, those that are bound apart from the others. */
+    private record RollKey(String role, boolean isBound) {}
 
     /** Writes a property or an element as JSON. */
     interface Writing {
@@ -103,27 +118,27 @@ final class Sealing {
     /** Values that cross together. */
     final class Batch {
         private final Direction direction;
-        private final Map<String, Roll> rolls = new LinkedHashMap<>();
+        private final Map<RollKey, Roll> rolls = new LinkedHashMap<>();
 
         Batch(Direction direction) {
             this.direction = direction;
         }
 
-        private Roll roll(String role) {
-            return rolls.computeIfAbsent(role, name -> new Roll());
+        private Roll roll(String role, BoundContext context) {
+            return rolls.computeIfAbsent(new RollKey(role, context != null), key -> new Roll());
         }
 
         /**
          * Captures what a serializer writes within an object, which is a property, or within an array, which is an element. Its slot is
-         * filled by {@link #finish}, or at once if nothing needs encryption.
+         * filled by {@link #finish}, or at once if nothing needs encryption. The context is null if the value is bound to nothing.
          */
-        Slot add(String role, JsonGenerator outer, Object parent, boolean isProperty, Writing writing) throws Exception {
-            return roll(role).capture(outer, parent, isProperty, writing);
+        Slot add(String role, BoundContext context, JsonGenerator outer, Object parent, boolean isProperty, Writing writing) throws Exception {
+            return roll(role, context).capture(context, outer, parent, isProperty, writing);
         }
 
         /** Adds the value at a parser, and moves the parser to its end. */
-        Slot add(String role, JsonParser parser) throws IOException {
-            return roll(role).copy(parser);
+        Slot add(String role, BoundContext context, JsonParser parser) throws IOException {
+            return roll(role, context).copy(context, parser);
         }
 
         /** Calls the engine once for each role, at the same time, and fills the slots. */
@@ -131,12 +146,12 @@ final class Sealing {
             rolls.values().removeIf(roll -> roll.slots.isEmpty());
             List<CompletableFuture<byte[]>> calls = new ArrayList<>();
             try {
-                for (Map.Entry<String, Roll> roll : rolls.entrySet()) {
+                for (Map.Entry<RollKey, Roll> roll : rolls.entrySet()) {
                     calls.add(call(roll.getKey(), roll.getValue()));
                 }
                 int index = 0;
-                for (Roll roll : rolls.values()) {
-                    roll.fill(join(calls.get(index++)));
+                for (Map.Entry<RollKey, Roll> roll : rolls.entrySet()) {
+                    roll.getValue().fill(join(calls.get(index++)), roll.getKey().isBound());
                 }
             } finally {
                 calls.forEach(call -> call.cancel(true));
@@ -149,13 +164,18 @@ final class Sealing {
             rolls.values().forEach(Roll::wipe);
         }
 
-        private CompletableFuture<byte[]> call(String role, Roll roll) {
+        private CompletableFuture<byte[]> call(RollKey key, Roll roll) throws IOException {
+            byte[] document = key.isBound() ? roll.boundDocument() : roll.document();
             if (direction == Direction.ENCRYPT) {
-                return client.encryptDocumentAsync(roll.document(), role.isEmpty() ? encryption : encryption.role(role));
+                EncryptOptions options = key.role().isEmpty() ? encryption : encryption.role(key.role());
+                return client.encryptDocumentAsync(document, key.isBound() ? options.scheme(Scheme.SYMMETRIC).contextSelect(CONTEXT)
+                        .select("$[*]." + VALUE) : options);
             }
             AtomicLong opened = new AtomicLong();
-            DecryptOptions options = (role.isEmpty() ? decryption : decryption.role(role)).onReport(report -> opened.set(report.count()));
-            return client.decryptDocumentAsync(roll.document(), options).thenApply(bytes -> {
+            DecryptOptions unbound = key.role().isEmpty() ? decryption : decryption.role(key.role());
+            DecryptOptions options = (key.isBound() ? unbound.contextSelect(CONTEXT).select("$[*]." + VALUE) : unbound)
+                    .onReport(report -> opened.set(report.count()));
+            return client.decryptDocumentAsync(document, options).thenApply(bytes -> {
                 if (opened.get() != roll.scalars && !isPlaintextAllowed) {
                     throw new CompletionException(new PlaintextFound());
                 }
@@ -193,6 +213,10 @@ final class Sealing {
     private static final class Roll {
         private final Bytes out = new Bytes();
         private final List<Slot> slots = new ArrayList<>();
+        /** The contexts of the slots, and where their values are; of bound values alone. */
+        private final List<BoundContext> contexts = new ArrayList<>();
+        private final List<Integer> starts = new ArrayList<>();
+        private Bytes bound;
         /** Scalars other than null. */
         private long scalars;
 
@@ -205,11 +229,28 @@ final class Sealing {
             return out.toByteArray();
         }
 
-        void wipe() {
-            out.wipe();
+        /** The values with their contexts. The copy is wiped with the values. */
+        byte[] boundDocument() throws IOException {
+            bound = new Bytes();
+            for (int index = 0; index < starts.size(); index++) {
+                bound.writeBytes((index == 0 ? "[" : "},").getBytes(StandardCharsets.UTF_8));
+                bound.writeBytes(("{\"" + CONTEXT + "\":\"").getBytes(StandardCharsets.UTF_8));
+                bound.writeBytes(JsonStringEncoder.getInstance().quoteAsUTF8(contexts.get(index).text()));
+                bound.writeBytes(("\",\"" + VALUE + "\":").getBytes(StandardCharsets.UTF_8));
+                bound.append(out, starts.get(index), index + 1 < starts.size() ? starts.get(index + 1) - 1 : out.size());
+            }
+            bound.writeBytes("}]".getBytes(StandardCharsets.UTF_8));
+            return bound.toByteArray();
         }
 
-        Slot capture(JsonGenerator outer, Object parent, boolean isProperty, Writing writing) throws Exception {
+        void wipe() {
+            out.wipe();
+            if (bound != null) {
+                bound.wipe();
+            }
+        }
+
+        Slot capture(BoundContext context, JsonGenerator outer, Object parent, boolean isProperty, Writing writing) throws Exception {
             int start = begin();
             try (JsonGenerator json = JSON.createGenerator(out)) {
                 json.setCodec(outer.getCodec());
@@ -227,10 +268,10 @@ final class Sealing {
                 out.truncate(start);
                 throw error;
             }
-            return end(start, true);
+            return end(start, true, context);
         }
 
-        Slot copy(JsonParser parser) throws IOException {
+        Slot copy(BoundContext context, JsonParser parser) throws IOException {
             int start = begin();
             try (JsonGenerator json = JSON.createGenerator(out)) {
                 int depth = 0;
@@ -247,7 +288,7 @@ final class Sealing {
                 out.truncate(start);
                 throw error;
             }
-            return end(start, false);
+            return end(start, false, context);
         }
 
         private int begin() {
@@ -262,7 +303,7 @@ final class Sealing {
          * Checks what was written: raw output of a serializer could close the array and shift other values. Values without scalars need no
          * engine.
          */
-        private Slot end(int start, boolean isCaptured) throws IOException {
+        private Slot end(int start, boolean isCaptured, BoundContext context) throws IOException {
             Slot slot = new Slot();
             long found = 0;
             int depth = 0;
@@ -292,6 +333,10 @@ final class Sealing {
             }
             scalars += found;
             slots.add(slot);
+            if (context != null) {
+                contexts.add(context);
+                starts.add(start > 1 ? start + 1 : start);
+            }
             return slot;
         }
 
@@ -308,14 +353,23 @@ final class Sealing {
             return tokens;
         }
 
-        void fill(byte[] answer) throws IOException {
+        void fill(byte[] answer, boolean isBound) throws IOException {
             try (JsonParser parser = JSON.createParser(answer)) {
                 parser.nextToken();
                 for (Slot slot : slots) {
                     if (parser.nextToken() == JsonToken.END_ARRAY) {
                         throw new IOException("the engine returned another number of values");
                     }
+                    if (isBound) {
+                        // The beginning of the object, the name and the text of the context, the name of the value.
+                        for (int token = 0; token < 4; token++) {
+                            parser.nextToken();
+                        }
+                    }
                     slot.tokens = copied(parser);
+                    if (isBound) {
+                        parser.nextToken();
+                    }
                 }
             } finally {
                 Arrays.fill(answer, (byte) 0);
@@ -325,7 +379,15 @@ final class Sealing {
 
     private static final class Bytes extends ByteArrayOutputStream {
         JsonParser parser(int start) throws IOException {
-            return JSON.createParser(buf, start, count - start);
+            return parser(start, count);
+        }
+
+        JsonParser parser(int start, int end) throws IOException {
+            return JSON.createParser(buf, start, end - start);
+        }
+
+        void append(Bytes other, int start, int end) {
+            write(other.buf, start, end - start);
         }
 
         void truncate(int size) {

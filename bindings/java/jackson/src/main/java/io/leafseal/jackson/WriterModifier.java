@@ -29,14 +29,33 @@ final class WriterModifier extends BeanSerializerModifier {
     @Override
     public List<BeanPropertyWriter> changeProperties(SerializationConfig config, BeanDescription bean, List<BeanPropertyWriter> writers) {
         List<BeanPropertyWriter> changed = new ArrayList<>(writers.size());
+        RecordBinding binding = RecordBinding.of(bean.getClassAnnotations(), bean.getBeanClass());
         for (BeanPropertyWriter writer : writers) {
             Encrypted encrypted = writer.getAnnotation(Encrypted.class);
             if (encrypted != null) {
                 check(bean, writer);
+                changed.add(new EncryptedWriter(sealing, encrypted.role(), writer, binding, id(bean, binding, writer, writers)));
+            } else {
+                changed.add(writer);
             }
-            changed.add(encrypted == null ? writer : new EncryptedWriter(sealing, encrypted.role(), writer));
         }
         return changed;
+    }
+
+    /** What writes the id of a class with {@link Bound}. */
+    private static BeanPropertyWriter id(BeanDescription bean, RecordBinding binding, BeanPropertyWriter encrypted,
+            List<BeanPropertyWriter> writers) {
+        if (binding == null) {
+            return null;
+        }
+        binding.check(bean.getBeanClass(), encrypted.getName());
+        for (BeanPropertyWriter writer : writers) {
+            if (writer.getName().equals(binding.id())) {
+                return writer;
+            }
+        }
+        throw new IllegalArgumentException("@Bound on " + bean.getBeanClass().getName() + " needs its id in the document: it has no property \""
+                + binding.id() + "\" that is written");
     }
 
     private static void check(BeanDescription bean, BeanPropertyWriter writer) {
