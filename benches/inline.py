@@ -3,16 +3,23 @@
 
     benches/inline.py --program target/release/leafseal
     benches/inline.py --program target/release/leafseal --rounds 12 --json > inline.json
+    benches/inline.py --program target/release/leafseal --awake
 
 Both settings take turns, so that a noisy machine slows both alike; every figure is the median of all rounds, and every ratio the median of the rounds'
 own ratios. One value under a known key: keying per session, whose key both sides keep.
+
+A virtual CPU that is idle is given back to the host, and is woken in tens of microseconds: most of the latency of a lone request, whatever answers it. With
+`--awake` a process of the idle class runs on each CPU, which yields to any other and keeps it from that.
 """
 
 import argparse
+import contextlib
 import json
+import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 SETTINGS = {"workers": ["--set", "server.inline_work_max=0s"], "inline": []}
@@ -63,16 +70,31 @@ def compared(figures: dict[str, dict[str, list[float]]]) -> list[dict[str, objec
     return rows
 
 
+@contextlib.contextmanager
+def awake(is_wanted: bool) -> Iterator[None]:
+    """Keeps every CPU from being idle, for as long as this lasts."""
+    yielding = "import os; os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))\nwhile True: pass"
+    busy = [subprocess.Popen([sys.executable, "-c", yielding]) for _ in os.sched_getaffinity(0)] if is_wanted else []
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--fields", default="1", help="values per request")
     parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--awake", action="store_true", help="keep virtual CPUs from being given back to the host")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    rows = compared(alternate(options.program.resolve(), options.rounds, options.fields))
+    with awake(options.awake):
+        rows = compared(alternate(options.program.resolve(), options.rounds, options.fields))
     if options.json:
-        print(json.dumps({"rounds": options.rounds, "rows": rows}, indent=1))
+        print(json.dumps({"rounds": options.rounds, "awake": options.awake, "rows": rows}, indent=1))
         return
     print("| | workers | inline | ratio | its quartiles |\n|---|---|---|---|---|")
     for row in rows:
