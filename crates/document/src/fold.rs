@@ -1,5 +1,8 @@
 //! Case folding of names, as parsers do it that ignore case.
 
+/// Maximum ratio of a name's length to that of the folded name: `K` (U+212A) has three bytes, `k` one.
+pub(crate) const FOLDED_GROWTH_MAX: usize = 4;
+
 /// The action for a name that equals a selected one only when case is ignored. Go's `encoding/json`, ASP.NET and others read such a
 /// name as the selected one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

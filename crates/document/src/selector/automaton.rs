@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::fold::{CaseFold, fold_into, folded};
+use crate::fold::{CaseFold, FOLDED_GROWTH_MAX, fold_into, folded};
 use crate::selector::ast::{ArraySlice, JsonPathQuery, Reach, Selector, index_selects};
 use crate::selector::coverage::Coverage;
 use crate::text::{may_unescape_to, unescape};
@@ -24,7 +24,7 @@ mod row;
 
 use path_names::Paths;
 pub(crate) use row::{AmbiguousName, Member};
-use row::{FOLDED_GROWTH_MAX, TransitionRow, by_length, length_bit, lengths};
+use row::{TransitionRow, by_length, length_bit, lengths};
 
 /// Number of sets above which all but those in use are evicted. Real selectors need a handful; consecutive descendant wildcards can need
 /// exponentially many.

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::chunks::ChunkedValues;
+use crate::fold::{CaseFold, FOLDED_GROWTH_MAX, folded, folded_char};
 use crate::machine::FallibleSink;
 use crate::selector::ContextSelector;
 use crate::text::{may_unescape_to, unescape};
@@ -32,9 +33,11 @@ impl MatchContext {
 
 impl DocumentWalk {
     /// Records the contexts of matches, of at most `size_max` bytes each, for [`DocumentWalk::take_contexts`]. A pass before the walk finds
-    /// them. A context that is itself selected is refused; for [`Purpose::Decrypt`] unless everything is. Call it before the first batch.
+    /// them. Their names are compared as those of the selection, and one that differs in case alone is refused with
+    /// [`CaseFold::Refuse`]. A context that is itself selected is refused; for [`Purpose::Decrypt`] unless everything is. Call it before
+    /// the first batch.
     pub fn with_contexts(mut self, selector: &ContextSelector, size_max: usize) -> Self {
-        self.contexts = Some(ContextWalk::new(selector, size_max, &self.limits));
+        self.contexts = Some(ContextWalk::new(selector, size_max, &self.limits, self.selection.other_case()));
         // Whoever can write a document could otherwise put a value into an object with its own context where another value belongs.
         let has_all = self.selection.queries().iter().any(|query| query.segments.is_empty());
         self.others = (self.purpose == Purpose::Decrypt && !has_all).then(Vec::new);
@@ -109,12 +112,24 @@ pub(super) struct ContextWalk {
 }
 
 impl ContextWalk {
-    pub(super) fn new(selector: &ContextSelector, size_max: usize, limits: &DocumentLimits) -> Box<Self> {
+    pub(super) fn new(
+        selector: &ContextSelector,
+        size_max: usize,
+        limits: &DocumentLimits,
+        other_case: CaseFold,
+    ) -> Box<Self> {
+        let names = selector.names();
         Box::new(Self {
             pass: Pass::checking(limits),
             is_complete: false,
             reader: ContextReader {
-                names: Arc::clone(selector.names()),
+                folded: if other_case == CaseFold::Other {
+                    Vec::new()
+                } else {
+                    names.iter().map(|it| folded(it)).collect()
+                },
+                names: Arc::clone(names),
+                other_case,
                 objects: ChunkedValues::default(),
                 objects_max: limits.tree_nodes_max,
                 open: Vec::new(),
@@ -209,6 +224,7 @@ impl ContextWalk {
                 self.reader.objects[number as usize].state = ContextState::Checked;
             }
             ContextState::Duplicate => return fault(DocumentErrorKind::DuplicateContext, object.value_start),
+            ContextState::OtherCase => return fault(DocumentErrorKind::AmbiguousName, object.value_start),
             ContextState::Found | ContextState::Nothing => {
                 return fault(DocumentErrorKind::ContextValue(self.size_max), object.value_start);
             }
@@ -270,7 +286,7 @@ fn is_context(document: &[u8], place: MatchContext, size_max: usize, scratch: &m
 struct ContextObject {
     start: u32,
     end: u32,
-    /// The token of the context; of a duplicate one, the name that occurs again.
+    /// The token of the context; of a duplicate one, the name that occurs again, or in another case.
     value_start: u32,
     value_end: u32,
     /// The number of the nearest object around it.
@@ -294,12 +310,17 @@ enum ContextState {
     Checked,
     /// A name on the path to a value occurs twice in its object.
     Duplicate,
+    /// A name differs from one on the path in case alone.
+    OtherCase,
 }
 
 /// Finds the objects that have a context.
 #[derive(Debug)]
 struct ContextReader {
     names: Arc<[String]>,
+    /// The same without their case, if that is compared.
+    folded: Vec<String>,
+    other_case: CaseFold,
     objects: ChunkedValues<ContextObject>,
     objects_max: usize,
     open: Vec<ContextContainer>,
@@ -321,9 +342,25 @@ struct ContextContainer {
     /// The range of the context, and where a name on the path to it occurs again.
     value: (u32, u32),
     duplicate: u32,
+    /// Where a name differs from one on the path in case alone.
+    other_case: u32,
 }
 
 impl ContextReader {
+    /// Whether a name equals one on the path if case is ignored, where that matters.
+    fn is_in_other_case(&mut self, token: &[u8], escaped: bool, index: usize) -> bool {
+        let Some(folded) = self.folded.get(index) else { return false };
+        let size_max = folded.len().saturating_mul(FOLDED_GROWTH_MAX);
+        let name = match escaped {
+            false if token.len() - 2 <= size_max => str::from_utf8(&token[1..token.len() - 1]).ok(),
+            true if may_unescape_to(token, size_max) => unescape(token, &mut self.scratch).ok(),
+            _ => None,
+        };
+        // Parsers in C end a name at a NUL.
+        let name = name.and_then(|name| name.split('\0').next());
+        name.is_some_and(|name| name.chars().map(folded_char).eq(folded.chars()))
+    }
+
     /// A value begins; `end` is that of its token. Returns how many names lead to it.
     fn value(&mut self, start: usize, end: usize) -> u32 {
         let reached = std::mem::take(&mut self.reached);
@@ -345,7 +382,13 @@ impl Sink for ContextReader {
         while bits != 0 {
             let before = bits.trailing_zeros() as usize;
             bits &= bits - 1;
-            if !is_name(token, escaped, &self.names[before], &mut self.scratch) {
+            let is_written_so = is_name(token, escaped, &self.names[before], &mut self.scratch);
+            let has_other_case = !is_written_so && self.is_in_other_case(token, escaped, before);
+            if has_other_case && self.other_case == CaseFold::Refuse {
+                let base = &mut self.open[innermost - before];
+                base.other_case = base.other_case.min(start as u32);
+            }
+            if !(is_written_so || has_other_case && self.other_case == CaseFold::Same) {
                 continue;
             }
             self.reached |= 2 << before;
@@ -379,15 +422,23 @@ impl Sink for ContextReader {
                 reached | 1
             }
         };
-        self.open.push(ContextContainer { object, reached, seen: 0, value: (NONE, NONE), duplicate: NONE });
+        self.open.push(ContextContainer {
+            object,
+            reached,
+            seen: 0,
+            value: (NONE, NONE),
+            duplicate: NONE,
+            other_case: NONE,
+        });
     }
 
     fn close(&mut self, end: usize) {
-        let Some(ContextContainer { object, value, duplicate, reached, .. }) = self.open.pop() else { return };
+        let Some(container) = self.open.pop() else { return };
+        let ContextContainer { object, value, duplicate, other_case, reached, .. } = container;
         if reached == 0 {
             return;
         }
-        if value.0 == NONE && object as usize + 1 == self.objects.len() {
+        if value.0 == NONE && other_case == NONE && object as usize + 1 == self.objects.len() {
             self.objects.pop();
             return;
         }
@@ -399,6 +450,9 @@ impl Sink for ContextReader {
             if duplicate != NONE {
                 (entry.state, entry.value_start) = (ContextState::Duplicate, duplicate);
             }
+        }
+        if other_case < duplicate {
+            (entry.state, entry.value_start) = (ContextState::OtherCase, other_case);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use leafseal_document::fuzzing::slow::{self, SlowKind, SlowValue};
 use leafseal_document::{
-    ContextSelector, DocumentError, DocumentErrorKind as Kind, DocumentLimits, DocumentWalk, Match, PathWriter,
-    Purpose, Selection, WalkProgress,
+    CaseFold, ContextSelector, DocumentError, DocumentErrorKind as Kind, DocumentLimits, DocumentWalk, Match,
+    PathWriter, Purpose, Selection, WalkProgress,
 };
 use proptest::prelude::*;
 use proptest::sample::select as one_of;
@@ -299,6 +299,40 @@ fn faults_name_their_place() {
     let text = r#"{"id":1,"v":1,"rows":[{"id":1,"id":2,"w":0},{"id":null}]}"#;
     let (found, fault, _) = run(walk_of(text, "id", v, &DocumentLimits::default()), text, WHOLE);
     assert_eq!((found.len(), fault), (1, None));
+}
+
+/// Readers that ignore case would find another context than the walk.
+#[test]
+fn names_in_another_case_are_refused_taken_or_others() {
+    let limits = DocumentLimits::default();
+    let find = |other_case: CaseFold, context: &str, text: &str| {
+        let mut builder = Selection::builder(&limits).other_case(other_case);
+        builder.add("$..v").expect("a selector");
+        let context = ContextSelector::parse(context, &limits).expect("a path");
+        let walk = DocumentWalk::new(text.len(), &builder.finish(), Purpose::Encrypt, &limits).expect("it fits");
+        let (found, fault, _) = run(walk.with_paths().with_contexts(&context, SIZE_MAX), text, WHOLE);
+        fault.map_or_else(|| Ok(found.into_iter().map(|it| it.1).collect::<String>()), |fault| Err(fault.kind))
+    };
+    let (ambiguous, twice) = (Err(Kind::AmbiguousName), Err(Kind::DuplicateContext));
+    let text = |text: &str| Ok(text.to_owned());
+    for (context, document, refused, same, other) in [
+        ("id", r#"{"id":1,"v":0}"#, text("1"), text("1"), text("1")),
+        ("id", r#"{"id":1,"v":0,"ID":2}"#, ambiguous.clone(), twice.clone(), text("1")),
+        ("id", r#"{"id":1,"v":0,"I\u0064":2}"#, ambiguous.clone(), twice.clone(), text("1")),
+        ("id", r#"{"id":1,"v":0,"\u0131d":2}"#, ambiguous.clone(), twice.clone(), text("1")),
+        ("id", r#"{"id":1,"v":0,"Id\u0000x":2}"#, ambiguous.clone(), twice.clone(), text("1")),
+        ("id", r#"{"id":1,"v":0,"idx":2,"i":3,"d":4}"#, text("1"), text("1"), text("1")),
+        // In the place of an outer one.
+        ("id", r#"{"id":1,"a":{"Id":2,"v":0}}"#, ambiguous.clone(), text("2"), text("1")),
+        ("c.id", r#"{"c":{"id":1},"v":0,"C":{"id":2}}"#, ambiguous.clone(), twice.clone(), text("1")),
+        ("c.id", r#"{"c":{"id":1,"ID":2},"v":0}"#, ambiguous.clone(), twice, text("1")),
+        ("c.id", r#"{"c":{"id":1},"v":0,"a":{"C":{"ID":2}}}"#, text("1"), text("1"), text("1")),
+        ("K", r#"{"\u212a":1,"v":0}"#, ambiguous, text("1"), Err(Kind::ContextMissing)),
+    ] {
+        for (other_case, expected) in [(CaseFold::Refuse, refused), (CaseFold::Same, same), (CaseFold::Other, other)] {
+            assert_eq!(find(other_case, context, document), expected, "{other_case:?} {context} {document}");
+        }
+    }
 }
 
 /// A context that a decryption selects was none when the values were encrypted, though it is no envelope.

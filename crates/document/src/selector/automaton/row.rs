@@ -2,10 +2,7 @@
 
 use super::{AutomatonState, ElementSelector, SetId};
 use crate::error::DocumentErrorKind;
-use crate::fold::folded;
-
-/// Maximum ratio of a name's length to that of the folded name: `K` (U+212A) has three bytes, `k` one.
-pub(super) const FOLDED_GROWTH_MAX: usize = 4;
+use crate::fold::{FOLDED_GROWTH_MAX, folded};
 
 /// The transitions of a set.
 #[derive(Debug)]
