@@ -116,6 +116,8 @@ type Report struct {
 	Resealed int64
 	// Skipped is the number of envelopes that were left alone because of SkipSealed.
 	Skipped int64
+	// Rewrapped is the number of envelopes to a public key that Reseal made symmetric ones of.
+	Rewrapped int64
 	// Symmetric is the number of values that were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
 	Symmetric int64
 	// Failed is the number of envelopes that did not open, with an OnFailure of leave or null.

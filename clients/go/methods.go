@@ -187,7 +187,7 @@ func readResult(result []byte, own func(name string, value []byte) ([]byte, bool
 		if rest, isTaken, failure := own(name, value); isTaken || failure != nil {
 			return rest, failure
 		}
-		counts := map[string]*int64{"count": &report.Count, "resealed": &report.Resealed, "skipped": &report.Skipped, "symmetric": &report.Symmetric, "failed": &report.Failed}
+		counts := map[string]*int64{"count": &report.Count, "resealed": &report.Resealed, "skipped": &report.Skipped, "rewrapped": &report.Rewrapped, "symmetric": &report.Symmetric, "failed": &report.Failed}
 		if count := counts[name]; count != nil {
 			number, rest, failure := readNumber(value)
 			*count = number

@@ -29,7 +29,10 @@ type EncryptOptions struct {
 	// Leaves exactly those envelopes unchanged that `decrypt` would open for the same caller. Default: everything is encrypted, envelopes
 	// too, so that no text can pass as already protected.
 	SkipSealed bool
-	// The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption.
+	// Reseals envelopes to a public key that `decrypt` would open for the same caller and role: they become `symmetric`, as by `rewrap`.
+	// Needs a role. Default: they are encrypted again. One of symmetric.
+	Reseal string
+	// The kinds of envelopes that `skip_sealed` leaves unchanged and `reseal` opens: as for decryption, for `reseal` by default all.
 	Accept string
 	// Documents: every selector must match something, or the call fails with `unmatched_selector`.
 	Strict bool
@@ -50,6 +53,7 @@ func (o EncryptOptions) options() []option {
 		{"Role", "role", o.Role, false, false},
 		{"OtherCase", "other_case", o.OtherCase, true, false},
 		{"SkipSealed", "skip_sealed", o.SkipSealed, false, false},
+		{"Reseal", "reseal", o.Reseal, false, false},
 		{"Accept", "accept", o.Accept, false, false},
 		{"Strict", "strict", o.Strict, true, false},
 		{"Select", "select", o.Select, true, false},

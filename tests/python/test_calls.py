@@ -107,6 +107,11 @@ def test_reports(engine: leafseal.Engine) -> None:
     assert report.resealed == 2
     again, report = engine.encrypt(sealed, skip_sealed=True, report=True)
     assert again == sealed and report.skipped == 2
+    arrived = engine.encrypt(["x", 1], role="card")
+    resealed, report = engine.encrypt(arrived, role="card", reseal="symmetric", report=True)
+    assert (report.rewrapped, report.symmetric, report.resealed) == (2, 2, 0)
+    assert all(text.startswith("ev:WEFN:") for text in resealed) and engine.decrypt(resealed) == ["x", 1]
+    assert engine.encrypt_many(resealed, role="card", reseal="symmetric") == resealed
     forged = sealed["a"][:-10] + ("A" if sealed["a"][-10] != "A" else "B") + sealed["a"][-9:]
     opened, report = engine.decrypt([forged, sealed["a"]], on_failure="null", report=True)
     assert opened == [None, "x"] and (report.failed, report.failures) == (1, ["$[0]"])

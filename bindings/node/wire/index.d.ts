@@ -189,6 +189,8 @@ export interface Report {
   resealed: number;
   /** Encrypting with `skipSealed`: how many envelopes were left alone. */
   skipped: number;
+  /** How many envelopes to a public key `reseal` made symmetric ones of. */
+  rewrapped: number;
   /** How many of the values were sealed, or opened, with a symmetric key; the others have envelopes to a public key. */
   symmetric: number;
   /** Decrypting or rewrapping with `onFailure` of `leave` or `null`: how many envelopes did not open. */

@@ -17,7 +17,12 @@ export interface EncryptionOptions {
    * too, so that no text can pass as already protected.
    */
   skipSealed?: boolean;
-  /** The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption. */
+  /**
+   * Reseals envelopes to a public key that `decrypt` would open for the same caller and role: they become `symmetric`, as by `rewrap`.
+   * Needs a role. Default: they are encrypted again.
+   */
+  reseal?: 'symmetric';
+  /** The kinds of envelopes that `skip_sealed` leaves unchanged and `reseal` opens: as for decryption, for `reseal` by default all. */
   accept?: string;
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use leafseal_client::Inspection;
 use leafseal_engine::{
     Caller, Curve, DecryptOptions, Decryptor, DocumentWork, EncryptOptions, Encryptor, Engine, EnvelopeMetadata,
-    Marking, OnFailure, OpenedValue, Progress, Rewriter, Scheme, SealedInput, Selection, Settled, ValueType,
+    Marking, OnFailure, OpenedValue, Progress, Rewriter, Scheme, SealedInput, Selection, Settled, SettledValues,
+    ValueType,
 };
 use leafseal_protocol::{self as wire, ErrorCode, NumberBuffer, Scalar, TextKind};
 
@@ -86,6 +87,7 @@ fn list<S: ListSource>(
     let report = WorkReport {
         resealed: report.resealed,
         skipped: report.skipped,
+        rewrapped: report.rewrapped,
         symmetric: report.symmetric,
         failed: report.failed,
         failed_indexes,
@@ -134,14 +136,14 @@ fn encrypt(
             numbers.resize_with(scalars.len(), NumberBuffer::new);
         }
         let own = contexts.map(|contexts| contexts.bindings(start, scalars.len())).transpose()?;
-        let settled = match encryptor.skips_sealed() {
+        let settled = match encryptor.settles() {
             true => encryptor.settle_bound(&scalars.iter().map(text_of).collect::<Vec<_>>(), own.as_deref())?,
             false => Settled::all(scalars.len()),
         };
         let scalars = &scalars[..settled.done];
         let mut values = Vec::with_capacity(scalars.len());
         let mut kept = Vec::with_capacity(scalars.len());
-        let mut of_values = Vec::new();
+        let (mut of_values, mut envelopes) = (Vec::new(), Vec::new());
         for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
             let Some((kind, text)) = scalar.text(buffer) else { continue };
             let value = SealedInput { value_type: value_type(kind), text };
@@ -149,12 +151,16 @@ fn encrypt(
                 values.push(value);
                 of_values.extend(own.as_ref().map(|own| Arc::clone(&own[index])));
                 kept.push(index);
+                if settled.has_envelopes() {
+                    envelopes.push(settled.envelope(index));
+                }
             }
         }
         let Draft { cells, text } = &mut out;
         let (mut written, mut fault) = (0, None);
         let own = own.is_some().then_some(&*of_values);
-        encryptor.encrypt_bound(&values, own, text, |index, size, text| {
+        let values = SettledValues { values: &values, own, envelopes: &envelopes };
+        encryptor.encrypt_settled(values, text, |index, size, text| {
             for left in &scalars[written..kept[index]] {
                 copy(left, cells, text);
             }
@@ -317,6 +323,7 @@ fn append<R: Rewriter>(
         matched: report.matched,
         resealed: report.resealed,
         skipped: report.skipped,
+        rewrapped: report.rewrapped,
         symmetric: report.symmetric,
         failed: report.failed,
         failed_paths: report.failures.into_iter().map(|failure| failure.path).collect(),

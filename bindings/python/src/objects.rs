@@ -367,7 +367,15 @@ pub(crate) fn report<'py>(py: Python<'py>, report: &WorkReport) -> Result<Bound<
         true => PyList::new(py, &report.failed_indexes)?,
     };
     let (_, make) = load(py)?;
-    let counts =
-        (report.count, &report.matched, report.resealed, report.skipped, report.failed, failures, report.symmetric);
+    let counts = (
+        report.count,
+        &report.matched,
+        report.resealed,
+        report.skipped,
+        report.failed,
+        failures,
+        report.symmetric,
+        report.rewrapped,
+    );
     Ok(make.call1(counts)?)
 }

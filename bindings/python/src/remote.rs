@@ -164,10 +164,10 @@ async fn request<S: ListSource>(call: &RemoteCall, range: &Range<'_, S>) -> Resu
         let ValuesResult { values, report } = ValuesResult::decode(answer.result())?;
         let failed_indexes = report.failure_indexes()?;
         let (resealed, skipped, symmetric) = (report.resealed, report.skipped, report.symmetric);
-        let failed = report.failed.unwrap_or(0);
+        let (rewrapped, failed) = (report.rewrapped, report.failed.unwrap_or(0));
         Ok((
             values.count(),
-            WorkReport { resealed, skipped, symmetric, failed, failed_indexes, ..WorkReport::default() },
+            WorkReport { resealed, skipped, rewrapped, symmetric, failed, failed_indexes, ..WorkReport::default() },
         ))
     };
     let (count, report) = read().map_err(|error| unreadable(&error.to_string()))?;
@@ -301,6 +301,7 @@ async fn document(call: &RemoteCall, json: &[u8]) -> Result<Done, CallFault> {
         matched: document.report.matched,
         resealed: document.report.resealed,
         skipped: document.report.skipped,
+        rewrapped: document.report.rewrapped,
         symmetric: document.report.symmetric,
         failed: document.report.failed,
         failed_paths: document.failures,

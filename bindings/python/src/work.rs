@@ -92,6 +92,8 @@ pub(crate) struct WorkReport {
     pub(crate) resealed: u64,
     /// Envelopes that `skip_sealed` skipped.
     pub(crate) skipped: u64,
+    /// Envelopes to a public key that `reseal` made symmetric ones of.
+    pub(crate) rewrapped: u64,
     /// Values that were sealed, or opened, with a symmetric key.
     pub(crate) symmetric: u64,
     /// Envelopes that failed to decrypt.
@@ -107,6 +109,7 @@ impl WorkReport {
     pub(crate) fn add(&mut self, other: &Self, first: u64) {
         self.resealed += other.resealed;
         self.skipped += other.skipped;
+        self.rewrapped += other.rewrapped;
         self.symmetric += other.symmetric;
         self.failed += other.failed;
         self.failed_indexes.extend(other.failed_indexes.iter().map(|index| index + first));

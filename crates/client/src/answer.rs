@@ -221,6 +221,8 @@ pub struct Report {
     pub resealed: u64,
     /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
+    /// Number of envelopes to a public key that `reseal` made symmetric ones of.
+    pub rewrapped: u64,
     /// The number of values that were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
     pub symmetric: u64,
     /// Number of envelopes that failed to decrypt, if the call has an action for them.
@@ -229,8 +231,9 @@ pub struct Report {
 
 impl Report {
     fn of(report: &Reported<'_>) -> Result<Self, ClientError> {
-        let Reported { resealed, skipped, symmetric, failed, .. } = *report;
-        Ok(Report { matched: report.matched()?, resealed, skipped, symmetric, failed: failed.unwrap_or(0) })
+        let Reported { resealed, skipped, rewrapped, symmetric, failed, .. } = *report;
+        let (matched, failed) = (report.matched()?, failed.unwrap_or(0));
+        Ok(Report { matched, resealed, skipped, rewrapped, symmetric, failed })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use leafseal_crypto::random::fresh_random;
 use leafseal_crypto::{Curve, Recipient};
 use leafseal_envelope::{
-    Envelope, Metadata, ORIGIN_LEAFSEAL, Profile, Role, Scheme, SealScratch, SealedInput, ValueType, seal_each,
+    Envelope, Marking, Metadata, ORIGIN_LEAFSEAL, Profile, Role, Scheme, SealScratch, SealedInput, ValueType, seal_each,
 };
 use leafseal_pool::is_inline;
 
@@ -14,12 +14,13 @@ use crate::cost;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
 use crate::schemes::AcceptedSchemes;
 use crate::sealing::{SealingTarget, ValueSealing};
 use crate::settings::{EmptyStrings, Keying};
+use crate::settled::{Settled, SettledText, SettledValues};
 
 /// The options of an encryption. `None` uses the engine's settings.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +45,10 @@ pub struct EncryptOptions<'a> {
     pub role: Option<&'a str>,
     /// Skips the envelopes that the caller could decrypt under this app and role, instead of encrypting them again.
     pub skip_sealed: bool,
-    /// The schemes of the envelopes that are skipped; see [`DecryptOptions::accept`].
+    /// Makes symmetric envelopes of those to a public key that the caller could decrypt under this app and role, as rewrapping does, and
+    /// skips symmetric ones. Needs a role, and a scheme that is symmetric or missing.
+    pub reseal: bool,
+    /// The schemes of the envelopes that are skipped or resealed; see [`DecryptOptions::accept`]. Resealed are all by default.
     pub accept: Option<AcceptedSchemes>,
 }
 
@@ -62,6 +66,7 @@ impl<'a> EncryptOptions<'a> {
             keying: None,
             role: None,
             skip_sealed: false,
+            reseal: false,
             accept: None,
         }
     }
@@ -70,6 +75,38 @@ impl<'a> EncryptOptions<'a> {
     pub(crate) fn wish(&self) -> BindingWish<'a> {
         let Self { context, context_select, bind, has_contexts, .. } = *self;
         BindingWish { context, context_select, bind, has_contexts }
+    }
+
+    /// The same with what resealing implies.
+    ///
+    /// # Errors
+    /// Options that do not go together.
+    fn checked(self) -> Result<Self, Error> {
+        if !self.reseal {
+            return Ok(self);
+        }
+        let fault = if self.role.is_none() {
+            "reseal needs a role: values of another role, or without one, are not resealed"
+        } else if self.scheme == Some(Scheme::PublicKey) {
+            "reseal makes symmetric envelopes: use the scheme symmetric, or leave it out"
+        } else if self.skip_sealed {
+            "reseal leaves symmetric envelopes unchanged by itself: leave out skip_sealed"
+        } else if self.accept.is_some_and(|accept| !accept.public_key) {
+            "reseal opens envelopes to a public key: add them to accept, or leave out reseal"
+        } else {
+            return Ok(Self { scheme: Some(Scheme::Symmetric), ..self });
+        };
+        Err(Error::new(ErrorCode::InvalidParams, fault))
+    }
+
+    /// The options of the decryption that finds the envelopes to skip or to reseal, if there are any.
+    fn opening(&self) -> Option<DecryptOptions<'a>> {
+        let Self { app, role, context, context_select, bind, has_contexts, accept, .. } = *self;
+        // What is resealed is bound by that, so that envelopes which are bound to nothing are accepted, as for rewrapping.
+        let accept = if self.reseal { Some(accept.unwrap_or_default()) } else { accept };
+        let on_failure = OnFailure::Leave;
+        let options = DecryptOptions { app, role, context, context_select, bind, has_contexts, accept, on_failure };
+        (self.skip_sealed || self.reseal).then_some(options)
     }
 }
 
@@ -82,28 +119,13 @@ pub struct Encryptor {
     keying: Keying,
     key: Option<ValueSealing>,
     scratch: SealScratch,
-    /// Decrypts values that are already encrypted, if such are skipped.
+    /// Decrypts values that are already encrypted, if such are skipped or resealed.
     opener: Option<Box<Decryptor>>,
-    tally: Tally,
-}
-
-/// The decision about some of the texts, if envelopes that decrypt are skipped.
-pub struct Settled {
-    /// The number of decided texts; the others wait for the next step.
-    pub done: usize,
-    left: Vec<bool>,
-}
-
-impl Settled {
-    /// This many texts, none of which is skipped.
-    pub fn all(count: usize) -> Self {
-        Self { done: count, left: Vec::new() }
-    }
-
-    /// Whether the text at `index` stays unchanged.
-    pub fn leaves(&self, index: usize) -> bool {
-        self.left.get(index).is_some_and(|&left| left)
-    }
+    /// Whether envelopes to a public key are resealed, and not skipped.
+    reseals: bool,
+    /// The key for values whose envelopes were marked as made in debug mode, once there is one.
+    debug_key: Option<ValueSealing>,
+    pub(crate) tally: Tally,
 }
 
 /// Whether a text has the form of an envelope, whether or not it decrypts.
@@ -115,31 +137,20 @@ pub(crate) fn is_sealed(text: &[u8]) -> bool {
 const MARK: &[u8] = b"ev:";
 
 impl Engine {
-    /// Starts encrypting. `skip_sealed` reveals which envelopes decrypt, so it requires the permission to decrypt, too.
+    /// Starts encrypting. `skip_sealed` and `reseal` reveal which envelopes decrypt, so they require the permission to decrypt, too.
     ///
     /// # Errors
-    /// Forbidden, unknown app, disabled app, invalid role, store unavailable.
+    /// Forbidden, unknown app, disabled app, invalid role, options that do not go together, store unavailable.
     pub fn encryptor(&self, caller: &Caller, options: &EncryptOptions<'_>) -> Result<Encryptor, Error> {
         const ENCRYPT: &[Operation] = &[Operation::Encrypt];
         const BOTH: &[Operation] = &[Operation::Encrypt, Operation::Decrypt];
-        let operations = if options.skip_sealed { BOTH } else { ENCRYPT };
+        let options = options.checked()?;
+        let opening = options.opening();
+        let operations = if opening.is_some() { BOTH } else { ENCRYPT };
         let permit = Permit::new(self, caller, operations, options.app)?;
-        let opener = match options.skip_sealed {
-            true => {
-                let EncryptOptions { app, role, context, context_select, bind, has_contexts, .. } = *options;
-                let options = DecryptOptions {
-                    app,
-                    role,
-                    context,
-                    context_select,
-                    bind,
-                    has_contexts,
-                    accept: options.accept,
-                    on_failure: OnFailure::Leave,
-                };
-                Some(Box::new(Decryptor::new(permit.probe(), &options)?))
-            }
-            false => None,
+        let opener = match opening {
+            Some(opening) => Some(Box::new(Decryptor::new(permit.probe(), &opening)?)),
+            None => None,
         };
         let role = options.role.map(Role::parse).transpose()?;
         let scheme = (options.scheme, options.curve);
@@ -152,6 +163,8 @@ impl Engine {
             key: None,
             scratch: SealScratch::default(),
             opener,
+            reseals: options.reseal,
+            debug_key: None,
             tally: Tally::default(),
         })
     }
@@ -188,13 +201,15 @@ impl Encryptor {
             target: self.target.clone(),
             scratch: SealScratch::default(),
             opener: self.opener.as_mut().map(|opener| Box::new(opener.fork())),
+            reseals: self.reseals,
+            debug_key: self.debug_key.clone(),
             tally: self.tally.fork(),
             keying: self.keying,
         })
     }
 
-    /// Whether envelopes that decrypt are skipped.
-    pub fn skips_sealed(&self) -> bool {
+    /// Whether [`Encryptor::settle`] decides about texts: envelopes that decrypt are skipped or resealed.
+    pub fn settles(&self) -> bool {
         self.opener.is_some()
     }
 
@@ -203,8 +218,8 @@ impl Encryptor {
         self.tally.report()
     }
 
-    /// Decides which texts are skipped because they are envelopes that decrypt: as many from the front as fit into a step, which may be
-    /// none if a version of the app's keys was tried without success. If nothing is to be skipped all are decided at once.
+    /// Decides which texts are skipped or resealed because they are envelopes that decrypt: as many from the front as fit into a step,
+    /// which may be none if a version of the app's keys was tried without success. If none are to be opened all are decided at once.
     ///
     /// # Errors
     /// The permission to decrypt, or the app's keys, were revoked since the last call; or the store does not respond.
@@ -223,17 +238,84 @@ impl Encryptor {
             return Ok(Settled::all(plain));
         }
         let sealed = texts.iter().take_while(|text| is_sealed(text)).count();
-        let mut left = Vec::with_capacity(sealed);
+        if self.reseals {
+            return self.reseal(&texts[..sealed], own);
+        }
+        let mut outcomes = Vec::with_capacity(sealed);
+        let mut skipped = 0;
         let done = opener.open_texts_bound(&texts[..sealed], own, |_, outcome| {
-            left.push(matches!(outcome, Ok(Some(_))));
+            let is_left = matches!(outcome, Ok(Some(_)));
+            skipped += u64::from(is_left);
+            outcomes.push(if is_left { SettledText::Left } else { SettledText::Encrypted });
         })?;
-        self.tally.add_skipped(left.iter().filter(|&&left| left).count() as u64);
-        Ok(Settled { done, left })
+        self.tally.add_skipped(skipped);
+        Ok(Settled { done, outcomes, envelopes: Vec::new() })
     }
 
-    /// The decryptor for envelopes to skip, and the tally.
-    pub(crate) fn opener(&mut self) -> (Option<&mut Decryptor>, &mut Tally) {
-        (self.opener.as_deref_mut(), &mut self.tally)
+    /// [`Encryptor::settle_bound`] for envelopes that are resealed.
+    fn reseal(&mut self, texts: &[&[u8]], own: OwnBindings<'_>) -> Result<Settled, Error> {
+        self.renew()?;
+        let kinds: Vec<(Scheme, Marking)> = texts
+            .iter()
+            .filter_map(|text| Envelope::parse(text).ok())
+            .map(|envelope| (envelope.scheme(), envelope.marking()))
+            .collect();
+        let mut keys = [self.resealing_key(Marking::Live)?, self.resealing_key(Marking::Live)?];
+        if kinds.iter().any(|(_, marking)| *marking == Marking::Debug) {
+            keys[1] = self.resealing_key(Marking::Debug)?;
+        }
+        let (metadata, may_reseal) = (self.resealed_metadata(), self.may_reseal());
+        let Self { opener: Some(opener), binding, scratch, .. } = self else { return Ok(Settled::all(texts.len())) };
+        let bindings = binding.of(own)?;
+        let mut settled = Settled { done: 0, outcomes: Vec::with_capacity(texts.len()), envelopes: Vec::new() };
+        let (mut skipped, mut resealed) = (0, 0);
+        let Settled { outcomes, envelopes, .. } = &mut settled;
+        let done = opener.open_texts_bound(texts, own, |index, outcome| {
+            let ((scheme, marking), opened) = match outcome {
+                Ok(Some(opened)) => (kinds[index], opened),
+                Ok(None) | Err(_) => return outcomes.push(SettledText::Encrypted),
+            };
+            if scheme == Scheme::Symmetric {
+                skipped += 1;
+                return outcomes.push(SettledText::Left);
+            }
+            if !may_reseal {
+                return outcomes.push(SettledText::Encrypted);
+            }
+            let value = SealedInput { value_type: opened.value_type, text: opened.text.as_bytes() };
+            let start = envelopes.len();
+            let key = &keys[usize::from(marking == Marking::Debug)];
+            key.seal_many(Some(&metadata), (&[value], bindings.from(index)), scratch, envelopes, |_, _, _| ())
+                .expect("a symmetric key is never used up");
+            resealed += 1;
+            outcomes.push(SettledText::Resealed(start..envelopes.len()));
+        })?;
+        settled.done = done;
+        self.tally.add_skipped(skipped);
+        self.tally.add_rewrapped(resealed);
+        self.tally.add_symmetric(resealed);
+        Ok(settled)
+    }
+
+    /// Whether envelopes to a public key are resealed, and not skipped.
+    pub(crate) fn reseals(&self) -> bool {
+        self.reseals
+    }
+
+    /// Whether the app opens what resealing makes. If not, envelopes to a public key are encrypted again: a layer of them comes off.
+    pub(crate) fn may_reseal(&self) -> bool {
+        self.reseals && self.permit.app.accepted().from_public_key
+    }
+
+    /// The metadata of values that are resealed now: what rewrapping gives them.
+    pub(crate) fn resealed_metadata(&self) -> Metadata {
+        let role = self.opener.as_ref().and_then(|opener| opener.role.as_ref());
+        Metadata::marked(role, ORIGIN_LEAFSEAL, self.permit.engine.now_unix_s(), true)
+    }
+
+    /// The decryptor for envelopes to skip or to reseal.
+    pub(crate) fn opener(&mut self) -> Option<&mut Decryptor> {
+        self.opener.as_deref_mut()
     }
 
     /// Counts, for the report, values that are envelopes already.
@@ -315,10 +397,42 @@ impl Encryptor {
         Ok(())
     }
 
+    /// The same for texts that were settled: those with an envelope get that one.
+    ///
+    /// # Errors
+    /// As [`Encryptor::encrypt_bound`].
+    pub fn encrypt_settled(
+        &mut self,
+        SettledValues { values, own, envelopes }: SettledValues<'_>,
+        out: &mut Vec<u8>,
+        mut before: impl FnMut(usize, usize, &mut Vec<u8>),
+    ) -> Result<(), Error> {
+        if envelopes.is_empty() {
+            return self.encrypt_bound(values, own, out, before);
+        }
+        let envelope_at = |index: usize| envelopes.get(index).copied().flatten();
+        let mut done = 0;
+        while done < values.len() {
+            if let Some(envelope) = envelope_at(done) {
+                before(done, envelope.len(), out);
+                out.extend_from_slice(envelope);
+                done += 1;
+                continue;
+            }
+            let count = (done..values.len()).take_while(|&index| envelope_at(index).is_none()).count();
+            let own = own.map(|own| &own[done..]);
+            let shifted = |index: usize, size: usize, out: &mut Vec<u8>| before(done + index, size, out);
+            self.encrypt_bound(&values[done..done + count], own, out, shifted)?;
+            done += count;
+        }
+        Ok(())
+    }
+
     pub(crate) fn renew(&mut self) -> Result<(), Error> {
         if self.permit.renew()? == Renewal::Renewed {
             self.target.renewed(&self.permit.app);
             self.key = None;
+            self.debug_key = None;
         }
         Ok(())
     }
@@ -348,5 +462,21 @@ impl Encryptor {
         let key = self.target.key(engine, app, self.keying)?;
         self.key = is_kept.then(|| key.clone());
         Ok(key)
+    }
+
+    /// The key for a value that was resealed, marked as its envelope was.
+    ///
+    /// # Errors
+    /// As [`Encryptor::key`].
+    pub(crate) fn resealing_key(&mut self, marking: Marking) -> Result<ValueSealing, Error> {
+        if marking == Marking::Live {
+            return self.key();
+        }
+        if let Some(key) = &self.debug_key {
+            return Ok(key.clone());
+        }
+        let Permit { engine, app, .. } = &self.permit;
+        let key = self.target.marked(marking).key(engine, app, self.keying)?;
+        Ok(self.debug_key.insert(key).clone())
     }
 }

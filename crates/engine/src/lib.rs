@@ -28,6 +28,7 @@ mod gatherer;
 mod inspect;
 mod keyring;
 mod long;
+mod long_rewrap;
 mod long_search;
 mod lookup_lane;
 mod lookup_memory;
@@ -47,6 +48,7 @@ mod schemes;
 mod sealing;
 mod sessions;
 mod settings;
+mod settled;
 mod spares;
 mod symmetric;
 mod token;
@@ -63,7 +65,7 @@ pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, PlannedPart, Progress,
     Rewriter, check_document,
 };
-pub use encrypt::{EncryptOptions, Encryptor, Settled};
+pub use encrypt::{EncryptOptions, Encryptor};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Side};
 pub use file::{FileDecryption, FileEncryption, FileOptions};
@@ -84,7 +86,8 @@ pub use leafseal_envelope::{
 pub use leafseal_errors::{
     Decision, DecisionCounts, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin,
 };
-pub use long::{LongDecryption, LongEncryption, LongRewrap, LongStep, Shape};
+pub use long::{LongDecryption, LongEncryption, LongStep, Shape};
+pub use long_rewrap::LongRewrap;
 pub use lookups::LookupRun;
 pub use peer_fault::PeerFault;
 pub use permissions::{Caller, PayloadDigest, TokenCaller};
@@ -93,6 +96,7 @@ pub use rewrap::{RewrapOptions, RewrappedText, Rewrapper};
 pub use scan::ScanNews;
 pub use schemes::AcceptedSchemes;
 pub use settings::{EmptyStrings, Keying, Settings};
+pub use settled::{Settled, SettledValues};
 pub use token::{IssuedToken, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
 pub use upkeep::UpkeepNews;
 

@@ -1,7 +1,8 @@
 //! Long values: values longer than a step are processed in pieces, by [`Encryptor::encrypt_long`], [`Decryptor::decrypt_long`] and
-//! [`Rewrapper::rewrap_long`]. The caller stores the progress beside the value and passes both in each step. A value is decrypted
-//! and verified completely before any byte of it is inspected or written.
+//! [`Rewrapper::rewrap_long`](crate::Rewrapper::rewrap_long). The caller stores the progress beside the value and passes both in each
+//! step. A value is decrypted and verified completely before any byte of it is inspected or written.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use leafseal_envelope::{
@@ -21,7 +22,6 @@ use crate::long_search::LongSearch;
 use crate::opening::{EphemeralId, Opening};
 use crate::report::OnFailure;
 use crate::request_openings::{OpeningFault, RequestOpenings};
-use crate::rewrap::{Old, Rewrapper};
 use crate::schemes::is_symmetric;
 use crate::sealing::ValueSealing;
 
@@ -62,14 +62,14 @@ pub trait Shape {
 }
 
 /// A text that is being encrypted.
-struct SealingText {
+pub(crate) struct SealingText {
     sealing: LongSealing,
     done: usize,
 }
 
 impl SealingText {
     /// Writes the envelope's beginning; returns `None` if another request used up the key.
-    fn begin(
+    pub(crate) fn begin(
         key: &ValueSealing,
         metadata: Option<&Metadata>,
         (value_type, size, bindings): (ValueType, usize, Bindings<'_>),
@@ -86,7 +86,7 @@ impl SealingText {
     }
 
     /// Encrypts the next piece of `text`.
-    fn step(&mut self, text: &[u8], size: usize, out: &mut Vec<u8>) -> LongStep {
+    pub(crate) fn step(&mut self, text: &[u8], size: usize, out: &mut Vec<u8>) -> LongStep {
         let rest = &text[self.done..];
         // Reserved at once, because a growing buffer may be copied; later steps find it done, unless they write to another buffer.
         out.reserve(rest.len().div_ceil(3) * 4 + ENVELOPE_END_SIZE);
@@ -96,7 +96,7 @@ impl SealingText {
         if self.done < text.len() { LongStep::More } else { LongStep::Done }
     }
 
-    fn finish(self, shape: &impl Shape, out: &mut Vec<u8>) {
+    pub(crate) fn finish(self, shape: &impl Shape, out: &mut Vec<u8>) {
         self.sealing.finish(out);
         shape.end(ValueType::String, out);
     }
@@ -110,10 +110,19 @@ fn piece(rest: &[u8], size: usize) -> &[u8] {
 #[derive(Default)]
 pub struct LongEncryption {
     sealing: Option<SealingText>,
-    /// The progress of checking whether it is an envelope that decrypts, if such are skipped.
+    /// The progress of checking whether it is an envelope that decrypts, if such are skipped or resealed.
     opening: Option<LongDecryption>,
-    /// Whether it is known not to be skipped.
-    is_settled: bool,
+    /// What is encrypted, once that is known.
+    source: Option<LongSource>,
+}
+
+/// What is encrypted of a long value.
+#[derive(Clone, Copy)]
+enum LongSource {
+    /// The value.
+    Value,
+    /// The value of the envelope that it is.
+    Opened,
 }
 
 impl Encryptor {
@@ -129,45 +138,65 @@ impl Encryptor {
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         self.renew()?;
-        if !long.is_settled {
-            match self.settle_long(long, value, own)? {
-                LongStep::Failed => long.is_settled = true,
-                step => return Ok(step),
-            }
-        }
+        let source = match self.settle_long(long, value, own)? {
+            ControlFlow::Continue(source) => *long.source.insert(source),
+            ControlFlow::Break(step) => return Ok(step),
+        };
+        let (text, envelope) = match (source, &long.opening, parse(value.text)) {
+            (LongSource::Opened, Some(opening), Ok(Some(envelope))) => (opening.open.text(), Some(envelope)),
+            _ => (value.text, None),
+        };
         let Some(sealing) = &mut long.sealing else {
-            self.note_sealed(&[*value]);
-            let key = self.key()?;
-            let of_value = (value.value_type, value.text.len(), self.binding.of(own)?);
-            long.sealing = SealingText::begin(&key, self.metadata.as_ref(), of_value, shape, out)?;
-            self.note_symmetric(usize::from(long.sealing.is_some() && key.is_symmetric()));
+            let (key, value_type, metadata) = match &envelope {
+                Some(envelope) => {
+                    let metadata = self.resealed_metadata();
+                    (self.resealing_key(envelope.marking())?, envelope.value_type(), Some(metadata))
+                }
+                None => {
+                    self.note_sealed(&[*value]);
+                    (self.key()?, value.value_type, self.metadata.clone())
+                }
+            };
+            let of_value = (value_type, text.len(), self.binding.of(own)?);
+            long.sealing = SealingText::begin(&key, metadata.as_ref(), of_value, shape, out)?;
+            let begun = u64::from(long.sealing.is_some());
+            self.tally.add_symmetric(if key.is_symmetric() { begun } else { 0 });
+            self.tally.add_rewrapped(if envelope.is_some() { begun } else { 0 });
             return Ok(LongStep::More);
         };
-        let step = sealing.step(value.text, self.permit.step_bytes_max(), out);
+        let step = sealing.step(text, self.permit.step_bytes_max(), out);
         if let Some(sealing) = long.sealing.take_if(|_| step == LongStep::Done) {
             sealing.finish(shape, out);
         }
         Ok(step)
     }
 
-    /// Continues checking whether a long value is an envelope to skip; fails if it is none.
+    /// Continues checking whether a long value is an envelope to skip or to reseal.
     fn settle_long(
         &mut self,
         long: &mut LongEncryption,
         value: &SealedInput<'_>,
         own: OwnBindings<'_>,
-    ) -> Result<LongStep, Error> {
-        let (Some(opener), tally) = self.opener() else { return Ok(LongStep::Failed) };
-        if value.value_type != ValueType::String || !is_sealed(value.text) {
-            return Ok(LongStep::Failed);
+    ) -> Result<ControlFlow<LongStep, LongSource>, Error> {
+        if let Some(source) = long.source {
+            return Ok(ControlFlow::Continue(source));
         }
-        let opening = long.opening.get_or_insert_default();
-        let step = opener.open_long(opening, (value.text, own))?;
-        if step == LongStep::Done {
-            tally.add_skipped(1);
-            return Ok(LongStep::Left);
-        }
-        Ok(step)
+        let (may_reseal, leaves_public_key) = (self.may_reseal(), !self.reseals());
+        let step = match self.opener() {
+            Some(opener) if value.value_type == ValueType::String && is_sealed(value.text) => {
+                opener.open_long(long.opening.get_or_insert_default(), (value.text, own))?
+            }
+            _ => LongStep::Failed,
+        };
+        Ok(match step {
+            LongStep::More => ControlFlow::Break(LongStep::More),
+            LongStep::Done if leaves_public_key || is_symmetric(value.text) => {
+                self.tally.add_skipped(1);
+                ControlFlow::Break(LongStep::Left)
+            }
+            LongStep::Done if may_reseal => ControlFlow::Continue(LongSource::Opened),
+            LongStep::Done | LongStep::Failed | LongStep::Left => ControlFlow::Continue(LongSource::Value),
+        })
     }
 }
 
@@ -213,7 +242,7 @@ impl Opener {
     }
 
     /// Whether new values are sealed with it, in its scheme.
-    fn is_newest(&self, app: &App) -> bool {
+    pub(crate) fn is_newest(&self, app: &App) -> bool {
         match self {
             Self::PublicKey(opening) => opening.by_newest(),
             Self::Symmetric(found) => app.seals_with(found.key.id()),
@@ -222,9 +251,9 @@ impl Opener {
 }
 
 /// The metadata of a decrypted envelope.
-struct OpenMetadata {
+pub(crate) struct OpenMetadata {
     opener: Opener,
-    form: EnvelopeForm,
+    pub(crate) form: EnvelopeForm,
     text: LongText,
     /// The size of the text in the output.
     size: usize,
@@ -387,7 +416,7 @@ impl LongOpen {
         }
     }
 
-    fn open(&self) -> &OpenMetadata {
+    pub(crate) fn open(&self) -> &OpenMetadata {
         let LongStage::Open(open) = &self.stage else { panic!("asked for once it is open") };
         open
     }
@@ -400,7 +429,7 @@ impl LongOpen {
         self.open().text.metadata(&self.plaintext)
     }
 
-    fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         self.open().text.text(&self.plaintext)
     }
 }
@@ -515,7 +544,7 @@ impl Shape for Discard {
 }
 
 /// Parses a text that may be an envelope.
-fn parse(text: &[u8]) -> Result<Option<Envelope<'_>>, Error> {
+pub(crate) fn parse(text: &[u8]) -> Result<Option<Envelope<'_>>, Error> {
     match Envelope::parse(text) {
         Err(Malformed::NotAnEnvelope) => Ok(None),
         parsed => parsed.map(Some).map_err(|malformed| of_the_value(malformed.into())),
@@ -523,76 +552,6 @@ fn parse(text: &[u8]) -> Result<Option<Envelope<'_>>, Error> {
 }
 
 /// Sets the index of the value, which is the only one of the call.
-fn of_the_value(error: Error) -> Error {
+pub(crate) fn of_the_value(error: Error) -> Error {
     error.at_index(0)
-}
-
-/// The progress of rewrapping a long envelope.
-#[derive(Default)]
-pub struct LongRewrap {
-    open: LongOpen,
-    sealing: Option<SealingText>,
-}
-
-impl Rewrapper {
-    /// Continues a long text; one that is not an envelope, or is of the newest version already, stays unchanged. One that fails to decrypt
-    /// has the result `Failed`, unless the request fails.
-    ///
-    /// # Errors
-    /// As [`Rewrapper::rewrap_bound`], with index 0.
-    pub fn rewrap_long(
-        &mut self,
-        long: &mut LongRewrap,
-        text: (&[u8], OwnBindings<'_>),
-        shape: &impl Shape,
-        out: &mut Vec<u8>,
-    ) -> Result<LongStep, Error> {
-        match self.rewrap_long_strictly(long, text, shape, out) {
-            Err(error) if self.is_left(&error) => Ok(LongStep::Failed),
-            step => step.map_err(|error| self.permit.knowledge.judge(error)),
-        }
-    }
-
-    fn rewrap_long_strictly(
-        &mut self,
-        long: &mut LongRewrap,
-        (text, own): (&[u8], OwnBindings<'_>),
-        shape: &impl Shape,
-        out: &mut Vec<u8>,
-    ) -> Result<LongStep, Error> {
-        if self.renew()? == Renewal::Renewed && long.sealing.is_none() {
-            *long = LongRewrap::default();
-        }
-        let Some(envelope) = parse(text)? else { return Ok(LongStep::Left) };
-        if !long.open.is_open() {
-            let step = long.open.step(&self.permit, &mut self.keyring, (&envelope, own), <[u8]>::len);
-            return step.map(|()| LongStep::More).map_err(|unopened| self.keyring.error(unopened, of_the_value));
-        }
-        let Some(sealing) = &mut long.sealing else {
-            return self.begin_long(long, (&envelope, own), shape, out);
-        };
-        let step = sealing.step(long.open.text(), self.permit.step_bytes_max(), out);
-        if let Some(sealing) = long.sealing.take_if(|_| step == LongStep::Done) {
-            sealing.finish(shape, out);
-        }
-        Ok(step)
-    }
-
-    fn begin_long(
-        &mut self,
-        long: &mut LongRewrap,
-        (envelope, own): (&Envelope<'_>, OwnBindings<'_>),
-        shape: &impl Shape,
-        out: &mut Vec<u8>,
-    ) -> Result<LongStep, Error> {
-        let metadata = long.open.metadata();
-        self.permit.check_role(None, metadata).map_err(of_the_value)?;
-        let (form, by_newest) = (long.open.open().form, long.open.opener().is_newest(&self.permit.app));
-        let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest })? else {
-            return Ok(LongStep::Left);
-        };
-        let value = (envelope.value_type(), long.open.text().len(), self.keyring.binding.of(own)?);
-        long.sealing = SealingText::begin(&key, metadata.as_ref(), value, shape, out)?;
-        Ok(LongStep::More)
-    }
 }

@@ -28,6 +28,8 @@ pub struct RequestReport {
     pub resealed: u64,
     /// Number of envelopes that `skip_sealed` skipped.
     pub skipped: u64,
+    /// Number of envelopes to a public key that `reseal` made symmetric ones of.
+    pub rewrapped: u64,
     /// Number of values that were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
     pub symmetric: u64,
     /// Number of envelopes that failed to decrypt, if the request has an action for them.
@@ -58,6 +60,7 @@ pub(crate) struct Tally {
 struct SharedReport {
     resealed: AtomicU64,
     skipped: AtomicU64,
+    rewrapped: AtomicU64,
     symmetric: AtomicU64,
     failed: AtomicU64,
     /// Paths by position.
@@ -98,6 +101,12 @@ impl Tally {
         }
     }
 
+    pub(crate) fn add_rewrapped(&mut self, count: u64) {
+        if count > 0 {
+            self.shared().rewrapped.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
     /// Records an envelope that failed to decrypt, with its position if it is among the first `paths_max`.
     pub(crate) fn add_failure(&mut self, position: u64, paths_max: usize, path: impl FnOnce() -> String) {
         let shared = self.shared();
@@ -128,6 +137,7 @@ impl Tally {
             matched: Vec::new(),
             resealed: shared.resealed.load(Ordering::Relaxed),
             skipped: shared.skipped.load(Ordering::Relaxed),
+            rewrapped: shared.rewrapped.load(Ordering::Relaxed),
             symmetric: self.symmetric + shared.symmetric.load(Ordering::Relaxed),
             failed: shared.failed.load(Ordering::Relaxed),
             failures: failures.iter().map(|(&position, path)| Failure { position, path: path.clone() }).collect(),
@@ -151,12 +161,13 @@ mod tests {
                 tally.add_failure(position, 2, || format!("$[{position}]"));
             }
             other.add_skipped(2);
+            other.add_rewrapped(4);
             other.add_symmetric(7);
             tally.add_resealed(3);
             let report = tally.report();
             assert_eq!(report, other.report());
             assert_eq!(report.symmetric, 10);
-            assert_eq!((report.failed, report.skipped, report.resealed), (5, 2, 3));
+            assert_eq!((report.failed, report.skipped, report.resealed, report.rewrapped), (5, 2, 3, 4));
             let failures: Vec<&str> = report.failures.iter().map(|failure| failure.path.as_str()).collect();
             assert_eq!(failures, ["$[1]", "$[2]"]);
         }

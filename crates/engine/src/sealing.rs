@@ -137,6 +137,16 @@ impl SealingTarget {
         }
     }
 
+    /// The same for values that are marked so; envelopes to a public key keep the marking of the request.
+    pub(crate) fn marked(&self, marking: Marking) -> Self {
+        match self {
+            Self::Symmetric { profile, binding } => {
+                Self::Symmetric { profile: SymmetricProfile { marking, ..*profile }, binding: binding.clone() }
+            }
+            Self::PublicKey { .. } => self.clone(),
+        }
+    }
+
     /// Whether a key of a public-key value costs a key agreement.
     pub(crate) fn agrees(&self) -> bool {
         matches!(self, Self::PublicKey { .. })

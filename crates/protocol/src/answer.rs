@@ -46,6 +46,8 @@ pub struct AnswerReport<'a> {
     pub resealed: u64,
     /// Number of envelopes that were skipped.
     pub skipped: u64,
+    /// How many envelopes to a public key were resealed with a symmetric key.
+    pub rewrapped: u64,
     /// How many of the values were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
     pub symmetric: u64,
     /// Number of envelopes that failed to decrypt, if the request sets an action for them.
@@ -77,8 +79,12 @@ impl AnswerReport<'_> {
             numbers_field(Field::Matched, self.matched, out);
             count += 1;
         }
-        let numbers =
-            [(Field::Resealed, self.resealed), (Field::Skipped, self.skipped), (Field::Symmetric, self.symmetric)];
+        let numbers = [
+            (Field::Resealed, self.resealed),
+            (Field::Skipped, self.skipped),
+            (Field::Rewrapped, self.rewrapped),
+            (Field::Symmetric, self.symmetric),
+        ];
         let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
         for (name, number) in numbers.chain(self.failed.map(|failed| (Field::Failed, failed))) {
             field(name, out);

@@ -238,8 +238,8 @@ fn reencode_document(result: RawValue<'_>) -> Reencoded {
 
 /// A report that was read, to be written again.
 fn written<'a>(report: &Reported<'_>, matched: &'a [u64], failures: answer::Failures<'a>) -> answer::AnswerReport<'a> {
-    let Reported { resealed, skipped, symmetric, failed, .. } = *report;
-    answer::AnswerReport { matched, resealed, skipped, symmetric, failed, failures }
+    let Reported { resealed, skipped, rewrapped, symmetric, failed, .. } = *report;
+    answer::AnswerReport { matched, resealed, skipped, rewrapped, symmetric, failed, failures }
 }
 
 fn reencode_file(result: RawValue<'_>) -> Reencoded {

@@ -66,8 +66,8 @@ pub use results::{DocumentResult, FileResult, InspectResult, Reported, RewrapRes
 pub use scanner::Scanner;
 pub use values::{RawValues, Scalar, Strings, Text, ValueError, ValueFault, Values, ValuesPosition};
 pub use words::{
-    AcceptedScheme, Curve, Keying, OnFailure, OtherCase, PathBinding, RewrapFailure, Scheme, TextKind, Word, WordList,
-    WordSet,
+    AcceptedScheme, Curve, Keying, OnFailure, OtherCase, PathBinding, Reseal, RewrapFailure, Scheme, TextKind, Word,
+    WordList, WordSet,
 };
 
 /// Version of the protocol that this crate speaks; `info` reports it and the ALPN name carries it.

@@ -10,7 +10,9 @@ use crate::field::{Field, FieldSet};
 use crate::option::{OptionInfo, OptionScope, OptionType, OptionValue, OwnedOptions, Surface, options};
 use crate::payload::{Payload, required};
 use crate::raw_params::RawParams;
-use crate::words::{AcceptedScheme, Curve, Keying, OnFailure, OtherCase, PathBinding, RewrapFailure, Scheme, WordSet};
+use crate::words::{
+    AcceptedScheme, Curve, Keying, OnFailure, OtherCase, PathBinding, Reseal, RewrapFailure, Scheme, WordSet,
+};
 
 options! {
     /// Options of `encrypt` and `encrypt_document`.
@@ -57,8 +59,8 @@ options! {
         /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
         ///
         /// documents: the action for a member whose name differs from a selector's only in case, by any simple case mapping of
-        /// Unicode: `refuse` (`ambiguous_name`, `offset` at the name), `same` (it is selected too) or `other`. Names in filters count
-        /// too. Default `other`
+        /// Unicode: `refuse` (`ambiguous_name`, `offset` at the name), `same` (it is selected too) or `other`. Names in filters and of
+        /// `context_select` count too. Default `other`
         OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python];
         /// How long the caller waits, in milliseconds; at least 1.
         ///
@@ -74,7 +76,18 @@ options! {
         /// answer shows which envelopes open. Default `false`: every value is encrypted, envelopes too, so that no text can pass as
         /// already protected
         SkipSealed skip_sealed: bool, Any [Clients Python Api Cli];
-        /// The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption.
+        /// Reseals envelopes to a public key that `decrypt` would open for the same caller and role: they become `symmetric`, as by
+        /// `rewrap`. Needs a role. Default: they are encrypted again.
+        ///
+        /// encrypting: `symmetric` makes symmetric envelopes of those to a public key that `decrypt` would open for the same caller, `app`
+        /// and `role`, as `rewrap` does: with the same value, type and role, and the mark that anyone may have made them, which `accept`
+        /// calls `from-public-key`. Symmetric envelopes that open stay unchanged. Every other string that looks like an envelope is
+        /// encrypted again: one of another role, of a kind that is not accepted, or any to a public key if `app` does not accept
+        /// `from-public-key`. Plain values are sealed with `scheme` `symmetric`, which may be left out. Needs a `role`, and the permission
+        /// to decrypt as well as to encrypt. Not with `skip_sealed`, nor with an `accept` without `public-key`. Default: they are
+        /// encrypted again
+        Reseal reseal: Option<Reseal>, Any [Clients Python Api Cli];
+        /// The kinds of envelopes that `skip_sealed` leaves unchanged and `reseal` opens: as for decryption, for `reseal` by default all.
         Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Python Api Cli];
         /// Documents: every selector must match something, or the call fails with `unmatched_selector`.
         ///

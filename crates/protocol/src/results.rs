@@ -27,6 +27,8 @@ pub struct Reported<'a> {
     pub resealed: u64,
     /// Number of envelopes that were skipped.
     pub skipped: u64,
+    /// How many envelopes to a public key were resealed with a symmetric key.
+    pub rewrapped: u64,
     /// How many of the values were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
     pub symmetric: u64,
     /// Number of envelopes that failed to decrypt, if the request sets an action for them.
@@ -70,13 +72,24 @@ fn numbers(values: RawValues<'_>) -> Result<Vec<u64>, ContentError> {
 }
 
 /// The fields of a report.
-const REPORT: [Field; 6] =
-    [Field::Matched, Field::Resealed, Field::Skipped, Field::Symmetric, Field::Failed, Field::Failures];
+const REPORT: [Field; 7] = [
+    Field::Matched,
+    Field::Resealed,
+    Field::Skipped,
+    Field::Rewrapped,
+    Field::Symmetric,
+    Field::Failed,
+    Field::Failures,
+];
 
 /// Some fields and those of a report.
 const fn with_report(fields: FieldSet) -> FieldSet {
-    let [matched, resealed, skipped, symmetric, failed, failures] = REPORT;
-    fields.with(matched).with(resealed).with(skipped).with(symmetric).with(failed).with(failures)
+    let (mut fields, mut at) = (fields, 0);
+    while at < REPORT.len() {
+        fields = fields.with(REPORT[at]);
+        at += 1;
+    }
+    fields
 }
 
 impl<'a> ValuesResult<'a> {
@@ -177,6 +190,7 @@ impl<'a> Fields<'a> {
                 Field::Matched => fields.report.matched = entries.optional_values(field)?,
                 Field::Resealed => fields.report.resealed = entries.optional_unsigned(field)?.unwrap_or(0),
                 Field::Skipped => fields.report.skipped = entries.optional_unsigned(field)?.unwrap_or(0),
+                Field::Rewrapped => fields.report.rewrapped = entries.optional_unsigned(field)?.unwrap_or(0),
                 Field::Symmetric => fields.report.symmetric = entries.optional_unsigned(field)?.unwrap_or(0),
                 Field::Failed => fields.report.failed = entries.optional_unsigned(field)?,
                 Field::Failures => fields.report.failures = entries.optional_values(field)?,

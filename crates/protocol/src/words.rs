@@ -129,6 +129,14 @@ words! {
 }
 
 words! {
+    /// What envelopes to a public key become that arrive to be encrypted.
+    Reseal {
+        /// Symmetric ones, with the mark that they were to a public key.
+        Symmetric = "symmetric",
+    }
+}
+
+words! {
     /// A kind of envelope that is opened.
     AcceptedScheme {
         /// To a public key, which anyone can make who has that key.

@@ -18,7 +18,7 @@ macro_rules! path {
 }
 
 /// The files of [`WORD_LISTS`].
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 8] = [
     path!("Scheme"),
     path!("Curve"),
     path!("Keying"),
@@ -26,6 +26,7 @@ const WORDS: [&str; 7] = [
     path!("RewrapFailure"),
     path!("OtherCase"),
     path!("PathBinding"),
+    path!("Reseal"),
 ];
 
 /// The class of a group's options.

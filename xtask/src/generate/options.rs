@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, Method, OnFailure,
-    OptionInfo, OptionKind, OptionScope, OtherCase, PathBinding, RewrapFailure, RewrapOptions, Scheme, Surface, Word,
-    WordList,
+    OptionInfo, OptionKind, OptionScope, OtherCase, PathBinding, Reseal, RewrapFailure, RewrapOptions, Scheme, Surface,
+    Word, WordList,
 };
 
 /// The options that are one of a few words.
-pub(super) const WORD_LISTS: [&WordList; 7] = [
+pub(super) const WORD_LISTS: [&WordList; 8] = [
     Scheme::WORDS,
     Curve::WORDS,
     Keying::WORDS,
@@ -17,6 +17,7 @@ pub(super) const WORD_LISTS: [&WordList; 7] = [
     RewrapFailure::WORDS,
     OtherCase::WORDS,
     PathBinding::WORDS,
+    Reseal::WORDS,
 ];
 
 /// The methods whose options a client's type has.

@@ -37,6 +37,8 @@ export interface Report {
   readonly resealed: number;
   /** How many envelopes were left alone because of `skipSealed`. */
   readonly skipped: number;
+  /** How many envelopes to a public key `reseal` made symmetric ones of. */
+  readonly rewrapped: number;
   /** How many of the values were sealed, or opened, with a symmetric key; the others have envelopes to a public key. */
   readonly symmetric: number;
   /** How many envelopes did not open, with `onFailure` of `leave` or `null`. */

@@ -4,10 +4,10 @@ import type { Method } from './methods_generated.js';
 
 /** The options of each method that are data of the protocol, except the app. */
 export const OPTIONS: Readonly<Partial<Record<Method, readonly string[]>>> = {
-  encrypt: ['scheme', 'context', 'curve', 'keying', 'role', 'skipSealed', 'accept'],
+  encrypt: ['scheme', 'context', 'curve', 'keying', 'role', 'skipSealed', 'reseal', 'accept'],
   decrypt: ['context', 'accept', 'role', 'onFailure', 'keyId'],
   encrypt_document: [
-    'scheme', 'context', 'contextSelect', 'bind', 'curve', 'keying', 'role', 'otherCase', 'skipSealed', 'accept', 'strict',
+    'scheme', 'context', 'contextSelect', 'bind', 'curve', 'keying', 'role', 'otherCase', 'skipSealed', 'reseal', 'accept', 'strict',
   ],
   decrypt_document: ['context', 'contextSelect', 'bind', 'accept', 'role', 'onFailure', 'otherCase', 'keyId', 'strict'],
   encrypt_file: ['scheme', 'context', 'curve'],

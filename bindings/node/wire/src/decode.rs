@@ -398,6 +398,8 @@ pub struct ReportOfEngine {
     pub resealed: f64,
     /// How many envelopes were left alone.
     pub skipped: f64,
+    /// How many envelopes to a public key `reseal` made symmetric ones of.
+    pub rewrapped: f64,
     /// How many of the values were sealed, or opened, with a symmetric key; the others have envelopes to a public key.
     pub symmetric: f64,
     /// How many envelopes did not open.
@@ -416,6 +418,7 @@ impl ReportOfEngine {
             matched: floats(report.matched().map_err(|error| of_content(&error))?),
             resealed: report.resealed as f64,
             skipped: report.skipped as f64,
+            rewrapped: report.rewrapped as f64,
             symmetric: report.symmetric as f64,
             failed: report.failed.unwrap_or(0) as f64,
             // One field of the answer has either kind; the other reading fails.

@@ -9,6 +9,7 @@ Keying = Literal["field", "request", "session"]
 OnFailure = Literal["fail", "leave", "null"]
 OtherCase = Literal["refuse", "same", "other"]
 PathBinding = Literal["path", "path+index"]
+Reseal = Literal["symmetric"]
 
 
 class CallOptions(TypedDict, total=False):
@@ -32,8 +33,10 @@ class EncryptionOptions(TypedDict, total=False):
     """The data role written into the envelopes: 1 to 20 characters of `a-z0-9-`. Default: none."""
     skip_sealed: bool
     """Leaves exactly those envelopes unchanged that `decrypt` would open for the same caller. Default: everything is encrypted, envelopes too, so that no text can pass as already protected."""
+    reseal: Reseal | None
+    """Reseals envelopes to a public key that `decrypt` would open for the same caller and role: they become `symmetric`, as by `rewrap`. Needs a role. Default: they are encrypted again."""
     accept: str | None
-    """The kinds of envelopes that `skip_sealed` leaves unchanged: as for decryption."""
+    """The kinds of envelopes that `skip_sealed` leaves unchanged and `reseal` opens: as for decryption, for `reseal` by default all."""
 
 
 class DecryptionOptions(TypedDict, total=False):

@@ -23,6 +23,8 @@ class Report:
     """The first of those: paths in a document, indexes in a list or column."""
     symmetric: int = 0
     """Values that were sealed, or opened, with a symmetric key; the others have envelopes to a public key."""
+    rewrapped: int = 0
+    """Envelopes to a public key that ``reseal`` made symmetric ones of."""
 
 
 @dataclass(frozen=True, slots=True)

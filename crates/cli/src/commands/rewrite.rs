@@ -150,6 +150,9 @@ fn warn(report: &TransformReport, select: &[String], on_failure: Option<OnFailur
     if report.skipped > 0 {
         note(format_args!("leafseal: skipped {}", counted(report.skipped, "sealed value")));
     }
+    if report.rewrapped > 0 {
+        note(format_args!("leafseal: resealed {}", counted(report.rewrapped, "public-key envelope")));
+    }
     if report.failed > 0 {
         let fate = if on_failure == Some(OnFailure::Null) { "replaced by null" } else { "left unchanged" };
         let envelopes = counted(report.failed, "envelope");
@@ -179,6 +182,7 @@ fn summary(operation: ValueOperation, report: &TransformReport, select: &[String
         ValueOperation::Encrypt => {
             summary["resealed"] = report.resealed.into();
             summary["skipped"] = report.skipped.into();
+            summary["rewrapped"] = report.rewrapped.into();
         }
         ValueOperation::Decrypt | ValueOperation::Rewrap => {
             summary["failed"] = report.failed.into();

@@ -11,6 +11,8 @@ pub(crate) struct TransformReport {
     pub resealed: u64,
     /// Number of skipped envelopes.
     pub skipped: u64,
+    /// Number of envelopes to a public key that were resealed.
+    pub rewrapped: u64,
     /// Number of envelopes that failed to decrypt, if the work continues after them.
     pub failed: u64,
     /// The paths of the first of them, prefixed with the line's number.
@@ -38,6 +40,7 @@ impl TransformReport {
         self.matched.iter_mut().zip(next.matched).for_each(|(matched, next)| *matched += next);
         self.resealed += next.resealed;
         self.skipped += next.skipped;
+        self.rewrapped += next.rewrapped;
         self.failed += next.failed;
         let room = failures_max.saturating_sub(self.failures.len());
         self.failures.extend(next.failures.into_iter().take(room));
@@ -52,16 +55,19 @@ impl TransformReport {
 
 impl From<leafseal_engine::RequestReport> for TransformReport {
     fn from(report: leafseal_engine::RequestReport) -> Self {
-        let leafseal_engine::RequestReport { matched, resealed, skipped, failed, failures, symmetric: _ } = report;
+        let leafseal_engine::RequestReport { matched, resealed, skipped, rewrapped, failed, failures, symmetric: _ } =
+            report;
         let failures = failures.into_iter().map(|failure| failure.path).collect();
-        Self { count: 0, matched, resealed, skipped, failed, failures }
+        Self { count: 0, matched, resealed, skipped, rewrapped, failed, failures }
     }
 }
 
 impl From<&leafseal_client::Document> for TransformReport {
     fn from(document: &leafseal_client::Document) -> Self {
-        let leafseal_client::Report { matched, resealed, skipped, failed, symmetric: _ } = document.report.clone();
-        Self { count: document.count, matched, resealed, skipped, failed, failures: document.failures.clone() }
+        let leafseal_client::Report { matched, resealed, skipped, rewrapped, failed, symmetric: _ } =
+            document.report.clone();
+        let (count, failures) = (document.count, document.failures.clone());
+        Self { count, matched, resealed, skipped, rewrapped, failed, failures }
     }
 }
 

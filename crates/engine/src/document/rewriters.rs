@@ -32,7 +32,7 @@ impl Rewriter for Encryptor {
         let texts = texts_of(document, &offered[..offered.len().min(self.step_values_max())])?;
         let own = copy.own(texts.len())?;
         let texts = &texts[..own.as_ref().map_or(texts.len(), Vec::len)];
-        let settled = match self.skips_sealed() {
+        let settled = match self.settles() {
             true => {
                 let strings = texts.iter().zip(offered).map(|(text, found)| string_of(text, found));
                 self.settle_bound(&strings.collect::<Vec<_>>(), own.as_deref())?
@@ -42,18 +42,22 @@ impl Rewriter for Encryptor {
         let done = settled.done;
         let mut kept = Vec::with_capacity(offered.len());
         let mut values = Vec::with_capacity(offered.len());
-        let mut of_values = Vec::new();
+        let (mut of_values, mut envelopes) = (Vec::new(), Vec::new());
         for (index, (found, text)) in offered.iter().zip(&texts[..done]).enumerate() {
             let value = SealedInput { value_type: value_type(found.kind), text };
             if !self.leaves(&value) && !settled.leaves(index) {
                 kept.push(*found);
                 values.push(value);
                 of_values.extend(own.as_ref().map(|own| Arc::clone(&own[index])));
+                if settled.has_envelopes() {
+                    envelopes.push(settled.envelope(index));
+                }
             }
         }
         let mut copied = copy.copied;
         let own = own.is_some().then_some(&*of_values);
-        self.encrypt_bound(&values, own, copy.out, |index, _, out| {
+        let values = SettledValues { values: &values, own, envelopes: &envelopes };
+        self.encrypt_settled(values, copy.out, |index, _, out| {
             if index > 0 {
                 out.push(b'"');
             }
@@ -61,11 +65,11 @@ impl Rewriter for Encryptor {
             out.push(b'"');
             copied = kept[index].end;
         })?;
-        if !values.is_empty() {
+        if !kept.is_empty() {
             copy.out.push(b'"');
         }
         copy.copied = copied;
-        copy.count += values.len() as u64;
+        copy.count += kept.len() as u64;
         Ok(done)
     }
 

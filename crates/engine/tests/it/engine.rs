@@ -24,6 +24,7 @@ mod context;
 mod files;
 mod keys;
 mod permissions;
+mod reseal;
 mod swaps;
 mod symmetric;
 mod versions;

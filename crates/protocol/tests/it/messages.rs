@@ -493,6 +493,7 @@ fn results_carry_a_report_after_the_requested_values() {
         matched: &[2, 0],
         resealed: 3,
         skipped: 1,
+        rewrapped: 6,
         symmetric: 5,
         failed: Some(20),
         failures: answer::Failures::Paths(&paths),
@@ -509,7 +510,8 @@ fn results_carry_a_report_after_the_requested_values() {
     let Ok(Message::Response { result: Ok(result), .. }) = Message::parse(&whole) else { panic!("a response") };
     let DocumentResult { document, count, report } = DocumentResult::decode(result).expect("a document");
     assert_eq!((document, count), (&b"{\"a\":1}"[..], 1));
-    assert_eq!((report.resealed, report.skipped, report.symmetric, report.failed), (3, 1, 5, Some(20)));
+    assert_eq!((report.resealed, report.skipped, report.rewrapped), (3, 1, 6));
+    assert_eq!((report.symmetric, report.failed), (5, Some(20)));
     assert_eq!((report.matched(), report.failure_paths()), (Ok(vec![2, 0]), Ok(paths.to_vec())));
 
     let mut list = Vec::new();

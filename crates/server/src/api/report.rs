@@ -13,12 +13,13 @@ const REPORT_SIZE_MAX: usize = 4096;
 
 /// Returns the header, unless it would contain only the count.
 pub(super) fn header(call: &CallReport) -> Option<HeaderValue> {
-    let RequestReport { matched, resealed, skipped, symmetric, failed, failures } = &call.report;
+    let RequestReport { matched, resealed, skipped, rewrapped, symmetric, failed, failures } = &call.report;
     let mut fields = Map::from_iter([("count".to_owned(), json!(call.count))]);
     if !matched.is_empty() {
         fields.insert("matched".to_owned(), json!(matched));
     }
-    for (name, number) in [("resealed", resealed), ("skipped", skipped), ("symmetric", symmetric)] {
+    let numbers = [("resealed", resealed), ("skipped", skipped), ("rewrapped", rewrapped), ("symmetric", symmetric)];
+    for (name, number) in numbers {
         if *number > 0 {
             fields.insert(name.to_owned(), json!(number));
         }
@@ -74,6 +75,7 @@ mod tests {
             matched: vec![1, 0],
             resealed: 2,
             skipped: 0,
+            rewrapped: 0,
             symmetric: 0,
             failed: 900,
             failures: (0..100).map(|number| failure(format!("$['\u{1d11e}é{}'][{number}]", "x".repeat(90)))).collect(),

@@ -165,6 +165,39 @@ fn encrypted_values_round_trip_and_are_counted() {
 }
 
 #[test]
+fn envelopes_to_a_public_key_are_resealed_as_they_arrive() {
+    let test_server = TestServer::new(|_| {});
+    let document = b"{\"card\": \"4111\", \"cvc\": \"12\"}";
+    let public = test_server.post("/encrypt?select=$.card&role=card", document);
+    let arrived = test_server.post("/encrypt?reseal=symmetric&role=card", &public.body);
+    assert_eq!(arrived.status, 200, "{}", arrived.head);
+    let text = String::from_utf8_lossy(&arrived.body);
+    assert_eq!(text.matches("\"ev:WEFN:").count(), 2, "{text}");
+    assert!(arrived.head.contains("{\"count\":2,\"rewrapped\":1,\"symmetric\":2}"), "{}", arrived.head);
+    assert_eq!(test_server.post("/decrypt?role=card", &arrived.body).body, document);
+    // Of the two only the plain value was an engine's.
+    let opened = test_server.post("/decrypt?accept=symmetric&on_failure=leave", &arrived.body);
+    assert!(opened.body.ends_with(b"\"cvc\": \"12\"}") && opened.head.contains("\"failed\":1"), "{}", opened.head);
+    let again = test_server.post("/encrypt?reseal=symmetric&role=card", &arrived.body);
+    assert!(again.body == arrived.body && again.head.contains("\"skipped\":2"), "{}", again.head);
+    let other = test_server.post("/encrypt?select=$.card&reseal=symmetric&role=other", &public.body);
+    assert!(other.head.contains("{\"count\":1,\"matched\":[1],\"resealed\":1,\"symmetric\":1}"), "{}", other.head);
+    assert_eq!(test_server.post("/decrypt?select=$.card", &other.body).body, public.body);
+    for query in [
+        "reseal=symmetric",
+        "reseal=symmetric&role=card&scheme=public-key",
+        "reseal=symmetric&role=card&curve=r1",
+        "reseal=symmetric&role=card&skip_sealed=true",
+        "reseal=symmetric&role=card&accept=symmetric",
+        "reseal=public-key&role=card",
+        "reseal=&role=card",
+    ] {
+        let refused = test_server.post(&format!("/encrypt?{query}"), &public.body);
+        assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_params"), "{query}");
+    }
+}
+
+#[test]
 fn json_lines_are_processed_line_by_line() {
     let test_server = TestServer::new(|_| {});
     let text = b"{\"card\": \"4111\", \"n\": 1}\r\n\n{\"card\": \"4242\"}\n";

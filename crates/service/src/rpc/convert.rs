@@ -91,6 +91,7 @@ pub fn encrypt_options<'a>(options: &wire::EncryptOptions<'a>) -> leafseal_engin
         keying: options.keying.map(keying),
         role: options.role,
         skip_sealed: options.skip_sealed,
+        reseal: options.reseal == Some(wire::Reseal::Symmetric),
         accept: accept(options.accept),
     }
 }
@@ -176,12 +177,13 @@ pub(super) fn document_report<'a>(
     paths: &'a [&'a str],
     tells_failures: bool,
 ) -> answer::AnswerReport<'a> {
-    let RequestReport { resealed, skipped, symmetric, failed, .. } = *report;
+    let RequestReport { resealed, skipped, rewrapped, symmetric, failed, .. } = *report;
     let failed = tells_failures.then_some(failed);
     answer::AnswerReport {
         matched: &report.matched,
         resealed,
         skipped,
+        rewrapped,
         symmetric,
         failed,
         failures: Failures::Paths(paths),
@@ -194,9 +196,9 @@ pub(super) fn list_report<'a>(
     indexes: &'a [u64],
     tells_failures: bool,
 ) -> answer::AnswerReport<'a> {
-    let RequestReport { resealed, skipped, symmetric, failed, .. } = *report;
-    let failed = tells_failures.then_some(failed);
-    answer::AnswerReport { matched: &[], resealed, skipped, symmetric, failed, failures: Failures::Indexes(indexes) }
+    let RequestReport { resealed, skipped, rewrapped, symmetric, failed, .. } = *report;
+    let (failed, failures) = (tells_failures.then_some(failed), Failures::Indexes(indexes));
+    answer::AnswerReport { matched: &[], resealed, skipped, rewrapped, symmetric, failed, failures }
 }
 
 /// Converts an engine error. Its index counts from the first value of the step, which is value `first` of the request.

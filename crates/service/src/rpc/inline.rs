@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use leafseal_engine::pool::hand_over;
 use leafseal_engine::{Engine, request_work, values_work};
-use leafseal_protocol::{ErrorCode, ErrorObject, RawValues};
+use leafseal_protocol::{EncryptOptions, ErrorCode, ErrorObject, RawValues};
 
 use super::call::ParsedCall;
 
@@ -17,13 +17,18 @@ pub(super) fn reading(engine: &Engine, size: usize) -> Option<Duration> {
 /// What is left of that when its parameters are read. A caller that acts for an API key is looked up in the store.
 pub(super) fn beginning(call: &ParsedCall<'_>) -> Option<Duration> {
     let is_counted = match call {
-        ParsedCall::Encrypt(params) => !params.options.skip_sealed,
+        ParsedCall::Encrypt(params) => !opens(&params.options),
         ParsedCall::Decrypt(params) => params.options.key_id.is_none(),
-        ParsedCall::EncryptDocument(params) => params.select.is_none() && !params.options.skip_sealed,
+        ParsedCall::EncryptDocument(params) => params.select.is_none() && !opens(&params.options),
         ParsedCall::DecryptDocument(params) => params.select.is_none() && params.options.key_id.is_none(),
         _ => false,
     };
     is_counted.then_some(Duration::ZERO)
+}
+
+/// Whether a request that encrypts opens envelopes.
+fn opens(options: &EncryptOptions<'_>) -> bool {
+    options.skip_sealed || options.reseal.is_some()
 }
 
 /// The counted work of the values of such a request.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use leafseal_engine::pool::is_inline;
 use leafseal_engine::{
     Caller, DecryptOptions, Decryptor, ENVELOPE_OVERHEAD, EncryptOptions, Encryptor, Engine, LongDecryption,
-    LongEncryption, OnFailure, OpenedValue, RequestReport, SealedInput, Settled, ValueType,
+    LongEncryption, OnFailure, OpenedValue, RequestReport, SealedInput, Settled, SettledValues, ValueType,
 };
 use leafseal_protocol::answer::OpenValues;
 use leafseal_protocol::{DecryptParams, EncryptParams, ErrorCode, ErrorObject, NumberBuffer, Scalar, write};
@@ -162,7 +162,7 @@ fn encrypt(
     let scalars = &read.scalars[..own.as_ref().map_or(read.scalars.len(), Vec::len)];
     let mut numbers: Vec<NumberBuffer> = Vec::new();
     numbers.resize_with(scalars.len(), NumberBuffer::new);
-    let settled = match encryptor.skips_sealed() {
+    let settled = match encryptor.settles() {
         true => {
             let texts: Vec<&[u8]> = scalars.iter().map(text_of).collect();
             encryptor.settle_bound(&texts, own.as_deref()).map_err(convert::error)?
@@ -172,7 +172,7 @@ fn encrypt(
     let scalars = &scalars[..settled.done];
     let mut values = Vec::with_capacity(scalars.len());
     let mut kept = Vec::with_capacity(scalars.len());
-    let mut of_values = Vec::new();
+    let (mut of_values, mut envelopes) = (Vec::new(), Vec::new());
     let mut size = 0;
     for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
         let Some((kind, text)) = scalar.text(buffer) else { continue };
@@ -181,13 +181,17 @@ fn encrypt(
             size += write::HEAD_SIZE_MAX + ENVELOPE_OVERHEAD + text.len() + text.len().div_ceil(3);
             values.push(value);
             of_values.extend(own.as_ref().map(|own| Arc::clone(&own[index])));
+            if settled.has_envelopes() {
+                envelopes.push(settled.envelope(index));
+            }
             kept.push(index);
         }
     }
     out.reserve(size);
     let mut written = 0;
     let own = own.is_some().then_some(&*of_values);
-    let sealed = encryptor.encrypt_bound(&values, own, out, |index, size, out| {
+    let values = SettledValues { values: &values, own, envelopes: &envelopes };
+    let sealed = encryptor.encrypt_settled(values, out, |index, size, out| {
         scalars[written..kept[index]].iter().for_each(|left| write::scalar(left, out));
         write::string_header(size, out);
         written = kept[index] + 1;

@@ -170,10 +170,13 @@ fn copies_of_a_foreign_envelope_cost_one_search() {
         assert_eq!(cost(&engine, || fails(&foreign, 1)), every);
         let (agreements, trials) = cost(&engine, || fails(&forbidden, 2_000));
         assert!(agreements <= versions as u64 && trials < versions as u64, "one search, which ends earlier");
-        // Encrypting with skip_sealed has to know whether a text opens.
+        // Encrypting with skip_sealed or reseal has to know whether a text opens.
         let skip = EncryptOptions { skip_sealed: true, ..EncryptOptions::new("acme") };
-        let encrypts = || drop(encrypt_with(&engine, &skip, &[], &copies(&foreign, 300)).expect("encrypts"));
-        assert_eq!(cost(&engine, encrypts), every);
+        let reseal = EncryptOptions { reseal: true, role: Some("pci"), ..EncryptOptions::new("acme") };
+        for options in [skip, reseal] {
+            let encrypts = || drop(encrypt_with(&engine, &options, &[], &copies(&foreign, 300)).expect("encrypts"));
+            assert_eq!(cost(&engine, encrypts), every);
+        }
     }
 }
 

@@ -110,7 +110,7 @@ final class Answers {
 
     /** Reads a result: `taking` its own fields, and those of the report. */
     private static Report fields(Response response, Taking taking) {
-        long[] counts = new long[5];
+        long[] counts = new long[6];
         List<List<?>> lists = new java.util.ArrayList<>(List.of(List.of(), List.of()));
         In.read(response.frame(), response.at(), start -> {
             start.map((name, in) -> {
@@ -122,6 +122,7 @@ final class Answers {
                     case "resealed" -> counts[1] = in.integer();
                     case "skipped" -> counts[2] = in.integer();
                     case "symmetric" -> counts[4] = in.integer();
+                    case "rewrapped" -> counts[5] = in.integer();
                     case "failed" -> counts[3] = in.integer();
                     case "matched" -> lists.set(0, in.list(In::integer));
                     case "failures" -> lists.set(1, in.list(In::scalar));
@@ -133,7 +134,7 @@ final class Answers {
         List<Long> indexes = lists.get(1).stream().filter(Long.class::isInstance).map(Long.class::cast).toList();
         List<String> paths = lists.get(1).stream().filter(String.class::isInstance).map(String.class::cast).toList();
         List<Long> matched = lists.get(0).stream().map(Long.class::cast).toList();
-        return new Report(counts[0], matched, counts[1], counts[2], counts[4], counts[3], indexes, paths);
+        return new Report(counts[0], matched, counts[1], counts[2], counts[5], counts[4], counts[3], indexes, paths);
     }
 
     /** Texts by name; members of other kinds are of a newer engine. */

@@ -16,6 +16,7 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
     private String role;
     private OtherCase otherCase;
     private boolean skipSealed;
+    private Reseal reseal;
     private String accept;
     private boolean strict;
 
@@ -92,7 +93,20 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
         return copy;
     }
 
-    /** The kinds of envelopes that {@code skip_sealed} leaves unchanged: as for decryption. */
+    /**
+     * Reseals envelopes to a public key that {@code decrypt} would open for the same caller and role: they become {@code symmetric}, as
+     * by {@code rewrap}. Needs a role. Default: they are encrypted again.
+     */
+    public EncryptOptions reseal(Reseal value) {
+        EncryptOptions copy = copy();
+        copy.reseal = value;
+        return copy;
+    }
+
+    /**
+     * The kinds of envelopes that {@code skip_sealed} leaves unchanged and {@code reseal} opens: as for decryption, for {@code reseal} by
+     * default all.
+     */
     public EncryptOptions accept(String value) {
         EncryptOptions copy = copy();
         copy.accept = value;
@@ -118,6 +132,7 @@ public final class EncryptOptions extends ValueOptions<EncryptOptions> {
                 new Sent("role", "role", role, false, false),
                 new Sent("otherCase", "other_case", OtherCase.word(otherCase), true, false),
                 new Sent("skipSealed", "skip_sealed", skipSealed, false, false),
+                new Sent("reseal", "reseal", Reseal.word(reseal), false, false),
                 new Sent("accept", "accept", accept, false, false),
                 new Sent("strict", "strict", strict, true, false));
     }
