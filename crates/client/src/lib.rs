@@ -49,9 +49,9 @@ pub use identity::{ClientTls, ClientTlsFiles, TlsPart, TlsProblem};
 pub use leafseal_protocol::{
     AcceptedScheme, ApiKeyFacts, AuthenticateParams, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions,
     EncryptOptions, ErrorCode, Field, FrameLimits, HealthParams, InfoParams, Inspection, Interface, Keying, Method,
-    OnFailure, OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, PublicKeySet, PublicKeysParams,
-    QueryParams, Retry, RewrapOptions, Scalar, Scheme, SecretText, Surface, Text, TextKind, UnsealKeyParams,
-    UnsealKeyResult, UnsealParams, UnsealResult, Word, WordSet,
+    OnFailure, OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, PathBinding, PublicKeySet,
+    PublicKeysParams, QueryParams, Reseal, Retry, RewrapOptions, Scalar, Scheme, SecretText, Surface, Text, TextKind,
+    UnsealKeyParams, UnsealKeyResult, UnsealParams, UnsealResult, Word, WordSet,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;

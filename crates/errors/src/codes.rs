@@ -90,7 +90,7 @@ codes! {
     AmbiguousName "ambiguous_name" Caller Never 400 [Rpc Api Relay]
         "See `other_case` and `unambiguous`, and for the relay [names](relay.md#names-that-upstreams-treat-as-equal).";
     /// `context_select` leads to no context for a selected value, to neither a string nor an integer, or to a value that is selected.
-    InvalidContext "invalid_context" Caller Never 422 [Rpc Api]
+    InvalidContext "invalid_context" Caller Never 422 [Rpc Api Relay]
         "The byte is given. Add the member to an object around the value, or select only values that have one.";
     /// A string or file is not an envelope, or not of a known version.
     InvalidEnvelope "invalid_envelope" Data Never 422 [Rpc Api Relay]
@@ -278,6 +278,7 @@ impl ErrorCode {
             ErrorCode::InvalidDocument
                 | ErrorCode::UnmatchedSelector
                 | ErrorCode::AmbiguousName
+                | ErrorCode::InvalidContext
                 | ErrorCode::InvalidEnvelope
                 | ErrorCode::DecryptFailed
                 | ErrorCode::NumberOutOfRange

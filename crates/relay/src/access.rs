@@ -128,6 +128,7 @@ impl Record {
     pub(crate) fn reported(&mut self, values: ReportedValues) {
         self.reported.resealed += values.resealed;
         self.reported.skipped += values.skipped;
+        self.reported.rewrapped += values.rewrapped;
         self.reported.symmetric += values.symmetric;
         self.metrics.reported(values);
     }
@@ -212,6 +213,7 @@ impl Record {
         for (name, count) in [
             ("resealed", self.reported.resealed),
             ("skipped", self.reported.skipped),
+            ("rewrapped", self.reported.rewrapped),
             ("symmetric", self.reported.symmetric),
         ] {
             if count > 0 {

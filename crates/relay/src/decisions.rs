@@ -48,7 +48,7 @@ pub(crate) fn operations_of(request: &Actions, response: &Actions) -> Vec<Operat
     let rules = || request.rules.iter().chain(&response.rules);
     let encrypts = rules().any(|rule| rule.action == Action::Encrypt);
     // Unchanged values show which envelopes the engine can decrypt.
-    let decrypts = rules().any(|rule| rule.action == Action::Decrypt || rule.skip_sealed);
+    let decrypts = rules().any(|rule| rule.action == Action::Decrypt || rule.probes());
     let needed = [(encrypts, Operation::Encrypt), (decrypts, Operation::Decrypt)];
     needed.into_iter().filter_map(|(is_needed, operation)| is_needed.then_some(operation)).collect()
 }

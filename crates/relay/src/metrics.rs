@@ -29,6 +29,8 @@ pub(crate) struct ReportedValues {
     pub(crate) resealed: u64,
     /// Envelopes that were left unchanged, as `skip_sealed` requires.
     pub(crate) skipped: u64,
+    /// Envelopes to a public key that were resealed with a symmetric key.
+    pub(crate) rewrapped: u64,
     /// Sealed, or opened, with a symmetric key.
     pub(crate) symmetric: u64,
 }
@@ -45,6 +47,7 @@ pub(crate) struct ListenerMetrics {
     unopened: AtomicU64,
     resealed: AtomicU64,
     skipped: AtomicU64,
+    rewrapped: AtomicU64,
     symmetric: AtomicU64,
     /// Messages with an envelope, by its place.
     sealed_forwarded: [AtomicU64; ExchangePart::ALL.len()],
@@ -102,6 +105,7 @@ impl ListenerMetrics {
     pub(crate) fn reported(&self, values: ReportedValues) {
         self.resealed.fetch_add(values.resealed, Ordering::Relaxed);
         self.skipped.fetch_add(values.skipped, Ordering::Relaxed);
+        self.rewrapped.fetch_add(values.rewrapped, Ordering::Relaxed);
         self.symmetric.fetch_add(values.symmetric, Ordering::Relaxed);
     }
 
@@ -220,7 +224,7 @@ impl Snapshot {
         const SEALED: MetricName = MetricName::plain(
             "relay_sealed_before",
             "Values that were envelopes before a rule encrypted them, by outcome: resealed, encrypted again; skipped, left unchanged as \
-             skip_sealed of the rule requires",
+             skip_sealed or reseal of the rule requires; rewrapped, made symmetric as reseal requires",
         );
         const SYMMETRIC: MetricName = MetricName::plain(
             "relay_symmetric_values",
@@ -239,8 +243,12 @@ impl Snapshot {
         out.counters(VALUES, ["listener", "action"], values)?;
         out.counters(UNOPENED, ["listener"], listeners().map(|it| ([&*it.name], it.sum(|it| &it.unopened))))?;
         let sealed = listeners().flat_map(|it| {
-            [("resealed", it.sum(|it| &it.resealed)), ("skipped", it.sum(|it| &it.skipped))]
-                .map(|(outcome, count)| ([&*it.name, outcome], count))
+            [
+                ("resealed", it.sum(|it| &it.resealed)),
+                ("skipped", it.sum(|it| &it.skipped)),
+                ("rewrapped", it.sum(|it| &it.rewrapped)),
+            ]
+            .map(|(outcome, count)| ([&*it.name, outcome], count))
         });
         out.counters(SEALED, ["listener", "outcome"], sealed)?;
         out.counters(SYMMETRIC, ["listener"], listeners().map(|it| ([&*it.name], it.sum(|it| &it.symmetric))))?;

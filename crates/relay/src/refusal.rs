@@ -160,7 +160,11 @@ impl Refusal {
         use ErrorCode as Code;
         match error.kind {
             ErrorKind::Engine(
-                code @ (Code::InvalidDocument | Code::InvalidEnvelope | Code::DecryptFailed | Code::NumberOutOfRange),
+                code @ (Code::InvalidDocument
+                | Code::InvalidContext
+                | Code::InvalidEnvelope
+                | Code::DecryptFailed
+                | Code::NumberOutOfRange),
             ) => {
                 let detail = format!("the {}: {}", direction.noun(), error.message);
                 Refusal::of(direction, code, detail)

@@ -66,6 +66,7 @@ export const CAUSED_BY_DATA: Readonly<Record<string, number>> = {
   invalid_document: 400,
   unmatched_selector: 422,
   ambiguous_name: 400,
+  invalid_context: 422,
   invalid_envelope: 422,
   decrypt_failed: 422,
   number_out_of_range: 422,

@@ -25,6 +25,7 @@ mod packaging;
 mod paths;
 mod pooler;
 mod relay;
+mod relay_places;
 mod reload;
 mod renewal;
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use crate::common::{Running, TestFolder, until};
 const MANY: usize = 100_000;
 
 /// A sample of the engine's metrics; 0 if it is missing.
-fn metric(engine: &Running, sample: &str) -> u64 {
+pub(crate) fn metric(engine: &Running, sample: &str) -> u64 {
     let text = engine.probe("/metrics");
     let value = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     value.map_or(0, |value| value.parse().expect("a number"))
@@ -22,7 +22,7 @@ fn start_relay(test_folder: &TestFolder, engine: &Running) -> Running {
 }
 
 /// Starts a relay with these routes in front of an upstream.
-fn start_relay_to(test_folder: &TestFolder, engine: &Running, upstream: &str, routes: &[&str]) -> Running {
+pub(crate) fn start_relay_to(test_folder: &TestFolder, engine: &Running, upstream: &str, routes: &[&str]) -> Running {
     test_folder.run(&["certs", "issue", "relay", "--app", "acme", "--allow", "encrypt,decrypt"]).ok();
     let routes: String = routes.iter().map(|route| format!("[[inbound.route]]\n{route}\n")).collect();
     let address = engine.address();
@@ -77,13 +77,13 @@ fn echo(listener: &TcpListener) {
     }
 }
 
-fn call(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> String {
+pub(crate) fn call(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> String {
     let (status, body) = answer(relay, path, media_type, body);
     assert_eq!(status, "200", "{body}");
     body
 }
 
-fn answer(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> (String, String) {
+pub(crate) fn answer(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> (String, String) {
     let mut client = TcpStream::connect(relay.ready["api"].as_str().expect("an address")).expect("connected");
     let head = format!(
         "PUT {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n\r\n",
@@ -98,7 +98,7 @@ fn answer(relay: &Running, path: &str, media_type: &str, body: &[u8]) -> (String
 }
 
 /// The origin of an upstream that answers with what it receives.
-fn echoing_upstream() -> String {
+pub(crate) fn echoing_upstream() -> String {
     let upstream = TcpListener::bind("127.0.0.1:0").expect("bound");
     let origin = format!("http://{}", upstream.local_addr().expect("an address"));
     std::thread::spawn(move || echo(&upstream));

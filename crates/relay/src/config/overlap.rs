@@ -1,6 +1,6 @@
 //! Finds rules of one direction that select the same value, where the later one repeats or undoes what the earlier one has done.
 
-use crate::policy::{Action, Rule};
+use crate::policy::{Action, Rule, RuleSealing};
 
 /// A value that two rules select.
 pub(super) struct Overlap {
@@ -22,9 +22,13 @@ pub(super) enum Effect {
 /// What two rules both select to the detriment of one of them; `None` if there is no such value.
 pub(super) fn find_overlap(earlier: &Rule, later: &Rule) -> Option<Overlap> {
     // An envelope of another role or context, or of a kind that is not accepted, does not open for the later rule.
-    let is_left = later.skip_sealed
+    let binding = |rule: &Rule| {
+        let RuleSealing { context, context_select, bind, .. } = rule.sealing.clone();
+        (context, context_select, bind)
+    };
+    let is_left = later.probes()
         && (later.role.is_none() || later.role == earlier.role)
-        && later.sealing.context == earlier.sealing.context
+        && binding(later) == binding(earlier)
         && later.sealing.accept.is_none();
     let effect = match (earlier.action, later.action) {
         (Action::Encrypt, Action::Decrypt) => Effect::Undone,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::Method;
 use leafseal_client::{AcceptedScheme, Field, Word, WordSet};
 use leafseal_config::{FileTable, KeyExchange, Problem, Spanned, TomlDocument, line_column, parse_each};
-use leafseal_document::CaseFold;
+use leafseal_document::{CaseFold, ContextSelector, DocumentLimits};
 use leafseal_net::tls::PrivateKeySettings;
 
 use super::overlap::{Effect, Overlap, find_overlap};
@@ -19,7 +19,7 @@ use crate::policy::route::{HostPattern, PathPattern};
 use crate::policy::router::Router;
 use crate::policy::selectors::{Selectors, warnings_of_other_sources};
 use crate::policy::{
-    Action, Actions, Destination, Origin, OtherCase, Route, Rule, RuleScheme, RuleSealing, UnopenedAction,
+    Action, Actions, Destination, Origin, OtherCase, Route, Rule, RuleReseal, RuleScheme, RuleSealing, UnopenedAction,
 };
 use bodies::DirectionSettings;
 
@@ -384,23 +384,29 @@ impl Reader<'_> {
         if rule.scheme.is_some() && !encrypts {
             self.problem(offset, "`scheme` is only valid with action = \"encrypt\"");
         }
-        if rule.context.is_some() && rule.action == Action::Redact {
-            self.problem(offset, "`context` is not valid with action = \"redact\"");
+        for fault in faults_of_binding(rule).into_iter().chain(faults_of_resealing(rule)) {
+            self.problem(offset, fault);
         }
-        if rule.context.is_some() && encrypts && rule.scheme != Some(RuleScheme::Symmetric) {
-            self.problem(offset, "`context` with action = \"encrypt\" needs scheme = \"symmetric\"");
-        }
-        if rule.accept.is_some() && !opens && rule.skip_sealed != Some(true) {
-            self.problem(offset, "`accept` is only valid with action = \"decrypt\", or with skip_sealed = true");
+        if rule.accept.is_some() && !opens && rule.skip_sealed != Some(true) && rule.reseal.is_none() {
+            let message = "`accept` is only valid with action = \"decrypt\", with skip_sealed = true or with reseal";
+            self.problem(offset, message);
         }
         let accept =
             rule.accept.as_ref().map(|kinds| self.each(kinds, "accept", parse_kind).join(",").into_boxed_str());
         if accept.as_deref().is_some_and(|words| WordSet::<AcceptedScheme>::parse(words).is_none()) {
             self.problem(offset, "`accept` must have one kind at least, and none twice");
         }
-        let context =
-            rule.context.as_ref().map(|context| self.each(std::slice::from_ref(context), "context", parse_context));
-        RuleSealing { scheme: rule.scheme, context: context.and_then(|mut context| context.pop()), accept }
+        let mut one = |text: &Option<Spanned<String>>, name, parse: fn(&str) -> Result<Box<str>, String>| {
+            text.as_ref().and_then(|text| self.each(std::slice::from_ref(text), name, parse).pop())
+        };
+        RuleSealing {
+            context: one(&rule.context, "context", parse_context),
+            context_select: one(&rule.context_select, "context_select", parse_context_select),
+            scheme: rule.reseal.map(|RuleReseal::Symmetric| RuleScheme::Symmetric).or(rule.scheme),
+            bind: rule.bind,
+            reseal: rule.reseal,
+            accept,
+        }
     }
 
     fn outbound(&mut self, index: usize, outbound: schema::Outbound) -> Outbound {
@@ -464,6 +470,52 @@ impl Reader<'_> {
     }
 }
 
+/// What of a rule cannot bind values.
+fn faults_of_binding(rule: &schema::Rule) -> Vec<&'static str> {
+    let (binds_places, is_bound) = (rule.context_select.is_some() || rule.bind.is_some(), rule.context.is_some());
+    let (is_bound, is_symmetric) =
+        (is_bound || binds_places, rule.scheme == Some(RuleScheme::Symmetric) || rule.reseal.is_some());
+    let mut faults = Vec::new();
+    if is_bound && rule.action == Action::Redact {
+        faults.push("`context`, `context_select` and `bind` are not valid with action = \"redact\"");
+    }
+    if is_bound && rule.action == Action::Encrypt && !is_symmetric {
+        faults.push(
+            "`context`, `context_select` and `bind` with action = \"encrypt\" need scheme = \"symmetric\" or reseal",
+        );
+    }
+    if rule.context.is_some() && rule.context_select.is_some() {
+        faults.push("`context` is one for all values: leave it out, or `context_select`");
+    }
+    if binds_places && !rule.selectors.read_json_alone() {
+        faults.push("`context_select` and `bind` are only valid in a rule with `json` and no other selectors");
+    }
+    faults
+}
+
+/// What of a rule does not go with `reseal`.
+fn faults_of_resealing(rule: &schema::Rule) -> Vec<&'static str> {
+    if rule.reseal.is_none() {
+        return Vec::new();
+    }
+    let opens_public_key =
+        |kinds: &Vec<Spanned<String>>| kinds.iter().any(|kind| kind.get_ref() == AcceptedScheme::PublicKey.as_str());
+    let checks = [
+        (rule.action == Action::Encrypt, "`reseal` is only valid with action = \"encrypt\""),
+        (rule.role.is_some(), "`reseal` needs `role`: values of another role, or without one, are not resealed"),
+        (rule.scheme != Some(RuleScheme::PublicKey), "`reseal` makes symmetric envelopes: use scheme = \"symmetric\""),
+        (
+            rule.skip_sealed != Some(true),
+            "`reseal` leaves symmetric envelopes unchanged by itself: leave out `skip_sealed`",
+        ),
+        (
+            rule.accept.as_ref().is_none_or(opens_public_key),
+            "`reseal` opens envelopes to a public key: add \"public-key\" to `accept`",
+        ),
+    ];
+    checks.into_iter().filter_map(|(holds, fault)| (!holds).then_some(fault)).collect()
+}
+
 /// The methods that routes list and one that none lists; none if the method of a request makes no difference to what is hidden.
 fn methods_that_matter(routes: &[Route]) -> Vec<Method> {
     let mut methods: Vec<Method> = routes.iter().flat_map(|route| route.methods.iter().cloned()).collect();
@@ -500,6 +552,11 @@ fn parse_role(text: &str) -> Result<Box<str>, &'static str> {
 fn parse_kind(text: &str) -> Result<&'static str, String> {
     let words = AcceptedScheme::WORDS.joined("\"", ", ", " or ");
     AcceptedScheme::parse(text).map(AcceptedScheme::as_str).ok_or_else(|| format!("a kind of envelopes is {words}"))
+}
+
+fn parse_context_select(text: &str) -> Result<Box<str>, String> {
+    let parsed = ContextSelector::parse(text, &DocumentLimits::default());
+    parsed.map(|_| text.into()).map_err(|error| format!("at byte {}: {}", error.position, error.kind))
 }
 
 fn parse_context(text: &str) -> Result<Box<str>, String> {

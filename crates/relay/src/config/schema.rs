@@ -10,7 +10,8 @@ use super::settings::{Calls, Limits, Process, UpstreamSettings};
 use super::{Forwarded, KeylessConnect, Unlisted};
 use crate::policy::selectors::SelectorKeys;
 use crate::policy::{
-    Action, Embedded, Mismatch, OtherCase, OtherSources, Overrides, Patches, RuleScheme, UnopenedAction,
+    Action, Embedded, Mismatch, OtherCase, OtherSources, Overrides, Patches, RuleBinding, RuleReseal, RuleScheme,
+    UnopenedAction,
 };
 
 settings! {
@@ -162,6 +163,15 @@ settings! {
         pub scheme: Option<RuleScheme> => "the engine's `engine.scheme`";
         /// What symmetric envelopes are bound to: 1 to 1024 bytes. With a context `decrypt` opens no envelopes to a public key.
         pub context: Option<Spanned<String>>;
+        /// The path from a JSON object around each value to the member that is its context, such as `id` or `customer.id`, in place of
+        /// `context`. The nearest object that has it counts.
+        pub context_select: Option<Spanned<String>>;
+        /// What of its path in the JSON document each value is bound to, beside its context.
+        pub bind: Option<RuleBinding> => "nothing";
+        /// What envelopes to a public key, such as those of browsers, become where `encrypt` meets them: `symmetric` makes symmetric
+        /// ones with the mark `from-public-key` of those that carry the `role` and open. Values are then sealed with
+        /// `scheme = "symmetric"`.
+        pub reseal: Option<RuleReseal> => "they are encrypted again";
         /// The kinds of envelopes that `decrypt` opens: `public-key`, `symmetric`, `from-public-key`. Others fail as damaged ones do.
         pub accept: Option<Vec<Spanned<String>>> => "all; with a `context` all save `public-key`";
         /// What it selects.

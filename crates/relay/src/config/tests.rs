@@ -153,6 +153,12 @@ fn values_that_two_rules_encrypt_cause_a_warning() {
         ("query = [\"a\", \"b\"]", "query = [\"b\"]", "query parameter"),
         ("headers = [\"X-Card\"]", "headers = [\"x-card\"]", "header field"),
         ("json = [\"$.a\"], role = \"pci\"", "json = [\"$.a\"], role = \"pii\", skip_sealed = true", "JSON value"),
+        ("json = [\"$.a\"], role = \"pci\"", "json = [\"$.a\"], role = \"pii\", reseal = \"symmetric\"", "JSON value"),
+        (
+            "json = [\"$.a\"], role = \"pci\", scheme = \"symmetric\", bind = \"path\"",
+            "json = [\"$.a\"], role = \"pci\", reseal = \"symmetric\"",
+            "JSON value",
+        ),
         (
             "json = [\"$.a\"], scheme = \"symmetric\", context = \"a\"",
             "json = [\"$.a\"], scheme = \"symmetric\", context = \"b\", skip_sealed = true",
@@ -168,6 +174,7 @@ fn values_that_two_rules_encrypt_cause_a_warning() {
         ("json = [\"$.card\"]", "json = [\"$.x\"], form = [\"card\"]"),
         ("json = [\"$.a\"]", "json = [\"$.a\"], skip_sealed = true"),
         ("json = [\"$.a\"], role = \"pci\"", "json = [\"$.a\"], role = \"pci\", skip_sealed = true"),
+        ("json = [\"$.a\"], role = \"pci\"", "json = [\"$.a\"], role = \"pci\", reseal = \"symmetric\""),
     ] {
         let reported = warnings(&(encrypt(first) + &encrypt(second))).unwrap().warnings;
         assert!(is_quiet(&reported), "{first}, {second}: {reported:?}");
@@ -199,15 +206,40 @@ fn rules_of_schemes_that_cannot_hold_are_refused() {
         "action = \"encrypt\", scheme = \"public-key\"",
         "action = \"encrypt\", scheme = \"symmetric\", context = \"a\", skip_sealed = true, accept = [\"symmetric\"]",
         "action = \"decrypt\", context = \"a\", accept = [\"symmetric\", \"from-public-key\"]",
+        "action = \"encrypt\", scheme = \"symmetric\", context_select = \"customer.id\", bind = \"path\"",
+        "action = \"encrypt\", scheme = \"symmetric\", context = \"a\", bind = \"path+index\"",
+        "action = \"decrypt\", context_select = \"['a.b'].id\", bind = \"path\"",
+        "action = \"encrypt\", role = \"card\", reseal = \"symmetric\", context_select = \"id\"",
+        "action = \"encrypt\", role = \"card\", reseal = \"symmetric\", scheme = \"symmetric\", accept = [\"public-key\"]",
     ] {
         assert!(read(rule).is_ok(), "{rule}");
     }
     let long = format!("action = \"decrypt\", context = \"{}\"", "x".repeat(1_025));
     for (rule, fault) in [
         ("action = \"decrypt\", scheme = \"symmetric\"", "`scheme` is only valid with"),
-        ("action = \"redact\", context = \"a\"", "`context` is not valid with"),
-        ("action = \"encrypt\", context = \"a\"", "needs scheme = \"symmetric\""),
-        ("action = \"encrypt\", scheme = \"public-key\", context = \"a\"", "needs scheme = \"symmetric\""),
+        ("action = \"redact\", context = \"a\"", "are not valid with"),
+        ("action = \"redact\", bind = \"path\"", "are not valid with"),
+        ("action = \"encrypt\", context = \"a\"", "need scheme = \"symmetric\""),
+        ("action = \"encrypt\", scheme = \"public-key\", context = \"a\"", "need scheme = \"symmetric\""),
+        ("action = \"encrypt\", context_select = \"id\"", "need scheme = \"symmetric\""),
+        ("action = \"encrypt\", scheme = \"public-key\", bind = \"path\"", "need scheme = \"symmetric\""),
+        ("action = \"decrypt\", context = \"a\", context_select = \"id\"", "`context` is one for all values"),
+        ("action = \"decrypt\", context_select = \"a[0]\"", "one to 16 member names"),
+        ("action = \"decrypt\", context_select = \"\"", "context_select"),
+        ("action = \"decrypt\", bind = \"index\"", "must be one of"),
+        ("action = \"decrypt\", form = [\"a\"], context_select = \"id\"", "no other selectors"),
+        ("action = \"decrypt\", query = [\"a\"], bind = \"path\"", "no other selectors"),
+        ("action = \"decrypt\", headers = [\"a\"], bind = \"path\"", "no other selectors"),
+        ("action = \"decrypt\", role = \"card\", reseal = \"symmetric\"", "`reseal` is only valid with"),
+        ("action = \"redact\", reseal = \"symmetric\"", "`reseal` is only valid with"),
+        ("action = \"encrypt\", reseal = \"symmetric\"", "`reseal` needs `role`"),
+        ("action = \"encrypt\", role = \"a\", reseal = \"public-key\"", "must be"),
+        (
+            "action = \"encrypt\", role = \"a\", reseal = \"symmetric\", scheme = \"public-key\"",
+            "`reseal` makes symmetric",
+        ),
+        ("action = \"encrypt\", role = \"a\", reseal = \"symmetric\", skip_sealed = true", "leave out `skip_sealed`"),
+        ("action = \"encrypt\", role = \"a\", reseal = \"symmetric\", accept = [\"symmetric\"]", "add \"public-key\""),
         ("action = \"decrypt\", context = \"\"", "1 to 1024 bytes"),
         (&*long, "1 to 1024 bytes"),
         ("action = \"encrypt\", scheme = \"symmetric\", accept = [\"symmetric\"]", "`accept` is only valid with"),
@@ -218,6 +250,24 @@ fn rules_of_schemes_that_cannot_hold_are_refused() {
     ] {
         let problems = read(rule).map(|_| ()).unwrap_err();
         assert!(problems.iter().any(|problem| problem.message.contains(fault)), "{rule}: {problems:?}");
+    }
+}
+
+/// The values of a patch's operations are not where they will be.
+#[test]
+fn operations_of_patches_are_not_bound_to_places() {
+    for (rule, is_fine) in [
+        ("scheme = \"symmetric\", context = \"a\"", true),
+        ("scheme = \"symmetric\", context_select = \"id\"", false),
+        ("scheme = \"symmetric\", bind = \"path\"", false),
+    ] {
+        for direction in ["request", "response"] {
+            let rules = format!("{direction} = [{{ action = \"encrypt\", json = [\"$.a\"], {rule} }}]");
+            let text = inbound(&format!("path = \"/\"\napp = \"a\"\npatches = \"operations\"\n{rules}\n"));
+            let found = parse(&text).map(|_| ());
+            let is_reported = found.as_ref().is_err_and(|all| all[0].message.contains("no rule may have"));
+            assert_eq!((found.is_ok(), is_reported), (is_fine, !is_fine), "{rule} {direction}: {found:?}");
+        }
     }
 }
 

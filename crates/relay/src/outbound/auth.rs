@@ -173,7 +173,7 @@ pub(crate) fn check(
     let may_show = |rule: &Rule| match &rule.role {
         Some(role) => roles.iter().any(|it| **it == **role),
         // The engine enforces the key's roles on decryption, but not on what `skip_sealed` leaves.
-        None => !rule.skip_sealed,
+        None => !rule.probes(),
     };
     let mut rules = request.rules.iter().chain(&response.rules).filter(|rule| rule.action != Action::Redact);
     if !rules.all(may_show) {

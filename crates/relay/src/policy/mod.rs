@@ -216,6 +216,26 @@ settings! {
     }
 }
 
+settings! {
+    /// What envelopes to a public key become that arrive to be encrypted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RuleReseal {
+        /// Symmetric ones, with the mark that they were to a public key.
+        Symmetric = "symmetric",
+    }
+}
+
+settings! {
+    /// What of its path in a JSON document each value is bound to.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RuleBinding {
+        /// The normalized path, each index as `[*]`.
+        Path = "path",
+        /// The normalized path with its indexes.
+        PathAndIndex = "path+index",
+    }
+}
+
 /// How a rule seals, and what it opens; what is `None` is left to the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSealing {
@@ -223,8 +243,21 @@ pub struct RuleSealing {
     pub scheme: Option<RuleScheme>,
     /// What symmetric envelopes are bound to.
     pub context: Option<Box<str>>,
+    /// The path from an object around each value to its context; for JSON only.
+    pub context_select: Option<Box<str>>,
+    /// What of its path each value is bound to; for JSON only.
+    pub bind: Option<RuleBinding>,
+    /// What envelopes to a public key become; for encryption only.
+    pub reseal: Option<RuleReseal>,
     /// The words of the kinds of envelopes that are opened, separated by commas.
     pub accept: Option<Box<str>>,
+}
+
+impl RuleSealing {
+    /// Whether each value is bound by its place in a document.
+    pub(crate) fn binds_places(&self) -> bool {
+        self.context_select.is_some() || self.bind.is_some()
+    }
 }
 
 /// An action on selected fields.
@@ -254,6 +287,11 @@ impl Rule {
     /// Whether the rule encrypts or redacts, in any part of a message.
     pub fn hides(&self) -> bool {
         self.action != Action::Decrypt
+    }
+
+    /// Whether the rule encrypts and looks which envelopes the engine can decrypt, which what it forwards shows.
+    pub(crate) fn probes(&self) -> bool {
+        self.skip_sealed || self.sealing.reseal.is_some()
     }
 
     /// The value of [`Rule::names`] in calls to the engine; `None` for the engine's default.

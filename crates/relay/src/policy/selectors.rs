@@ -188,6 +188,12 @@ impl SelectorKeys {
         !json.is_empty() || !form.is_empty()
     }
 
+    /// Whether they read JSON and nothing else.
+    pub(crate) fn read_json_alone(&self) -> bool {
+        let SelectorKeys { json, form, query, headers } = self;
+        !json.is_empty() && form.is_empty() && query.is_empty() && headers.is_empty()
+    }
+
     /// The fault of selectors that only requests have, in a rule for responses.
     pub(crate) fn fault_in_responses(&self) -> Option<&'static str> {
         let is_faulty = !self.query.is_empty();

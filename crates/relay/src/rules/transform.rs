@@ -29,7 +29,8 @@ use hyper::body::{Body, Bytes};
 use hyper::header::HeaderMap;
 use leafseal_client::{
     AcceptedScheme, Answer, Client, ClientError, DecryptFileOptions, DecryptOptions, EncryptFileOptions,
-    EncryptOptions, ErrorKind, NativeValues, OtherCase, Prepared, Report, Scalar, Scheme, Value, WordSet,
+    EncryptOptions, ErrorKind, NativeValues, OtherCase, PathBinding, Prepared, Report, Reseal, Scalar, Scheme, Value,
+    WordSet,
 };
 use leafseal_document::form::FormLimits;
 use leafseal_errors::ErrorCode;
@@ -40,7 +41,9 @@ use crate::body::coding::{Coding, DecodeBounds, DecodeError, Decoding, Encoding}
 use crate::body::offload::{Cost, Offload};
 use crate::config::Limits;
 use crate::metrics::ReportedValues;
-use crate::policy::{Action, Actions, JsonFields, Mismatch, Rule, RuleScheme, RuleSealing, UnopenedAction};
+use crate::policy::{
+    Action, Actions, JsonFields, Mismatch, Rule, RuleBinding, RuleReseal, RuleScheme, RuleSealing, UnopenedAction,
+};
 use crate::refusal::{Direction, Refusal};
 use crate::stream::watched::SearchTools;
 use crate::validators;
@@ -529,6 +532,7 @@ impl MessageRules<'_> {
     fn count_sealed(&mut self, report: &Report) {
         self.reported.resealed += report.resealed;
         self.reported.skipped += report.skipped;
+        self.reported.rewrapped += report.rewrapped;
         self.reported.symmetric += report.symmetric;
     }
 }

@@ -70,6 +70,11 @@ impl Reader<'_> {
         if selections().next().is_none() {
             self.problem(spanned.span().start, "`patches` needs a rule with `json`");
         }
+        if rules.iter().copied().flatten().any(|rule| rule.sealing.binds_places()) {
+            let message = "with patches = \"operations\" no rule may have `context_select` or `bind`: a patch does not show where in \
+                           the document its values will be";
+            self.problem(spanned.span().start, message);
+        }
         if selections().any(|fields| !fields.selection.is_of_names()) {
             let message = "with patches = \"operations\" selectors must consist of names and wildcards: a patch does not show the \
                            values that a filter needs, and moves the elements that an index counts";

@@ -28,6 +28,9 @@ impl CallParams {
             other_case,
             scheme: self.scheme(),
             context: self.sealing.context.as_deref(),
+            context_select: self.sealing.context_select.as_deref(),
+            bind: self.bind(),
+            reseal: self.sealing.reseal.map(|RuleReseal::Symmetric| Reseal::Symmetric),
             accept: self.accept(),
             ..EncryptOptions::new(&self.app)
         }
@@ -52,6 +55,8 @@ impl CallParams {
             other_case,
             key_id,
             context,
+            context_select: self.sealing.context_select.as_deref(),
+            bind: self.bind(),
             accept,
             ..DecryptOptions::new(&self.app)
         }
@@ -77,6 +82,13 @@ impl CallParams {
         self.sealing.scheme.map(|scheme| match scheme {
             RuleScheme::PublicKey => Scheme::PublicKey,
             RuleScheme::Symmetric => Scheme::Symmetric,
+        })
+    }
+
+    fn bind(&self) -> Option<PathBinding> {
+        self.sealing.bind.map(|bind| match bind {
+            RuleBinding::Path => PathBinding::Path,
+            RuleBinding::PathAndIndex => PathBinding::PathAndIndex,
         })
     }
 

@@ -69,6 +69,7 @@ public final class ErrorCode {
             INVALID_DOCUMENT,
             UNMATCHED_SELECTOR,
             AMBIGUOUS_NAME,
+            INVALID_CONTEXT,
             INVALID_ENVELOPE,
             DECRYPT_FAILED,
             NUMBER_OUT_OF_RANGE,
