@@ -62,6 +62,13 @@ show encrypt --app app_dev "${select[@]}" examples/payment.json -o "$scratch/sea
 diff --unchanged-line-format= --old-line-format= --new-line-format='  %L' examples/payment.json "$scratch/sealed.json" || true
 show decrypt --app app_dev "$scratch/sealed.json" -o "$scratch/opened.json"
 same examples/payment.json "$scratch/opened.json" "It came back byte for byte."
+# With a symmetric key, for values that engines alone seal, bound to their row.
+symmetric=(--scheme symmetric --context payment/7)
+show encrypt --app app_dev "${symmetric[@]}" "${select[@]}" examples/payment.json -o "$scratch/bound.json"
+show decrypt --app app_dev --context payment/7 "$scratch/bound.json" -o "$scratch/opened.json"
+same examples/payment.json "$scratch/opened.json" "With a symmetric key, bound to its row: byte for byte."
+show decrypt --app app_dev --context payment/8 --on-failure leave "$scratch/bound.json" -o "$scratch/opened.json"
+same "$scratch/bound.json" "$scratch/opened.json" "In another row it does not open."
 
 say "3. Through an engine, over MessagePack-RPC and mTLS"
 "$PROGRAM" --dir "$folder" dev --json --port "$([[ -n $ONCE ]] && echo 0 || echo "${PORT:-3443}")" > "$scratch/ready" &
@@ -87,12 +94,15 @@ awk -v fields="$FIELDS" 'BEGIN {
     printf "%s\n  {\"id\": %d, \"name\": \"Customer %d\", \"email\": \"c%d@example.com\", \"balance\": %d.50}", i ? "," : "", i, i, i, i % 1000
   print "\n]"
 }' > "$scratch/big.json"
-for way in "in process" "over mTLS"; do
-  through=()
-  [[ $way == "in process" ]] || through=("${connect[@]}")
-  sealing=$(milliseconds encrypt --app app_dev ${through[@]+"${through[@]}"} "$scratch/big.json" -o "$scratch/sealed.json")
-  opening=$(milliseconds decrypt --app app_dev ${through[@]+"${through[@]}"} "$scratch/sealed.json" -o "$scratch/opened.json")
-  same "$scratch/big.json" "$scratch/opened.json" "$(printf '%-10s  encrypt %5d ms  decrypt %5d ms  byte for byte' "$way" "$sealing" "$opening")"
+for scheme in public-key symmetric; do
+  for way in "in process" "over mTLS"; do
+    through=(--app app_dev)
+    [[ $way == "in process" ]] || through+=("${connect[@]}")
+    sealing=$(milliseconds encrypt "${through[@]}" --scheme "$scheme" "$scratch/big.json" -o "$scratch/sealed.json")
+    opening=$(milliseconds decrypt "${through[@]}" "$scratch/sealed.json" -o "$scratch/opened.json")
+    same "$scratch/big.json" "$scratch/opened.json" \
+      "$(printf '%-10s  %-10s  encrypt %5d ms  decrypt %5d ms  byte for byte' "$scheme" "$way" "$sealing" "$opening")"
+  done
 done
 
 if [[ -n $ONCE ]]; then

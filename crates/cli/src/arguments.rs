@@ -385,6 +385,7 @@ impl KeyingName {
 Examples:
   leafseal encrypt --app acme --select '$.card.number' --select '$..email' payment.json
   leafseal encrypt --app acme --role pci customers.jsonl -o sealed.jsonl
+  leafseal encrypt --app acme --scheme symmetric --context order/7 --select '$.card' order.json
   leafseal encrypt --app acme --file scan.pdf -o scan.pdf.enc
   leafseal encrypt --app acme --connect localhost:3443 < payment.json")]
 pub(crate) struct EncryptArguments {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use leafseal_client::{Client, ClientSettings, ClientTls, DecryptOptions, EncryptOptions, Scalar, Value};
+use leafseal_client::{Client, ClientSettings, ClientTls, DecryptOptions, EncryptOptions, Scalar, Scheme, Value};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -24,6 +24,13 @@ pub(crate) async fn round_trip(address: &str, app: &str, certs: &Path) -> Result
     let sealed: Vec<Scalar> = sealed.iter().map(Value::as_scalar).collect();
     let opened = client.decrypt(&decrypt, &sealed).await?;
     assert_eq!(opened, [Value::Str("4111111111111111".into()), Value::Float(12.5), Value::Bool(true)]);
+
+    // The same with a symmetric key, bound to their row: for values that only engines seal.
+    let row = Some("card/7");
+    let encrypt_row = EncryptOptions { scheme: Some(Scheme::Symmetric), context: row, ..encrypt };
+    let sealed = client.encrypt(&encrypt_row, &values).await?;
+    let sealed: Vec<Scalar> = sealed.iter().map(Value::as_scalar).collect();
+    assert_eq!(client.decrypt(&DecryptOptions { context: row, ..decrypt }, &sealed).await?, opened);
 
     // The selected fields of a document. Every other byte stays unchanged.
     let payment = br#"{"card": {"number": "4111111111111111", "expiry": "12/29"}, "amount": 12.50}"#;
