@@ -1,9 +1,9 @@
 //! The calls, and the connection pool under them.
 
-mod bound;
 mod credentials;
 mod dialler;
 mod dialling;
+mod lists;
 mod pool;
 mod retries;
 
@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex};
 use leafseal_protocol::{
     ApiKeyFacts, AuthenticateParams, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
     HealthParams, InfoParams, Inspection, Method, PublicKeySet, PublicKeysParams, QueryParams, QueryResult, Retry,
-    RewrapOptions, Scalar, SecretText, request,
+    SecretText, request,
 };
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
-use crate::answer::{Answer, Document, NativeValues, Rewrapped, Value};
+use crate::answer::{Answer, Document};
 use crate::answer_memory::AnswerMemory;
 use crate::error::{ClientError, ErrorKind};
 use crate::observer::{CallObserver, CallOutcome, Observed};
@@ -96,90 +96,6 @@ impl Client {
         Client { observer: Some(observer), ..self }
     }
 
-    /// Encrypts native values; nil stays nil.
-    ///
-    /// # Errors
-    /// As every call: the engine's error, or why there is no answer.
-    pub async fn encrypt(
-        &self,
-        options: &EncryptOptions<'_>,
-        values: &[Scalar<'_>],
-    ) -> Result<Vec<Value>, ClientError> {
-        self.call(
-            Method::Encrypt,
-            options.deadline_ms,
-            |id, deadline_ms, out| {
-                let options = EncryptOptions { deadline_ms, ..*options };
-                request::encrypt(id, &options, values.iter().copied(), out);
-            },
-            Answer::into_values,
-        )
-        .await
-    }
-
-    /// Decrypts envelopes to native values; other values stay unchanged.
-    ///
-    /// # Errors
-    /// As every call: the engine's error, or why there is no answer.
-    pub async fn decrypt(
-        &self,
-        options: &DecryptOptions<'_>,
-        values: &[Scalar<'_>],
-    ) -> Result<Vec<Value>, ClientError> {
-        self.call(
-            Method::Decrypt,
-            options.deadline_ms,
-            |id, deadline_ms, out| {
-                let options = DecryptOptions { deadline_ms, ..*options };
-                request::decrypt(id, &options, values.iter().copied(), out);
-            },
-            Answer::into_values,
-        )
-        .await
-    }
-
-    /// As [`Client::encrypt`], with the engine's report: how many of the values were envelopes already.
-    ///
-    /// # Errors
-    /// As every call: the engine's error, or why there is no answer.
-    pub async fn encrypt_reported(
-        &self,
-        options: &EncryptOptions<'_>,
-        values: &[Scalar<'_>],
-    ) -> Result<NativeValues, ClientError> {
-        self.call(
-            Method::Encrypt,
-            options.deadline_ms,
-            |id, deadline_ms, out| {
-                let options = EncryptOptions { deadline_ms, ..*options };
-                request::encrypt(id, &options, values.iter().copied(), out);
-            },
-            Answer::into_reported_values,
-        )
-        .await
-    }
-
-    /// As [`Client::decrypt`], with the engine's report: which envelopes failed to decrypt, if the options continue after them.
-    ///
-    /// # Errors
-    /// As every call: the engine's error, or why there is no answer.
-    pub async fn decrypt_reported(
-        &self,
-        options: &DecryptOptions<'_>,
-        values: &[Scalar<'_>],
-    ) -> Result<NativeValues, ClientError> {
-        self.call(
-            Method::Decrypt,
-            options.deadline_ms,
-            |id, deadline_ms, out| {
-                let options = DecryptOptions { deadline_ms, ..*options };
-                request::decrypt(id, &options, values.iter().copied(), out);
-            },
-            Answer::into_reported_values,
-        )
-        .await
-    }
-
     /// Encrypts the values of a JSON text that the JSONPath selectors select; without selectors all.
     ///
     /// # Errors
@@ -254,23 +170,6 @@ impl Client {
                 request::decrypt_file(id, &options, data, out);
             },
             Answer::into_file,
-        )
-        .await
-    }
-
-    /// Rewraps envelopes to the app's newest key version.
-    ///
-    /// # Errors
-    /// As every call: the engine's error, or why there is no answer.
-    pub async fn rewrap(&self, options: &RewrapOptions<'_>, envelopes: &[&str]) -> Result<Rewrapped, ClientError> {
-        self.call(
-            Method::Rewrap,
-            options.deadline_ms,
-            |id, deadline_ms, out| {
-                let options = RewrapOptions { deadline_ms, ..*options };
-                request::rewrap(id, &options, envelopes.iter().copied(), out);
-            },
-            |answer| answer.rewrapped(),
         )
         .await
     }
