@@ -43,6 +43,21 @@ test('an independent library reads the requests', () => {
   assert.deepEqual(params, [{ app: 'ä', values: ['€', 2n ** 64n - 1n, -(2n ** 63n)] }]);
 });
 
+test('contexts accompany the values of a list, whichever function encodes it', () => {
+  const [options, values, contexts] = [{ app: 'a' }, ['x', 'é'], ['row 1', 'ü'.repeat(512)]];
+  const request = [0, 1, 'encrypt', [{ app: 'a', contexts, values }]];
+  assert.deepEqual(read(wire.encodeEncrypt(1, options, values, contexts)), request);
+  assert.deepEqual(read(wire.encodeTexts(1, 'encrypt', options, Buffer.from('xé'), new Uint32Array([1, 3]), contexts)), request);
+  request[2] = 'decrypt';
+  assert.deepEqual(read(wire.encodeDecrypt(1, options, values, contexts)), request);
+  assert.deepEqual(read(wire.encodeTexts(1, 'decrypt', options, Buffer.from('xé'), new Uint32Array([1, 3]), contexts)), request);
+  request[2] = 'rewrap';
+  assert.deepEqual(read(wire.encodeRewrap(1, options, values, contexts)), request);
+  for (const wrong of ['ab', [1, 2], ['a', '\ud800'], {}]) {
+    assert.throws(() => wire.encodeEncrypt(1, options, values, wrong), has('invalid_params', /^contexts/));
+  }
+});
+
 test('strings of every length arrive whole', () => {
   const lengths = [0, 1, 31, 32, 85, 126, 127, 128, 250, 251, 252, 253, 254, 255, 256, 257, 1000, 65_535, 65_536, 100_000];
   for (const letter of ['x', 'é', '€', '😀']) {
