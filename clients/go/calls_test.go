@@ -86,7 +86,7 @@ func TestCalls(t *testing.T) {
 		sealed, err := client.EncryptAll(background, []any{"a", "b"}, EncryptOptions{Role: "support", Curve: "k1", Keying: "field"})
 		must(t, err)
 		texts := []string{sealed[0].(string), sealed[1].(string)}
-		inspected, err := client.Inspect(background, texts, testApp)
+		inspected, err := client.Inspect(background, texts, InspectOptions{App: testApp})
 		must(t, err)
 		equal(t, "support k1 string 1", fmt.Sprint(inspected[0].Role, " ", inspected[0].Curve, " ", inspected[0].Type, " ", inspected[0].KeyVersion))
 		if bytes.Equal(inspected[0].Ephemeral, inspected[1].Ephemeral) || len(inspected[0].Ephemeral) != 33 || inspected[0].EncryptedAt.After(time.Now().Add(5*time.Second)) {
@@ -94,7 +94,7 @@ func TestCalls(t *testing.T) {
 		}
 		_, err = client.DecryptAll(background, sealed, DecryptOptions{Role: "other"})
 		expect(t, "forbidden", err)
-		inspected, err = client.Inspect(background, texts, "")
+		inspected, err = client.Inspect(background, texts, InspectOptions{})
 		must(t, err)
 		equal(t, "", inspected[1].Role)
 	})
@@ -228,7 +228,7 @@ func TestCalls(t *testing.T) {
 			{"invalid_selector", document("{}", EncryptOptions{Select: []string{"$.["}})},
 			{"unmatched_selector", document("{}", EncryptOptions{Select: []string{"$.b"}, Strict: true})},
 			{"ambiguous_name", document(`{"A":1}`, EncryptOptions{Select: []string{"$.a"}, OtherCase: "refuse"})},
-			{"invalid_envelope", func() error { _, err := client.Inspect(background, []string{secret}, ""); return err }},
+			{"invalid_envelope", func() error { _, err := client.Inspect(background, []string{secret}, InspectOptions{}); return err }},
 			{"invalid_params", func() error { _, err := client.EncryptFile(background, nil, EncryptOptions{Role: "a"}); return err }},
 		} {
 			err := row.call()

@@ -217,11 +217,11 @@ func (c *Client) rewrap(ctx context.Context, envelopes, contexts []string, optio
 	return sealed, report.Count, err
 }
 
-// Inspect returns the metadata of envelopes, never their values. With an app, also the fields inside, which requires the permission to decrypt.
-func (c *Client) Inspect(ctx context.Context, envelopes []string, app string) ([]Inspection, error) {
-	encoder := c.encoder(methodInspect, false).text("app", app)
+// Inspect returns the metadata of envelopes, never their values; with an app in the options, also the fields inside.
+func (c *Client) Inspect(ctx context.Context, envelopes []string, options InspectOptions) ([]Inspection, error) {
+	encoder := c.encoder(methodInspect, false).text("app", options.App).text("context", options.Context)
 	var inspections []Inspection
-	err := c.do(ctx, encoder.texts("values", notNil(envelopes)).done, 0, func(result []byte) (failure *Error) {
+	err := c.do(ctx, encoder.texts("values", notNil(envelopes)).done, options.Timeout, func(result []byte) (failure *Error) {
 		inspections, _, failure = readValues(result, len(envelopes), readInspection)
 		return failure
 	})

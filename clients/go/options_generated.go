@@ -146,3 +146,13 @@ func (o RewrapOptions) options() []option {
 func (o RewrapOptions) common() (app string, timeout time.Duration, onReport func(Report)) {
 	return o.App, o.Timeout, o.OnReport
 }
+
+// InspectOptions are options of Inspect.
+type InspectOptions struct {
+	// App opens the envelopes to read the fields inside, which requires the permission to decrypt.
+	App string
+	// Timeout overrides the client's.
+	Timeout time.Duration
+	// The context that symmetric envelopes are bound to: 1 to 1024 bytes. It needs an app. Default: none.
+	Context string
+}

@@ -49,10 +49,17 @@ func TestSymmetricRefusals(t *testing.T) {
 		_, err = client.Decrypt(background, public, options)
 		expect(t, "decrypt_failed", err)
 	}
-	inspected, err := client.Inspect(background, []string{sealed[0].(string)}, "")
+	inspected, err := client.Inspect(background, []string{sealed[0].(string)}, InspectOptions{})
 	must(t, err)
 	equal(t, "symmetric", inspected[0].Scheme)
 	equal(t, 16, len(inspected[0].SymmetricKeyID))
+	inspected, err = client.Inspect(background, []string{sealed[0].(string)}, InspectOptions{App: testApp, Context: vectors.Context})
+	must(t, err)
+	equal(t, int64(1), inspected[0].KeyVersion)
+	_, err = client.Inspect(background, []string{sealed[0].(string)}, InspectOptions{App: testApp})
+	expect(t, "decrypt_failed", err)
+	_, err = client.Inspect(background, []string{sealed[0].(string)}, InspectOptions{Context: vectors.Context})
+	expect(t, "invalid_params", err)
 }
 
 // A value opens in its own context, and in no other row.

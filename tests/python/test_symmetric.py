@@ -45,6 +45,12 @@ def test_what_inspection_shows(engine: leafseal.Engine, sealed: list[str]) -> No
     shown = engine.inspect(sealed[0])
     assert (shown.scheme, shown.version, shown.curve, shown.ephemeral) == ("symmetric", "WEFF", None, None)
     assert len(shown.symmetric_key_id) == 16 and not shown.from_public_key
+    assert engine.inspect(sealed[0], app="py", context=CONTEXT).key_version == 1
+    for other in (None, CONTEXT + "x"):
+        with pytest.raises(leafseal.Error, match="decrypt failed"):
+            engine.inspect(sealed, app="py", context=other)
+    with pytest.raises(leafseal.InvalidParams, match="needs an app"):
+        engine.inspect(sealed[0], context=CONTEXT)
 
 
 ROWS = ["row 1", "row 2", "row 3", 4, -5]

@@ -13,7 +13,7 @@ export type Value = null | boolean | number | bigint | string;
 
 import type { DecryptionOptions, EncryptionOptions, RewrappingOptions, SelectionOptions } from './options';
 
-export type { DecryptionOptions, EncryptionOptions, RewrappingOptions, SelectionOptions } from './options';
+export type { DecryptionOptions, EncryptionOptions, InspectionOptions, RewrappingOptions, SelectionOptions } from './options';
 
 import type { Inspection, Queries } from './queries';
 
@@ -107,8 +107,8 @@ export function encodeDecryptFile(id: number, options: DecryptOptions, data: Uin
 /** Encodes `rewrap`. `contexts` as in {@link encodeEncrypt}. */
 export function encodeRewrap(id: number, options: RewrapOptions, envelopes: readonly string[], contexts?: readonly string[]): Buffer;
 
-/** Encodes `inspect`; with an app, the envelopes are opened to read the fields inside. */
-export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[]): Buffer;
+/** Encodes `inspect`; with an app, the envelopes are opened, in a context if there is one, to read the fields inside. */
+export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[], context?: string): Buffer;
 
 /**
  * Encodes a query: a method without values of users, such as `public_keys`, with its parameters.

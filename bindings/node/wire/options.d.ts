@@ -65,3 +65,9 @@ export interface RewrappingOptions {
   /** The action for an envelope that does not open. Default: the call fails. */
   onFailure?: 'fail' | 'leave';
 }
+
+/** Options of `inspect`. */
+export interface InspectionOptions {
+  /** The context that symmetric envelopes are bound to: 1 to 1024 bytes. It needs an app. Default: none. */
+  context?: string;
+}

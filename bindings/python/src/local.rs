@@ -392,7 +392,8 @@ fn inspect(
     envelopes: &[String],
     check: StepCheck<'_>,
 ) -> Result<Done, CallFault> {
-    let mut inspector = engine.inspector(&Caller::Owner, options.app.as_deref())?;
+    let inspector = engine.inspector(&Caller::Owner, options.app.as_deref())?;
+    let mut inspector = inspector.with_context(options.wire_inspect().context)?;
     let mut inspected = Vec::with_capacity(envelopes.len());
     for (index, envelope) in envelopes.iter().enumerate() {
         loop {

@@ -167,6 +167,11 @@ impl OperationOptions {
         }
     }
 
+    /// The options of an inspection, which needs no app.
+    pub(crate) fn wire_inspect(&self) -> wire::InspectOptions<'_> {
+        wire::InspectOptions::of(self.app.as_deref().unwrap_or_default(), &self.given)
+    }
+
     /// Refuses contexts that are not one for each value, or that come beside one for all.
     pub(crate) fn check_contexts(&self, count: usize, values: Option<usize>) -> Result<(), CallFault> {
         let Some(values) = values else { return Err(CallFault::argument("`contexts` are for lists of values")) };

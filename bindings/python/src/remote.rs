@@ -88,7 +88,7 @@ impl RemoteCall {
             }
             Input::Envelopes(envelopes) => {
                 let envelopes: Vec<&str> = envelopes.iter().map(String::as_str).collect();
-                let inspected = self.client.inspect(self.work.options().app.as_deref(), &envelopes).await?;
+                let inspected = self.client.inspect_with(&self.work.options().wire_inspect(), &envelopes).await?;
                 Ok(Done { output: WorkOutput::Inspected(inspected), report: WorkReport::default() })
             }
             Input::Ready => {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use leafseal_client::{DecryptOptions, EncryptOptions, RewrapOptions};
+use leafseal_client::{DecryptOptions, EncryptOptions, InspectOptions, RewrapOptions};
 use leafseal_engine::admin::{RECORD_KEY_SIZE, RotationRule};
 use leafseal_engine::{AcceptedSchemes, Curve, Keying};
 
@@ -484,6 +484,9 @@ pub(crate) struct InspectArguments {
     /// Open the envelopes with this app's keys to show also role, origin, time and key version
     #[arg(long, value_name = "APP")]
     pub app: Option<String>,
+    /// The options of the protocol.
+    #[command(flatten)]
+    pub options: OptionArguments<InspectOptions<'static>>,
     /// Print how many there are of each scheme and key; with --app also of each role and age
     #[arg(long)]
     pub summary: bool,

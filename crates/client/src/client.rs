@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 
 use leafseal_protocol::{
     ApiKeyFacts, AuthenticateParams, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions,
-    HealthParams, InfoParams, Inspection, Method, PublicKeySet, PublicKeysParams, QueryParams, QueryResult, Retry,
-    SecretText, request,
+    HealthParams, InfoParams, InspectOptions, Inspection, Method, PublicKeySet, PublicKeysParams, QueryParams,
+    QueryResult, Retry, SecretText, request,
 };
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -179,10 +179,22 @@ impl Client {
     /// # Errors
     /// As every call: the engine's error, or why there is no answer.
     pub async fn inspect(&self, app: Option<&str>, envelopes: &[&str]) -> Result<Vec<Inspection>, ClientError> {
+        self.inspect_with(&InspectOptions::new(app.unwrap_or_default()), envelopes).await
+    }
+
+    /// [`Client::inspect`] with options; without an app in them, envelopes are not opened.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn inspect_with(
+        &self,
+        options: &InspectOptions<'_>,
+        envelopes: &[&str],
+    ) -> Result<Vec<Inspection>, ClientError> {
         self.call(
             Method::Inspect,
             None,
-            |id, _, out| request::inspect(id, app, envelopes.iter().copied(), out),
+            |id, _, out| request::inspect_with(id, options, envelopes.iter().copied(), out),
             |answer| answer.inspections(),
         )
         .await

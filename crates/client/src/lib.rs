@@ -48,8 +48,8 @@ pub use error::{ClientError, ErrorKind, RequestProgress};
 pub use identity::{ClientTls, ClientTlsFiles, TlsPart, TlsProblem};
 pub use leafseal_protocol::{
     AcceptedScheme, ApiKeyFacts, AuthenticateParams, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions,
-    EncryptOptions, ErrorCode, Field, FrameLimits, HealthParams, InfoParams, Inspection, Interface, Keying, Method,
-    OnFailure, OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, PathBinding, PublicKeySet,
+    EncryptOptions, ErrorCode, Field, FrameLimits, HealthParams, InfoParams, InspectOptions, Inspection, Interface,
+    Keying, Method, OnFailure, OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, PathBinding, PublicKeySet,
     PublicKeysParams, QueryParams, Reseal, Retry, RewrapOptions, Scalar, Scheme, SecretText, Surface, Text, TextKind,
     UnsealKeyParams, UnsealKeyResult, UnsealParams, UnsealResult, Word, WordSet,
 };

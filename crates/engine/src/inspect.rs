@@ -12,7 +12,7 @@ use crate::bindings::{BindingWish, RequestBinding};
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
-use crate::error::Error;
+use crate::error::{Error, ErrorCode};
 use crate::keyring::{KeySearch, Keyring};
 use crate::long::LongOpen;
 use crate::opening::EphemeralId;
@@ -100,12 +100,7 @@ impl Engine {
     /// # Errors
     /// As those two.
     pub fn inspect(&self, caller: &Caller, app: Option<&str>, text: &[u8]) -> Result<EnvelopeMetadata, Error> {
-        let mut inspector = self.inspector(caller, app)?;
-        loop {
-            if let Some(inspected) = inspector.inspect(text)? {
-                return Ok(inspected);
-            }
-        }
+        self.inspector(caller, app)?.inspect_whole(text)
     }
 
     /// The public keys of `app`, for callers that may use it.
@@ -124,13 +119,18 @@ impl Inspector {
     /// What symmetric envelopes are bound to.
     ///
     /// # Errors
-    /// The context is empty or too long.
+    /// The context is empty or too long, or there is no app.
     pub fn with_context(mut self, context: Option<&str>) -> Result<Self, Error> {
-        if let Some(inside) = &mut self.inside {
-            let wish = BindingWish { context, ..BindingWish::default() };
-            let binding = wish.binding(inside.permit.engine.settings())?;
-            inside.keyring = Keyring::new(&inside.permit, binding, AcceptedSchemes::ALL);
+        if context.is_none() {
+            return Ok(self);
         }
+        let Some(inside) = &mut self.inside else {
+            let message = "a context needs an app: without one, envelopes are not opened";
+            return Err(Error::new(ErrorCode::InvalidParams, message));
+        };
+        let wish = BindingWish { context, ..BindingWish::default() };
+        let binding = wish.binding(inside.permit.engine.settings())?;
+        inside.keyring = Keyring::new(&inside.permit, binding, AcceptedSchemes::ALL);
         Ok(self)
     }
 
@@ -150,6 +150,18 @@ impl Inspector {
             long: inside.long.take(),
         });
         Self { inside, step_values_max: self.step_values_max }
+    }
+
+    /// [`Inspector::inspect`] in all of its steps.
+    ///
+    /// # Errors
+    /// As that.
+    pub fn inspect_whole(&mut self, text: &[u8]) -> Result<EnvelopeMetadata, Error> {
+        loop {
+            if let Some(inspected) = self.inspect(text)? {
+                return Ok(inspected);
+            }
+        }
     }
 
     /// Returns the metadata of `text`, with an app including the fields inside; never its value. Returns `None` if that needs further

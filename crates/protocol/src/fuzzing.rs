@@ -8,9 +8,9 @@
 
 use crate::{
     ContentError, DecryptDocumentParams, DecryptFileParams, DecryptParams, DocumentResult, EncryptDocumentParams,
-    EncryptFileParams, EncryptParams, FileResult, FrameError, FrameLimits, GoingAway, InspectParams, InspectResult,
-    Message, Method, Peek, Query, RawParams, RawValue, RawValues, Reported, RewrapParams, RewrapResult, Scalar,
-    Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
+    EncryptFileParams, EncryptParams, FileResult, FrameError, FrameLimits, GoingAway, InspectOptions, InspectParams,
+    InspectResult, Message, Method, Peek, Query, RawParams, RawValue, RawValues, Reported, RewrapParams, RewrapResult,
+    Scalar, Scanner, Text, ValuesResult, answer, connection_error, decode_cancel, request, write,
 };
 
 /// Small, so that short inputs reach every limit.
@@ -176,7 +176,8 @@ fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
         }
         Method::Inspect => {
             let params = InspectParams::decode(params)?;
-            request::inspect(7, params.app, strings(params.values)?.into_iter(), &mut out);
+            let options = InspectOptions { app: params.app.unwrap_or_default(), context: params.context };
+            request::inspect_with(7, &options, strings(params.values)?.into_iter(), &mut out);
         }
         query => {
             if let Some(query) = Query::decode(query, params)? {

@@ -54,7 +54,9 @@ pub use method::{CANCEL, CONNECTION_ERROR, GOING_AWAY, GoingAway, connection_err
 pub use methods::*;
 pub use number::{NumberBuffer, NumberFault};
 pub use option::{OptionInfo, OptionKind, OptionScope, OptionValue, OwnedOptions, Surface};
-pub use options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
+pub use options::{
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, InspectOptions, RewrapOptions,
+};
 pub use params::{
     DecryptDocumentParams, DecryptFileParams, DecryptParams, EncryptDocumentParams, EncryptFileParams, EncryptParams,
     InspectParams, RewrapParams,

@@ -17,6 +17,14 @@ pub enum OptionScope {
     DocumentsAlone,
 }
 
+/// Whether a method needs an app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AppPresence {
+    Required,
+    /// Without one the app of the options is empty.
+    Optional,
+}
+
 /// An interface beside RPC, in which every option exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
@@ -294,7 +302,7 @@ macro_rules! options {
 
             /// Reads the parameters: these options, the app and the fields of the payload.
             pub(crate) fn read(
-                params: RawParams<'a>, is_document: bool, payload: FieldSet,
+                params: RawParams<'a>, is_document: bool, payload: FieldSet, app: AppPresence,
             ) -> Result<(Self, Payload<'a>), ContentError> {
                 let accepted = |scope| is_document || scope == OptionScope::Any;
                 let mut expected = payload.with(Field::App);
@@ -309,7 +317,10 @@ macro_rules! options {
                         other => payload.read_field(&mut entries, other)?,
                     }
                 }
-                options.app = required(payload.app, Field::App)?;
+                options.app = match app {
+                    AppPresence::Required => required(payload.app, Field::App)?,
+                    AppPresence::Optional => payload.app.unwrap_or_default(),
+                };
                 Ok((options, payload))
             }
         }

@@ -7,7 +7,7 @@
 use crate::content::{Entries, Unknown};
 use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
-use crate::option::{OptionInfo, OptionScope, OptionType, OptionValue, OwnedOptions, Surface, options};
+use crate::option::{AppPresence, OptionInfo, OptionScope, OptionType, OptionValue, OwnedOptions, Surface, options};
 use crate::payload::{Payload, required};
 use crate::raw_params::RawParams;
 use crate::words::{
@@ -205,6 +205,16 @@ options! {
     }
 }
 
+options! {
+    /// Options of `inspect`, which needs no app for what the text of an envelope shows.
+    InspectOptions {
+        /// The context that symmetric envelopes are bound to: 1 to 1024 bytes. It needs an app. Default: none.
+        ///
+        /// what symmetric envelopes are bound to: without it they do not open. It needs `app`. Default: none
+        Context context: Option<&'a str>, Any [Clients Python Api Cli];
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,7 +250,7 @@ mod tests {
 
     #[test]
     fn descriptions_are_sentences_and_the_full_text_is_one_line() {
-        let all = [EncryptOptions::OPTIONS, DecryptOptions::OPTIONS, RewrapOptions::OPTIONS];
+        let all = [EncryptOptions::OPTIONS, DecryptOptions::OPTIONS, RewrapOptions::OPTIONS, InspectOptions::OPTIONS];
         for option in all.concat() {
             assert!(option.summary().ends_with('.') && !option.full().contains('\n'), "{option:?}");
             assert!(!option.full().is_empty() && !option.full().contains('|'), "{option:?}");

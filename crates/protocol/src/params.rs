@@ -6,8 +6,11 @@
 use crate::error::ContentError;
 use crate::field::{Field, FieldSet};
 use crate::message::RawParams;
-use crate::options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
-use crate::payload::{Payload, required};
+use crate::option::AppPresence;
+use crate::options::{
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, InspectOptions, RewrapOptions,
+};
+use crate::payload::required;
 use crate::values::RawValues;
 
 /// Parameters of `encrypt`.
@@ -88,6 +91,8 @@ pub struct RewrapParams<'a> {
 pub struct InspectParams<'a> {
     /// With an app, envelopes are decrypted to read the fields inside; the plaintext itself is never returned.
     pub app: Option<&'a str>,
+    /// The context that symmetric envelopes are bound to.
+    pub context: Option<&'a str>,
     /// Envelopes ([`RawValues::strings`]).
     pub values: RawValues<'a>,
 }
@@ -99,7 +104,7 @@ impl<'a> EncryptParams<'a> {
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         let fields = FieldSet::of(&[Field::Contexts, Field::Values]);
-        let (options, payload) = EncryptOptions::read(params, false, fields)?;
+        let (options, payload) = EncryptOptions::read(params, false, fields, AppPresence::Required)?;
         let contexts = payload.contexts(options.context)?;
         Ok(EncryptParams { options, contexts, values: payload.values()? })
     }
@@ -112,7 +117,7 @@ impl<'a> DecryptParams<'a> {
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         let fields = FieldSet::of(&[Field::Contexts, Field::Values]);
-        let (options, payload) = DecryptOptions::read(params, false, fields)?;
+        let (options, payload) = DecryptOptions::read(params, false, fields, AppPresence::Required)?;
         let contexts = payload.contexts(options.context)?;
         Ok(DecryptParams { options, contexts, values: payload.values()? })
     }
@@ -124,7 +129,8 @@ impl<'a> EncryptDocumentParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) = EncryptOptions::read(params, true, FieldSet::of(&[Field::Select, Field::Document]))?;
+        let (options, payload) =
+            EncryptOptions::read(params, true, FieldSet::of(&[Field::Select, Field::Document]), AppPresence::Required)?;
         let document = required(payload.document, Field::Document)?;
         Ok(EncryptDocumentParams { options, select: payload.select, document })
     }
@@ -136,7 +142,8 @@ impl<'a> DecryptDocumentParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) = DecryptOptions::read(params, true, FieldSet::of(&[Field::Select, Field::Document]))?;
+        let (options, payload) =
+            DecryptOptions::read(params, true, FieldSet::of(&[Field::Select, Field::Document]), AppPresence::Required)?;
         let document = required(payload.document, Field::Document)?;
         Ok(DecryptDocumentParams { options, select: payload.select, document })
     }
@@ -148,7 +155,8 @@ impl<'a> EncryptFileParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) = EncryptFileOptions::read(params, false, FieldSet::of(&[Field::Data]))?;
+        let (options, payload) =
+            EncryptFileOptions::read(params, false, FieldSet::of(&[Field::Data]), AppPresence::Required)?;
         Ok(EncryptFileParams { options, data: required(payload.data, Field::Data)? })
     }
 }
@@ -159,7 +167,8 @@ impl<'a> DecryptFileParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) = DecryptFileOptions::read(params, false, FieldSet::of(&[Field::Data]))?;
+        let (options, payload) =
+            DecryptFileOptions::read(params, false, FieldSet::of(&[Field::Data]), AppPresence::Required)?;
         Ok(DecryptFileParams { options, data: required(payload.data, Field::Data)? })
     }
 }
@@ -171,7 +180,7 @@ impl<'a> RewrapParams<'a> {
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         let fields = FieldSet::of(&[Field::Contexts, Field::Values]);
-        let (options, payload) = RewrapOptions::read(params, false, fields)?;
+        let (options, payload) = RewrapOptions::read(params, false, fields, AppPresence::Required)?;
         let contexts = payload.contexts(options.context)?;
         Ok(RewrapParams { options, contexts, values: payload.values()? })
     }
@@ -183,7 +192,8 @@ impl<'a> InspectParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let payload = Payload::read(params, FieldSet::of(&[Field::App, Field::Values]))?;
-        Ok(InspectParams { app: payload.app, values: payload.values()? })
+        let (options, payload) =
+            InspectOptions::read(params, false, FieldSet::of(&[Field::Values]), AppPresence::Optional)?;
+        Ok(InspectParams { app: payload.app, context: options.context, values: payload.values()? })
     }
 }

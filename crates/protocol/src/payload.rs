@@ -1,9 +1,8 @@
 //! The fields of parameters that are not options: the app, lists, documents and files.
 
-use crate::content::{Entries, Unknown, checked, out_of_range};
+use crate::content::{Entries, checked, out_of_range};
 use crate::error::ContentError;
-use crate::field::{Field, FieldSet};
-use crate::raw_params::RawParams;
+use crate::field::Field;
 use crate::values::RawValues;
 
 /// The fields of any method that are not options; each method checks which ones it allows.
@@ -18,15 +17,6 @@ pub(crate) struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    pub(crate) fn read(params: RawParams<'a>, expected: FieldSet) -> Result<Self, ContentError> {
-        let mut payload = Payload::default();
-        let mut entries = Entries::of_params(params, expected, Unknown::Refuse)?;
-        while let Some(field) = entries.next_field()? {
-            payload.read_field(&mut entries, field)?;
-        }
-        Ok(payload)
-    }
-
     /// Reads the value of an expected field.
     pub(crate) fn read_field(&mut self, entries: &mut Entries<'a>, field: Field) -> Result<(), ContentError> {
         match field {

@@ -6,7 +6,9 @@ use crate::field::Field;
 use crate::method::CANCEL;
 use crate::methods::{HealthParams, InfoParams, Method, QueryParams};
 use crate::option::{OptionInfo, OptionScope, OptionValue};
-use crate::options::{DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, RewrapOptions};
+use crate::options::{
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, InspectOptions, RewrapOptions,
+};
 use crate::record::{RecordValue, write_map};
 use crate::values::Scalar;
 use crate::write;
@@ -144,7 +146,24 @@ pub fn rewrap<'v>(
 /// # Panics
 /// When `envelopes` yields another number of values than it announced.
 pub fn inspect<'v>(id: u32, app: Option<&str>, envelopes: impl ExactSizeIterator<Item = &'v str>, out: &mut Vec<u8>) {
-    begin(id, Method::Inspect, &[(Field::App, app.map(OptionValue::Text))], 1, out);
+    inspect_with(id, &InspectOptions::new(app.unwrap_or_default()), envelopes, out);
+}
+
+/// [`inspect`] with options; without an app in them, envelopes are not decrypted.
+///
+/// # Panics
+/// When `envelopes` yields another number of values than it announced.
+pub fn inspect_with<'v>(
+    id: u32,
+    options: &InspectOptions<'_>,
+    envelopes: impl ExactSizeIterator<Item = &'v str>,
+    out: &mut Vec<u8>,
+) {
+    let mut fields = options.values();
+    if options.app.is_empty() {
+        fields[0].1 = None;
+    }
+    begin(id, Method::Inspect, &fields, 1, out);
     write_values(envelopes.map(Scalar::from), out);
 }
 

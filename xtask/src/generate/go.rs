@@ -39,12 +39,29 @@ fn options() -> String {
     text += &group(OptionGroup::Encrypt, "EncryptOptions", "options of encryption");
     text += &group(OptionGroup::Decrypt, "DecryptOptions", "options of decryption");
     text += &group(OptionGroup::Rewrap, "RewrapOptions", "options of Rewrap");
+    text += &of_inspection();
     text
+}
+
+/// What Go's documentation says of a time limit.
+const TIMEOUT: &str = "\t// Timeout overrides the client's.\n\tTimeout time.Duration\n";
+
+/// Inspection uses no app of the client, and makes no report.
+fn of_inspection() -> String {
+    let mut text = "\n// InspectOptions are options of Inspect.\ntype InspectOptions struct {\n".to_owned();
+    text.push_str("\t// App opens the envelopes to read the fields inside, which requires the permission to decrypt.\n\tApp string\n");
+    text.push_str(TIMEOUT);
+    for option in OptionGroup::Inspect.options(Surface::Clients) {
+        text += &wrapped(&about_with_words(option), "\t// ", WIDTH);
+        let _ = writeln!(text, "\t{} string", camel_case_of_go(option.field.as_str()));
+    }
+    text + "}\n"
 }
 
 fn group(group: OptionGroup, name: &str, what: &str) -> String {
     let mut text = format!("\n// {name} are {what}.\ntype {name} struct {{\n");
-    text.push_str("\t// App overrides the client's.\n\tApp string\n\t// Timeout overrides the client's.\n\tTimeout time.Duration\n");
+    text.push_str("\t// App overrides the client's.\n\tApp string\n");
+    text.push_str(TIMEOUT);
     let mut fields = String::new();
     for option in group.options(Surface::Clients) {
         let (wire, go) = (option.field.as_str(), camel_case_of_go(option.field.as_str()));

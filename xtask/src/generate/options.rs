@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use leafseal_protocol::{
-    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Keying, Method, OnFailure,
-    OptionInfo, OptionKind, OptionScope, OtherCase, PathBinding, Reseal, RewrapFailure, RewrapOptions, Scheme, Surface,
-    Word, WordList,
+    Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, InspectOptions, Keying, Method,
+    OnFailure, OptionInfo, OptionKind, OptionScope, OtherCase, PathBinding, Reseal, RewrapFailure, RewrapOptions,
+    Scheme, Surface, Word, WordList,
 };
 
 /// The options that are one of a few words.
@@ -26,6 +26,7 @@ pub(super) enum OptionGroup {
     Encrypt,
     Decrypt,
     Rewrap,
+    Inspect,
 }
 
 impl OptionGroup {
@@ -35,6 +36,7 @@ impl OptionGroup {
             OptionGroup::Encrypt => EncryptOptions::OPTIONS,
             OptionGroup::Decrypt => DecryptOptions::OPTIONS,
             OptionGroup::Rewrap => RewrapOptions::OPTIONS,
+            OptionGroup::Inspect => InspectOptions::OPTIONS,
         };
         options.iter().filter(move |option| option.surfaces.contains(&surface))
     }
@@ -44,7 +46,7 @@ impl OptionGroup {
         let options = match self {
             OptionGroup::Encrypt => EncryptFileOptions::OPTIONS,
             OptionGroup::Decrypt => DecryptFileOptions::OPTIONS,
-            OptionGroup::Rewrap => &[],
+            OptionGroup::Rewrap | OptionGroup::Inspect => &[],
         };
         options.iter().any(|other| other.field == option.field)
     }
@@ -53,7 +55,7 @@ impl OptionGroup {
     pub(super) const fn without_selector(self) -> &'static str {
         match self {
             OptionGroup::Encrypt => "every value",
-            OptionGroup::Decrypt | OptionGroup::Rewrap => "every envelope",
+            OptionGroup::Decrypt | OptionGroup::Rewrap | OptionGroup::Inspect => "every envelope",
         }
     }
 }
@@ -68,6 +70,7 @@ pub(super) fn options_of(method: Method) -> impl Iterator<Item = &'static Option
         Method::EncryptFile => (EncryptFileOptions::OPTIONS, false),
         Method::DecryptFile => (DecryptFileOptions::OPTIONS, false),
         Method::Rewrap => (RewrapOptions::OPTIONS, false),
+        Method::Inspect => (InspectOptions::OPTIONS, false),
         _ => (&[] as &[OptionInfo], false),
     };
     options.iter().filter(move |option| is_document || !is_of_documents(option))

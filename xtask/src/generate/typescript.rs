@@ -182,6 +182,7 @@ fn options() -> String {
         + &interface("DecryptionOptions", "Options of decryption.", &of(OptionGroup::Decrypt))
         + &interface("SelectionOptions", "Options of documents.", &documents)
         + &interface("RewrappingOptions", "Options of `rewrap`.", &of(OptionGroup::Rewrap))
+        + &interface("InspectionOptions", "Options of `inspect`.", &of(OptionGroup::Inspect))
 }
 
 /// Characters of a line of the client's code.

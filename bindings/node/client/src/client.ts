@@ -1,9 +1,9 @@
 // The client: its calls, their options and results.
 
 import {
-  type Answer, type DecryptionOptions, type EncryptionOptions, type Inspection, type Queries, type RewrappingOptions,
-  type SelectionOptions, type Value, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument, encodeEncryptFile, encodeInspect,
-  encodeQuery, encodeRewrap,
+  type Answer, type DecryptionOptions, type EncryptionOptions, type Inspection, type InspectionOptions, type Queries,
+  type RewrappingOptions, type SelectionOptions, type Value, encodeDecryptDocument, encodeDecryptFile, encodeEncryptDocument,
+  encodeEncryptFile, encodeInspect, encodeQuery, encodeRewrap,
 } from '@leafseal/wire';
 
 import { Calls } from './calls.js';
@@ -63,6 +63,9 @@ export interface DecryptOptions extends AppOptions, ReportOptions, Readonly<Decr
 
 /** Options of `rewrap`. */
 export interface RewrapOptions extends AppOptions, ReportOptions, Readonly<RewrappingOptions> {}
+
+/** Options of `inspect`. */
+export interface InspectOptions extends AppOptions, Readonly<InspectionOptions> {}
 
 /** Options of lists. */
 export interface ListOptions {
@@ -185,15 +188,15 @@ export class Client extends QueryCalls {
    * Returns the metadata of envelopes, never their values. With an app in `options`, also the fields inside, which requires the permission
    * to decrypt; the client's `app` is not used here.
    */
-  inspect(envelope: string, options?: AppOptions): Promise<Inspection>;
-  inspect(envelopes: readonly string[], options?: AppOptions): Promise<Inspection[]>;
-  async inspect(envelopes: string | readonly string[], options: AppOptions = {}): Promise<Inspection | Inspection[]> {
+  inspect(envelope: string, options?: InspectOptions): Promise<Inspection>;
+  inspect(envelopes: readonly string[], options?: InspectOptions): Promise<Inspection[]>;
+  async inspect(envelopes: string | readonly string[], options: InspectOptions = {}): Promise<Inspection | Inspection[]> {
     const list = typeof envelopes === 'string' ? [envelopes] : envelopes;
     protocolOptions('inspect', options);
-    const { app, timeoutMs, signal } = options;
+    const { app, context, timeoutMs, signal } = options;
     const inspections = await this.calls.start({
       method: 'inspect', app, values: list.length, timeoutMs, signal,
-      encode: (id) => encodeInspect(id, app, list), read: (answer) => answer.inspections(),
+      encode: (id) => encodeInspect(id, app, list, context), read: (answer) => answer.inspections(),
     });
     return typeof envelopes === 'string' ? one(inspections) : inspections;
   }

@@ -1,8 +1,8 @@
 // @leafseal/client: encrypts and decrypts with a Leafseal engine.
 
 export {
-  Client, type AppOptions, type CallOptions, type DecryptOptions, type DocumentOptions, type Encrypted, type EncryptOptions, type Json,
-  type ListOptions, type Report,
+  Client, type AppOptions, type CallOptions, type DecryptOptions, type DocumentOptions, type Encrypted, type EncryptOptions,
+  type InspectOptions, type Json, type ListOptions, type Report,
 } from './client.js';
 export type { KnownErrorCode } from './codes_generated.js';
 export { LeafsealError, type ErrorCode, type ErrorDetails, type Retry } from './errors.js';

@@ -229,6 +229,15 @@ test('a value opens in its own context, and in no other row', async () => {
   await rejects(client.encryptDocument('{}', { ...symmetric, contexts }), 'invalid_params');
 });
 
+test('inspection in a context shows the fields inside', async () => {
+  const sealed = await client.encrypt('a', { scheme: 'symmetric', context: 'row 17', role: 'support' });
+  const { role, scheme } = await client.inspect(sealed, { app: APP, context: 'row 17' });
+  assert.deepEqual([role, scheme], ['support', 'symmetric']);
+  await rejects(client.inspect(sealed, { app: APP }), 'decrypt_failed');
+  await rejects(client.inspect(sealed, { app: APP, context: 'row 18' }), 'decrypt_failed');
+  await rejects(client.inspect(sealed, { context: 'row 17' }), 'invalid_params');
+});
+
 test('symmetric envelopes open as they were made, and in no other form', async () => {
   const file = new URL('../../../../vectors/symmetric/refused.json', import.meta.url);
   const { value, other, context, refused } = JSON.parse(readFileSync(file, 'utf8'));

@@ -4,8 +4,9 @@ use std::ffi::CString;
 use std::sync::LazyLock;
 
 use leafseal_protocol::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, FrameLimits, OptionInfo, OptionKind,
-    OptionValue, OwnedOptions, RecordValue, RewrapOptions, Scalar, Surface, ValuesResult, request,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, FrameLimits, InspectOptions,
+    OptionInfo, OptionKind, OptionValue, OwnedOptions, RecordValue, RewrapOptions, Scalar, Surface, ValuesResult,
+    request,
 };
 use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, ValueType};
@@ -203,18 +204,20 @@ pub fn encode_rewrap<'env>(
     })
 }
 
-/// Encodes `inspect` of an array of envelopes. `app` may be undefined.
+/// Encodes `inspect` of an array of envelopes. `app` and `context` may be undefined.
 #[napi(catch_unwind)]
-pub fn encode_inspect<'env>(env: &'env Env, id: Js, app: Js, envelopes: Js) -> Result<BufferSlice<'env>> {
+pub fn encode_inspect<'env>(env: &'env Env, id: Js, app: Js, envelopes: Js, context: Js) -> Result<BufferSlice<'env>> {
     let id = message_id(id)?;
-    let app = match app.kind()? {
-        ValueType::Undefined | ValueType::Null => None,
-        _ => Some(string(app, "app")?),
+    let optional = |text: Js, name: &str| match text.kind()? {
+        ValueType::Undefined | ValueType::Null => Ok(None),
+        _ => string(text, name).map(Some),
     };
+    let (app, context) = (optional(app, "app")?, optional(context, "context")?);
+    let options = InspectOptions { app: app.as_deref().unwrap_or_default(), context: context.as_deref() };
     let size_max = FrameLimits::default().frame_size_max;
     let envelopes = Texts::of(envelopes, "values", size_max)?;
     let mut out = Vec::new();
-    request::inspect(id, app.as_deref(), envelopes.all().into_iter(), &mut out);
+    request::inspect_with(id, &options, envelopes.all().into_iter(), &mut out);
     limited(env, out, size_max)
 }
 

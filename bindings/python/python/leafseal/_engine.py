@@ -188,9 +188,11 @@ class Engine(_Base):
         result = self._core.call("values", encrypts, arrow(values), self._options(**options), report, of_values)
         return _like(values, result, report)
 
-    def inspect(self, envelopes: Any, *, app: str | None = None, timeout: float | None = None) -> Any:
+    def inspect(
+        self, envelopes: Any, *, app: str | None = None, context: str | None = None, timeout: float | None = None
+    ) -> Any:
         # Without an app of its own: with one, inspection needs the permission to decrypt.
-        return self._core.call("inspect", False, envelopes, Options(app=app, timeout=timeout))
+        return self._core.call("inspect", False, envelopes, Options(app=app, context=context, timeout=timeout))
 
     def close(self) -> None:
         self._core.close()
@@ -260,8 +262,10 @@ class AsyncEngine(_Base):
         result = await self._call("values", encrypts, arrow(values), self._options(**options), report, of_values)
         return _like(values, result, report)
 
-    async def inspect(self, envelopes: Any, *, app: str | None = None, timeout: float | None = None) -> Any:
-        return await self._call("inspect", False, envelopes, Options(app=app, timeout=timeout))
+    async def inspect(
+        self, envelopes: Any, *, app: str | None = None, context: str | None = None, timeout: float | None = None
+    ) -> Any:
+        return await self._call("inspect", False, envelopes, Options(app=app, context=context, timeout=timeout))
 
     async def aclose(self) -> None:
         self._core.close()

@@ -1,4 +1,4 @@
-//! Arguments of `encrypt`, `decrypt` and `rewrap` that are options of the protocol: they follow from the declarations there.
+//! Arguments of `encrypt`, `decrypt`, `rewrap` and `inspect` that are options of the protocol: they follow from the declarations there.
 
 use std::marker::PhantomData;
 
@@ -6,8 +6,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 use leafseal_client::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, OptionInfo, OptionKind, OptionValue,
-    OwnedOptions, RewrapOptions, Surface,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, InspectOptions, OptionInfo,
+    OptionKind, OptionValue, OwnedOptions, RewrapOptions, Surface,
 };
 
 /// Options whose effect in a command differs from that in a request, with their help.
@@ -43,6 +43,12 @@ impl OptionSource for DecryptOptions<'static> {
 
 /// `rewrap` has no argument `--file`, which its options could exclude.
 impl OptionSource for RewrapOptions<'static> {
+    const OPTIONS: &'static [OptionInfo] = Self::OPTIONS;
+    const OF_FILES: &'static [OptionInfo] = Self::OPTIONS;
+}
+
+/// Nor has `inspect`. A context is of no use without an app.
+impl OptionSource for InspectOptions<'static> {
     const OPTIONS: &'static [OptionInfo] = Self::OPTIONS;
     const OF_FILES: &'static [OptionInfo] = Self::OPTIONS;
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use leafseal_client::{Curve as WireCurve, Inspection, Scheme as WireScheme, TextKind};
+use leafseal_client::{Curve as WireCurve, InspectOptions, Inspection, Scheme as WireScheme, TextKind};
 use leafseal_engine::{Caller, Curve, Engine, EnvelopeMetadata, Marking};
 use serde_json::{Map, Value, json};
 
@@ -45,6 +45,10 @@ enum InspectBackend {
 /// `leafseal inspect`.
 pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> CommandOutcome {
     let texts = texts(context, &arguments.inputs)?;
+    let options = InspectOptions::of(arguments.app.as_deref().unwrap_or_default(), &arguments.options.given);
+    if arguments.app.is_none() && options.context.is_some() {
+        return Err(CommandFailure::usage("--context needs --app: without it, envelopes are not opened"));
+    }
     let backend = match &arguments.engine.connect {
         Some(address) => InspectBackend::Remote(connect(context, address, &arguments.engine)?),
         None if arguments.app.is_none() => InspectBackend::Local(context.engine_without_keys()?),
@@ -52,7 +56,7 @@ pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> Command
     };
     let mut output = OpenOutput::standard()?;
     if arguments.summary {
-        let summary = summarised(&backend, arguments.app.as_deref(), &texts)?;
+        let summary = summarised(&backend, &options, &texts)?;
         let shown = if arguments.form.json { format!("{}\n", summary.json()) } else { summary.text() };
         output.write(shown.as_bytes())?;
         return output.finish();
@@ -60,7 +64,7 @@ pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> Command
     let (mut count, mut faults) = (0_u64, 0_u64);
     for text in found(&texts) {
         count += 1;
-        let line = match backend.inspect(arguments.app.as_deref(), &text) {
+        let line = match backend.inspect(&options, &text) {
             Ok(facts) if arguments.form.json => format!("{}\n", facts.json()),
             Ok(facts) => facts.text(),
             Err(failure) if is_about_the_envelope(&failure) => {
@@ -83,15 +87,15 @@ pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> Command
 }
 
 /// Counts all envelopes. One that does not open is counted by what its text says.
-fn summarised(backend: &InspectBackend, app: Option<&str>, texts: &[Vec<u8>]) -> CommandOutcome<Summary> {
+fn summarised(backend: &InspectBackend, options: &InspectOptions<'_>, texts: &[Vec<u8>]) -> CommandOutcome<Summary> {
     let mut summary = Summary::default();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     for text in found(texts) {
-        match (backend.inspect(app, &text), app) {
-            (Ok(facts), _) => summary.add(&facts, now),
-            (Err(failure), _) if !is_about_the_envelope(&failure) => return Err(failure),
-            (Err(_), None) => summary.add_malformed(),
-            (Err(_), Some(_)) => match backend.inspect(None, &text) {
+        match backend.inspect(options, &text) {
+            Ok(facts) => summary.add(&facts, now),
+            Err(failure) if !is_about_the_envelope(&failure) => return Err(failure),
+            Err(_) if options.app.is_empty() => summary.add_malformed(),
+            Err(_) => match backend.inspect(&InspectOptions::new(""), &text) {
                 Ok(facts) => summary.add_unopened(&facts),
                 Err(_) => summary.add_malformed(),
             },
@@ -134,13 +138,18 @@ fn is_about_the_envelope(failure: &CommandFailure) -> bool {
 }
 
 impl InspectBackend {
-    fn inspect(&self, app: Option<&str>, text: &[u8]) -> CommandOutcome<Facts> {
+    /// Without an app, envelopes are not opened.
+    fn inspect(&self, options: &InspectOptions<'_>, text: &[u8]) -> CommandOutcome<Facts> {
         match self {
-            Self::Local(engine) => Ok(Facts::of_engine(engine.inspect(&Caller::Owner, app, text)?)),
+            Self::Local(engine) => {
+                let app = Some(options.app).filter(|app| !app.is_empty());
+                let inspector = engine.inspector(&Caller::Owner, app)?;
+                Ok(Facts::of_engine(inspector.with_context(options.context)?.inspect_whole(text)?))
+            }
             Self::Remote(RemoteEngine { client, runtime }) => {
                 let text = str::from_utf8(text)
                     .map_err(|_| CommandFailure::failed("not an envelope: it must be UTF-8 text"))?;
-                let mut facts = runtime.block_on(client.inspect(app, &[text]))?;
+                let mut facts = runtime.block_on(client.inspect_with(options, &[text]))?;
                 let first = facts.pop().ok_or_else(|| CommandFailure::failed("the engine's answer is empty"))?;
                 Ok(Facts::of_client(first))
             }

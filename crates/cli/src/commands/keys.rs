@@ -26,8 +26,8 @@ pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome 
     match command {
         KeysCommand::Create { app, if_missing, form } => create(context, &AppName::parse(&app)?, if_missing, form),
         KeysCommand::Import { app, r1, k1, symmetric, signer, form } => {
-            let files = [(r1, Curve::P256), (k1, Curve::Secp256k1)];
-            import(context, &AppName::parse(&app)?, (files, symmetric.as_deref(), signer), form)
+            let keys = [(r1, Curve::P256), (k1, Curve::Secp256k1)];
+            import(context, &AppName::parse(&app)?, &ImportFiles { keys, symmetric, signer }, form)
         }
         KeysCommand::List { form } => list(context, form),
         KeysCommand::Rotate { app, form } => {
@@ -146,26 +146,29 @@ fn what(app: &AppName, version: Option<u32>) -> String {
     }
 }
 
-/// `signer`: of the keystore that has signed the symmetric root, if that is not this one.
-fn import(
-    context: &RunContext,
-    app: &AppName,
-    (files, symmetric, signer): ([(Option<PathBuf>, Curve); 2], Option<&Path>, Option<[u8; RECORD_KEY_SIZE]>),
-    form: AnswerFormat,
-) -> CommandOutcome {
+/// What to import.
+struct ImportFiles {
+    keys: [(Option<PathBuf>, Curve); 2],
+    symmetric: Option<PathBuf>,
+    /// Of the keystore that has signed the symmetric root, if that is not this one.
+    signer: Option<[u8; RECORD_KEY_SIZE]>,
+}
+
+fn import(context: &RunContext, app: &AppName, files: &ImportFiles, form: AnswerFormat) -> CommandOutcome {
     let ec = EcContext::new(&mut system_random());
     let mut keys = NewKeys::generated();
-    for (path, curve) in &files {
+    for (path, curve) in &files.keys {
         if let Some(path) = path {
             keys = keys.with(read_private_key_pem(path, *curve, &ec).map_err(|error| import_failed(error, path))?);
         }
     }
-    let root = symmetric.map(|path| read_escrowed_root(path).map_err(|error| import_failed(error, path)));
+    let root =
+        files.symmetric.as_deref().map(|path| read_escrowed_root(path).map_err(|error| import_failed(error, path)));
     let root = root.transpose()?;
     let store = context.store_or_new()?;
-    if let (Some(path), Some(root)) = (symmetric, root) {
+    if let (Some(path), Some(root)) = (&files.symmetric, root) {
         let own = store.record_key(ESCROW_SIGNER, Some(root.epoch()))?;
-        let root = root.verify(own.as_ref(), signer.as_ref());
+        let root = root.verify(own.as_ref(), files.signer.as_ref());
         keys = keys.with_symmetric(root.map_err(|error| import_failed(error.into(), path))?);
     }
     let version = match store.app_summary(app)? {

@@ -28,6 +28,7 @@ pub fn check_call(bytes: &[u8]) {
             SupportedOptions::Encryption,
             SupportedOptions::Curve,
             SupportedOptions::Decryption,
+            SupportedOptions::Inspection,
             SupportedOptions::Nothing,
             SupportedOptions::Anything,
         ]

@@ -453,6 +453,7 @@ fn supported(call: ApiCall, is_file: bool) -> SupportedOptions {
         (ApiCall::Encrypt, false) => SupportedOptions::Encryption,
         (ApiCall::Encrypt, true) => SupportedOptions::Curve,
         (ApiCall::Decrypt, false) => SupportedOptions::Decryption,
+        (ApiCall::Inspect, _) => SupportedOptions::Inspection,
         _ => SupportedOptions::Nothing,
     }
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use leafseal_protocol::{
-    DecryptOptions, EncryptFileOptions, EncryptOptions, OptionInfo, OptionKind, OptionValue, OwnedOptions, Surface,
+    DecryptOptions, EncryptFileOptions, EncryptOptions, InspectOptions, OptionInfo, OptionKind, OptionValue,
+    OwnedOptions, Surface,
 };
 use leafseal_service::api::CallOptions;
 use percent_encoding::percent_decode_str;
@@ -19,6 +20,8 @@ pub(crate) enum SupportedOptions {
     Curve,
     /// Decryption of a document: role, selectors, strictness, and the action for envelopes that fail to decrypt.
     Decryption,
+    /// Inspection of envelopes: only the context.
+    Inspection,
     /// None of them.
     Nothing,
     /// Any option, ignored: browsers state the purpose of the keys here.
@@ -84,6 +87,7 @@ impl SupportedOptions {
             SupportedOptions::Encryption => EncryptOptions::OPTIONS,
             SupportedOptions::Curve => EncryptFileOptions::OPTIONS,
             SupportedOptions::Decryption => DecryptOptions::OPTIONS,
+            SupportedOptions::Inspection => InspectOptions::OPTIONS,
             SupportedOptions::Nothing | SupportedOptions::Anything => &[],
         };
         options.iter().filter(|option| option.surfaces.contains(&Surface::Api))

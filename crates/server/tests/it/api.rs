@@ -266,6 +266,24 @@ fn an_empty_file_is_an_answer() {
 }
 
 #[test]
+fn an_envelope_is_inspected_in_its_context() {
+    let test_server = TestServer::new(|_| {});
+    let sealed = test_server.post("/encrypt?scheme=symmetric&context=row+17&role=card", b"\"4242\"").body;
+    let inspected = test_server.post("/inspect?context=row+17", &sealed);
+    let shown: Value = serde_json::from_slice(&inspected.body).expect("JSON");
+    assert_eq!((&shown["role"], &shown["scheme"]), (&"card".into(), &"symmetric".into()), "{shown}");
+    for (path, status, code) in [
+        ("/inspect", 422, "decrypt_failed"),
+        ("/inspect?context=row+18", 422, "decrypt_failed"),
+        ("/inspect?context=", 400, "invalid_params"),
+        ("/inspect?role=card", 400, "invalid_params"),
+    ] {
+        let refused = test_server.post(path, &sealed);
+        assert_eq!((refused.status, refused.code().as_str()), (status, code), "{path}");
+    }
+}
+
+#[test]
 fn callers_without_credentials_are_refused_before_the_body() {
     let test_server = TestServer::new(|_| {});
     let mut stream = test_server.connect();

@@ -1,7 +1,7 @@
 //! The metadata of an envelope.
 
 use leafseal_engine::{Inspector, LineFinder, Marking, NextLine};
-use leafseal_protocol::{ErrorCode, ErrorObject};
+use leafseal_protocol::{ErrorCode, ErrorObject, InspectOptions};
 use serde_json::{Value, json};
 
 use super::{CallInput, invalid, write};
@@ -69,9 +69,11 @@ impl Inspect {
 
 impl RequestWork for Inspect {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
-        let CallInput { engine, caller, app, .. } = &self.input;
+        let CallInput { engine, caller, app, options, .. } = &self.input;
         let Some(inspector) = &mut self.inspector else {
-            self.inspector = Some(engine.inspector(caller, Some(app)).map_err(error_object)?);
+            let InspectOptions { context, .. } = InspectOptions::of(app, &options.given);
+            let inspector = engine.inspector(caller, Some(app)).and_then(|inspector| inspector.with_context(context));
+            self.inspector = Some(inspector.map_err(error_object)?);
             return Ok(RequestStep::More);
         };
         let Some(envelope) = &self.envelope else {

@@ -9,9 +9,9 @@ use leafseal_engine::pool::{Cancellation, StopReason};
 use leafseal_engine::{ApiKeySecret, EntryPoint, RequestOrigin, Settings, system_random};
 use leafseal_protocol::{
     ApiKeyFacts, AuthenticateParams, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions,
-    EncryptOptions, ErrorObject, FileResult, FrameLimits as WireLimits, InfoResult, InspectResult, Keying, Message,
-    OtherCase, PublicKeySet, PublicKeysParams, RewrapOptions, RewrapResult, Scalar, SecretText, ValuesResult, answer,
-    request,
+    EncryptOptions, ErrorObject, FileResult, FrameLimits as WireLimits, InfoResult, InspectOptions, InspectResult,
+    Keying, Message, OtherCase, PublicKeySet, PublicKeysParams, RewrapOptions, RewrapResult, Scalar, Scheme,
+    SecretText, ValuesResult, answer, request,
 };
 use leafseal_service::{
     EngineService, PartStep, PeerIdentity, PlannedRequest, RequestPart, RequestStage, RequestStep, RequestWork,
@@ -176,6 +176,29 @@ fn decrypt(fixture: &Fixture, values: &[Scalar<'_>]) -> Vec<u8> {
 
 fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
     ValuesResult::decode(result(answer)).expect("values").values.iter().map(|value| value.expect("a scalar")).collect()
+}
+
+#[test]
+fn inspection_opens_in_the_context_alone() {
+    let fixture = fixture();
+    let bound =
+        EncryptOptions { scheme: Some(Scheme::Symmetric), context: Some("row 17"), ..EncryptOptions::new("acme") };
+    let answer = encrypt(&fixture, &bound, &[Scalar::from("a")]);
+    let envelope = text_of(&values(&answer)[0]);
+    let inspect = |app: &str, context| {
+        let options = InspectOptions { app, context };
+        run(&fixture, frame(|out| request::inspect_with(9, &options, [envelope].into_iter(), out))).0
+    };
+    let answer = inspect("acme", Some("row 17"));
+    let reported = InspectResult::decode(result(&answer)).expect("a list").iter().next().expect("one").expect("facts");
+    assert_eq!((reported.scheme, reported.key_version), (Some(Scheme::Symmetric), Some(1)));
+    for (app, context, code) in [
+        ("acme", None, "decrypt_failed"),
+        ("acme", Some("row 18"), "decrypt_failed"),
+        ("", Some("row 17"), "invalid_params"),
+    ] {
+        assert_eq!(fault(&inspect(app, context)).0, code, "{context:?}");
+    }
 }
 
 #[test]

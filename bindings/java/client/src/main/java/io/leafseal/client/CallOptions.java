@@ -3,7 +3,7 @@ package io.leafseal.client;
 
 import java.util.List;
 
-/** Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}. */
+/** Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}; inspection has the context. */
 public final class CallOptions extends ReportOptions<CallOptions> {
     private static final CallOptions DEFAULTS = new CallOptions();
 

@@ -297,8 +297,22 @@ public final class LeafsealClient extends QueryCalls implements AutoCloseable {
     private Prepared<List<Inspection>> inspection(Collection<String> envelopes, CallOptions options) {
         List<String> snapshot = snapshot(envelopes, "envelopes");
         int count = snapshot.size();
+        String context = contextAlone(options);
         return plain(Method.INSPECT, options, response -> Answers.values(response, count, QueryCalls::readInspection).values(),
-                encoder -> encoder.text("app", options.app).texts("values", snapshot));
+                encoder -> encoder.text("app", options.app).text("context", context).texts("values", snapshot));
+    }
+
+    /** The context, of a call that has no other option. */
+    private static String contextAlone(CallOptions options) {
+        String context = null;
+        for (Options.Sent option : options.sent()) {
+            if (option.field().equals("context")) {
+                context = (String) option.value();
+            } else if (option.isSet()) {
+                throw LeafsealException.invalidArgument(option.name() + ": not an option of inspect");
+            }
+        }
+        return context;
     }
 
     @Override

@@ -223,6 +223,11 @@ class CallsTest {
         Inspection inspection = client.inspect(sealed, CALL).get(0);
         assertEquals("symmetric", inspection.scheme().orElseThrow());
         assertEquals(16, inspection.symmetricKeyId().orElseThrow().length);
+        CallOptions inside = CALL.app(Engine.APP);
+        assertEquals(1, client.inspect(sealed, inside.context(context)).get(0).keyVersion().orElseThrow());
+        rejects("decrypt_failed", () -> client.inspect(sealed, inside));
+        rejects("invalid_params", () -> client.inspect(sealed, CALL.context(context)));
+        rejects("invalid_params", () -> client.inspect(sealed, inside.accept("symmetric")));
     }
 
     @Test
