@@ -460,15 +460,9 @@ impl Engine {
         })
     }
 
-    /// The key that [`Engine::session_key`] or [`Engine::request_key`] would return without making one.
-    pub(crate) fn ready_key(&self, recipient: &PublicKey, profile: Profile, keying: Keying) -> Option<Arc<SealingKey>> {
-        let (shared, settings, now) = (&self.shared, self.settings(), self.now());
-        match keying {
-            Keying::Session => shared.sessions.ready(recipient, profile, now, settings.session_age_max),
-            Keying::Field | Keying::Request => {
-                shared.spares.take_ready(recipient, profile, now, settings.spare_key_age_max)
-            }
-        }
+    /// The session's key, if there is one.
+    pub(crate) fn known_session_key(&self, recipient: &PublicKey, profile: Profile) -> Option<Arc<SealingKey>> {
+        self.shared.sessions.ready(recipient, profile, self.now(), self.settings().session_age_max)
     }
 
     pub(crate) fn opening_cache(&self) -> &OpeningCache {

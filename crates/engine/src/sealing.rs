@@ -159,8 +159,9 @@ impl SealingTarget {
     pub(crate) fn key(&self, engine: &Engine, app: &App, keying: Keying) -> Result<ValueSealing, Error> {
         match self {
             Self::PublicKey { recipient, profile, .. } if is_inline() => {
-                let ready = engine.ready_key(recipient, *profile, keying);
-                ready.map(ValueSealing::PublicKey).ok_or_else(Error::handed_over)
+                // Other keys are made in batches, for which requests had better arrive at the workers together.
+                let known = (keying == Keying::Session).then(|| engine.known_session_key(recipient, *profile));
+                known.flatten().map(ValueSealing::PublicKey).ok_or_else(Error::handed_over)
             }
             Self::PublicKey { recipient, profile, .. } => Ok(ValueSealing::PublicKey(match keying {
                 Keying::Session => engine.session_key(recipient, *profile),

@@ -78,20 +78,6 @@ impl Spares {
         kept.lookups.note(key).ok_or(demand)
     }
 
-    /// Takes a spare that has not expired; its absence is not counted.
-    pub(crate) fn take_ready(
-        &self,
-        recipient: &PublicKey,
-        profile: Profile,
-        now: Duration,
-        age_max: Duration,
-    ) -> Option<Arc<SealingKey>> {
-        let mut kept = self.lock();
-        let batch = kept.batches.get_mut(&(*recipient, profile)).filter(|batch| batch.is_young(now, age_max))?;
-        let key = batch.keys.pop()?;
-        kept.lookups.note(Some(key))
-    }
-
     /// Stores spares for the next requests. Those that another thread has stored meanwhile stay; all expire with the oldest.
     pub(crate) fn put(
         &self,

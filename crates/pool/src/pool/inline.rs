@@ -9,6 +9,15 @@ pub struct Submitted {
     pub ticket: JobTicket,
     /// The counted work that the submitting thread has done.
     pub inline_work: Duration,
+    /// Whether the submitting thread ran it and had to leave it to the workers.
+    pub is_left: bool,
+}
+
+impl Submitted {
+    /// A job that nothing has run yet.
+    pub fn queued(ticket: JobTicket) -> Self {
+        Self { ticket, inline_work: Duration::ZERO, is_left: false }
+    }
 }
 
 impl Pool {
@@ -31,7 +40,7 @@ impl Pool {
         let taken = state.scheduler.take_inline(ticket, now);
         state.counters.slices += u64::from(taken.is_some());
         self.shared.unlock_beside(state, 0);
-        let Some(taken) = taken else { return Ok(Submitted { ticket, inline_work: Duration::ZERO }) };
+        let Some(taken) = taken else { return Ok(Submitted::queued(ticket)) };
         let left = Cell::new(Some(work_max));
         let ran = {
             let _inline = InlineSlice::begin();
@@ -43,7 +52,8 @@ impl Pool {
         state.counters.jobs_inline += u64::from(is_done);
         self.shared.unlock_beside(state, 0);
         self.shared.end_all(ending);
-        Ok(Submitted { ticket, inline_work: work_max.saturating_sub(left.get().unwrap_or_default()) })
+        let inline_work = work_max.saturating_sub(left.get().unwrap_or_default());
+        Ok(Submitted { ticket, inline_work, is_left: !is_done })
     }
 }
 

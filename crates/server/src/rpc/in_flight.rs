@@ -22,6 +22,7 @@ pub(crate) struct InFlight {
     /// The size of their frames in bytes.
     bytes: usize,
     waiting: Option<WaitingRequest>,
+    trials: InlineTrials,
 }
 
 struct RequestEntry {
@@ -43,6 +44,35 @@ pub(crate) struct WaitingRequest {
 impl WaitingRequest {
     pub(crate) fn new(id: u32, job: Arc<RequestJob>, admission: Admission, attempts: Attempts) -> Self {
         WaitingRequest { id, job, admission, attempts }
+    }
+}
+
+/// Which small requests of a connection are tried on the network thread. One that lacks its key has been read there for nothing; after two of
+/// them in a row the next one goes to the workers untried, then the next three, seven, and so on, until one needs no worker.
+#[derive(Default)]
+struct InlineTrials {
+    left_in_a_row: u32,
+    untried: u32,
+}
+
+/// The longest pause doubles so often: 31 requests.
+const PAUSE_DOUBLINGS_MAX: u32 = 5;
+
+impl InlineTrials {
+    fn is_due(&mut self) -> bool {
+        let is_due = self.untried == 0;
+        self.untried = self.untried.saturating_sub(1);
+        is_due
+    }
+
+    /// Notes a request that did this much work on the network thread, or nothing.
+    fn note(&mut self, work: Duration, is_left: bool) {
+        if is_left {
+            self.untried = (1 << self.left_in_a_row.min(PAUSE_DOUBLINGS_MAX)) - 1;
+            self.left_in_a_row += 1;
+        } else if !work.is_zero() {
+            self.left_in_a_row = 0;
+        }
     }
 }
 
@@ -75,6 +105,7 @@ impl InFlight {
         let entry = RequestEntry { cancellation: Arc::clone(cancellation), ticket: None, bytes: *bytes };
         self.bytes += entry.bytes;
         self.requests.insert(request.id, entry);
+        let inline_work = inline_work.filter(|_| self.trials.is_due());
         self.submit(pool, request, inline_work, now)
     }
 
@@ -99,16 +130,14 @@ impl InFlight {
         let job: Arc<dyn Job> = Arc::<RequestJob>::clone(&waiting.job);
         let submitted = match inline_work {
             Some(work_max) => pool.submit_inline(job, waiting.admission, work_max),
-            None => {
-                let queued = |ticket| Submitted { ticket, inline_work: Duration::ZERO };
-                pool.submit(job, waiting.admission).map(queued)
-            }
+            None => pool.submit(job, waiting.admission).map(Submitted::queued),
         };
         match submitted {
-            Ok(Submitted { ticket, inline_work }) => {
+            Ok(Submitted { ticket, inline_work, is_left }) => {
                 // It stays here until the connection takes its answer.
                 let entry = self.requests.get_mut(&waiting.id).expect("its answer is not taken");
                 entry.ticket = Some(ticket);
+                self.trials.note(inline_work, is_left);
                 return inline_work;
             }
             Err(rejected)
@@ -158,5 +187,33 @@ impl RequestEntry {
         if let Some(ticket) = &self.ticket {
             pool.hurry(ticket);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The requests that are tried, of those of which none, or some, need no worker.
+    fn tried(requests: u32, is_left: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut trials = InlineTrials::default();
+        let mut try_one = |request: &u32| {
+            let is_due = trials.is_due();
+            if is_due {
+                trials.note(Duration::from_micros(1), is_left(*request));
+            }
+            is_due
+        };
+        (0..requests).filter(|request| try_one(request)).collect()
+    }
+
+    #[test]
+    fn requests_that_lack_their_keys_are_tried_ever_less() {
+        assert_eq!(tried(10, |_| false).len(), 10);
+        assert_eq!(tried(200, |_| true), [0, 1, 3, 7, 15, 31, 63, 95, 127, 159, 191]);
+        // One that needs no worker ends the pauses.
+        assert_eq!(tried(12, |request| request < 7), [0, 1, 3, 7, 8, 9, 10, 11]);
+        // Every other one: each that lacks its key is the first of a row.
+        assert_eq!(tried(10, |request| request % 2 == 0).len(), 10);
     }
 }
