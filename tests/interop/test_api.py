@@ -160,6 +160,7 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
         assert problem(answer) == (401, "unauthorized"), shown
         assert answer.headers["www-authenticate"].startswith("Basic ")
     assert api.curl("/encrypt", "-H", f"Api-Key: {key}", *JSON, data=b'"x"').status == 200
+    assert api.curl("/encrypt?scheme=symmetric", *basic(key), *JSON, data=b'["x", 1, null]').status == 200
     revoked = api.key("--allow", "encrypt")
     assert api.curl("/encrypt", *basic(revoked), *JSON, data=b'"x"').status == 200
     api.leafseal.run("api-keys", "revoke", revoked)
@@ -169,6 +170,7 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
         time.sleep(0.2)
     assert problem(answer) == (401, "unauthorized")
     log = api.log.read_text()
+    assert "count=1 symmetric=0" in log and "count=2 symmetric=2" in log
     assert "caller refused" in log and "lsk_" not in log and key not in log and "value" not in log
 
 

@@ -1,7 +1,7 @@
 //! The kinds of envelopes that apps, grants and API keys accept, as words.
 
 use leafseal_client::{AcceptedScheme, WordSet};
-use leafseal_engine::AcceptedSchemes;
+use leafseal_engine::{AcceptedSchemes, Scheme};
 
 /// Parses kinds separated by commas, or `all`.
 pub(crate) fn parsed(text: &str) -> Result<AcceptedSchemes, String> {
@@ -29,6 +29,14 @@ pub(crate) fn words(accept: AcceptedSchemes) -> Vec<&'static str> {
         (accept.from_public_key, AcceptedScheme::FromPublicKey),
     ];
     kinds.into_iter().filter_map(|(is_accepted, kind)| is_accepted.then_some(kind.as_str())).collect()
+}
+
+/// Whether values that are sealed with this scheme are among them.
+pub(crate) fn includes(accept: AcceptedSchemes, scheme: Scheme) -> bool {
+    match scheme {
+        Scheme::PublicKey => accept.public_key,
+        Scheme::Symmetric => accept.symmetric,
+    }
 }
 
 /// What a line of a list says of them: nothing if all are accepted.

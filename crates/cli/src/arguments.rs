@@ -694,7 +694,7 @@ Anyone who has the public key can make public-key envelopes, and so put values o
 symmetric alone decrypts only what an engine has encrypted; from-public-key is what `rewrap --scheme symmetric` made of a public-key \
 envelope, which anyone may have made. Rewrap what is stored first, and set engine.scheme to symmetric: what is not accepted is not \
 lost, but fails until it is accepted again. Running engines follow within seconds. A grant (`certs issue --accept`), an API key \
-(`api-keys create --accept`) and a call (`--accept`) may accept less, not more.
+(`api-keys create --accept`) and a call (`--accept`) may accept less, not more. Engines refuse to seal what the app does not accept.
 
 Examples:
   leafseal keys accept acme --kinds symmetric,from-public-key

@@ -1,7 +1,9 @@
 //! Counters of an engine, for metrics: the effect of its caches, and the work that they save.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use leafseal_envelope::Scheme;
 use leafseal_keystore::MemoryStatus;
 
 pub use crate::lookups::LookupCounters;
@@ -22,6 +24,10 @@ pub struct EngineCounters {
     pub spare_keys: CacheCounters,
     /// Opening keys that are kept across requests. One lookup per ephemeral key of a request.
     pub opening_keys: CacheCounters,
+    /// Values that were sealed since the engine's start.
+    pub sealed: ValueCounts,
+    /// Values that were opened since the engine's start: to decrypt or rewrap them, or to find those that `skip_sealed` skips.
+    pub opened: ValueCounts,
     /// Key agreements for decryption since the engine's start.
     pub opening_agreements: u64,
     /// Key versions tried without success on a value, or on a piece of a long one, since the engine's start.
@@ -41,6 +47,55 @@ pub struct EngineCounters {
     pub memory: MemoryStatus,
     /// The scan for edits in the store.
     pub scan: ScanCounters,
+}
+
+/// Numbers of values by their scheme. A file is one value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ValueCounts {
+    /// To a public key.
+    pub public_key: u64,
+    /// With a symmetric key.
+    pub symmetric: u64,
+}
+
+impl ValueCounts {
+    /// This many values of one scheme.
+    pub(crate) fn of(scheme: Scheme, count: u64) -> Self {
+        match scheme {
+            Scheme::PublicKey => Self { public_key: count, symmetric: 0 },
+            Scheme::Symmetric => Self { public_key: 0, symmetric: count },
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.public_key += other.public_key;
+        self.symmetric += other.symmetric;
+    }
+}
+
+/// Counts values of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct ValueTotals {
+    public_key: AtomicU64,
+    symmetric: AtomicU64,
+}
+
+impl ValueTotals {
+    pub(crate) fn add(&self, counts: ValueCounts) {
+        for (total, count) in [(&self.public_key, counts.public_key), (&self.symmetric, counts.symmetric)] {
+            // All threads share them: what is not needed is not touched.
+            if count > 0 {
+                total.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn now(&self) -> ValueCounts {
+        ValueCounts {
+            public_key: self.public_key.load(Ordering::Relaxed),
+            symmetric: self.symmetric.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// Counters and size of a cache since the engine's start.

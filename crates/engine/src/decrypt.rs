@@ -11,8 +11,10 @@ use leafseal_envelope::{
 use leafseal_pool::{is_inline, others_wait, yield_slice};
 
 use crate::app::App;
-use crate::bindings::{BindingWish, OwnBindings, PathBinding};
+use crate::bindings::OwnBindings;
 use crate::cost::SearchBudget;
+use crate::counters::ValueCounts;
+pub use crate::decrypt_options::DecryptOptions;
 use crate::engine::Engine;
 use crate::engine::permit::{Knowledge, Permit, Renewal};
 use crate::error::Error;
@@ -22,57 +24,13 @@ use crate::opening::{Agreements, EphemeralId, Opening};
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
 use crate::request_openings::{FoundOpening, OpeningFault};
-use crate::schemes::{AcceptedSchemes, accepted};
+use crate::schemes::accepted;
 
 /// Maximum number of adjacent values that are parsed before they are decrypted, so that the results stay in the first-level cache.
 const RUN_VALUES_MAX: usize = 64;
 
 /// Texts after an envelope that are searched for other ephemeral keys, to compute their keys together.
 const LOOK_AHEAD_VALUES: usize = 64;
-
-/// The options of a decryption.
-#[derive(Debug, Clone, Copy)]
-pub struct DecryptOptions<'a> {
-    /// The app.
-    pub app: &'a str,
-    /// The role that every value must carry.
-    pub role: Option<&'a str>,
-    /// What symmetric envelopes are bound to.
-    pub context: Option<&'a str>,
-    /// Documents: where the context of each value is, from an object around it: `id`, `customer.id`. In place of `context`.
-    pub context_select: Option<&'a str>,
-    /// Documents: what of its path each value is bound to, beside its context.
-    pub bind: Option<PathBinding>,
-    /// Lists: whether each value comes with its own context, which [`Decryptor::decrypt_bound`] gets. In place of `context`.
-    pub has_contexts: bool,
-    /// The schemes of envelopes that are decrypted; others fail to. By default all, but the symmetric one alone where values are bound: the
-    /// other is bound to nothing.
-    pub accept: Option<AcceptedSchemes>,
-    /// The action for an envelope that fails to decrypt.
-    pub on_failure: OnFailure,
-}
-
-impl<'a> DecryptOptions<'a> {
-    /// For `app`, values of any role that the caller may read; values that fail to decrypt fail the request.
-    pub fn new(app: &'a str) -> Self {
-        Self {
-            app,
-            role: None,
-            context: None,
-            context_select: None,
-            bind: None,
-            has_contexts: false,
-            accept: None,
-            on_failure: OnFailure::Fail,
-        }
-    }
-
-    /// What binds the values.
-    pub(crate) fn wish(&self) -> BindingWish<'a> {
-        let Self { context, context_select, bind, has_contexts, .. } = *self;
-        BindingWish { context, context_select, bind, has_contexts }
-    }
-}
 
 /// Decrypts the values of one request.
 pub struct Decryptor {
@@ -84,8 +42,8 @@ pub struct Decryptor {
     scratch: OpenScratch,
     on_failure: OnFailure,
     pub(crate) tally: Tally,
-    /// Symmetric values that this step has opened: counted when it is over, because a step that is handed over is repeated.
-    opened_symmetric: u64,
+    /// Values that this step has opened: counted when it is over, because a step that is handed over is repeated.
+    opened: ValueCounts,
 }
 
 impl Engine {
@@ -112,7 +70,7 @@ impl Decryptor {
             scratch: OpenScratch::default(),
             on_failure: options.on_failure,
             tally: Tally::default(),
-            opened_symmetric: 0,
+            opened: ValueCounts::default(),
         })
     }
 
@@ -143,7 +101,7 @@ impl Decryptor {
             scratch: OpenScratch::default(),
             on_failure: self.on_failure,
             tally: self.tally.fork(),
-            opened_symmetric: 0,
+            opened: ValueCounts::default(),
         }
     }
 
@@ -227,13 +185,20 @@ impl Decryptor {
         self.keyring.binding.of(own)?;
         self.renew()?;
         let mut receiver = Judged { receiver, knowledge: self.permit.knowledge, unavailable: None };
-        self.opened_symmetric = 0;
+        self.opened = ValueCounts::default();
         let done = self.open_current(texts, own, &mut receiver)?;
         receiver.unavailable.map_or(Ok(()), Err)?;
         // A step of a network thread that leaves texts over is repeated by a worker.
-        let is_over = done == texts.len() || !is_inline();
-        self.tally.add_symmetric(if is_over { self.opened_symmetric } else { 0 });
+        if done == texts.len() || !is_inline() {
+            self.count(self.opened);
+        }
         Ok(done)
+    }
+
+    /// Counts values that were opened.
+    pub(crate) fn count(&mut self, counts: ValueCounts) {
+        self.tally.add_symmetric(counts.symmetric);
+        self.permit.engine.count_opened(counts);
     }
 
     /// [`Decryptor::open`] after the permit was renewed.
@@ -298,7 +263,7 @@ impl Decryptor {
         receiver: &mut impl OutcomeReceiver,
         budget: &mut SearchBudget,
     ) -> Result<ControlFlow<()>, Error> {
-        let Self { permit, role, keyring: Keyring { openings, .. }, scratch, .. } = self;
+        let Self { permit, role, keyring: Keyring { openings, .. }, scratch, opened: counts, .. } = self;
         while let Some((first, rest)) = run.split_first() {
             let index = *done;
             let (key, rest) = match openings.key(&permit.engine, opening, first, scratch, budget) {
@@ -306,6 +271,7 @@ impl Decryptor {
                 Ok(Some(FoundOpening { key, opened: None })) => (key, run),
                 Ok(Some(FoundOpening { key, opened: Some(opened) })) => {
                     *done += 1;
+                    counts.public_key += 1;
                     if hand_over(permit, role.as_ref(), index, Ok(opened), receiver).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
@@ -325,6 +291,7 @@ impl Decryptor {
             *done += rest.len();
             let mut flow = ControlFlow::Continue(());
             key.open_many(rest, scratch, |i, result| {
+                counts.public_key += u64::from(result.is_ok());
                 if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
                     flow = ControlFlow::Break(());
                 }
@@ -342,7 +309,7 @@ impl Decryptor {
         done: &mut usize,
         receiver: &mut impl OutcomeReceiver,
     ) -> Result<ControlFlow<()>, Error> {
-        let Self { permit, role, keyring, scratch, opened_symmetric, .. } = self;
+        let Self { permit, role, keyring, scratch, opened: counts, .. } = self;
         let Keyring { symmetric, binding, accept, .. } = keyring;
         let found = match accept.accepts(Scheme::Symmetric) {
             true => symmetric.find(permit, run[0].key_id)?,
@@ -361,7 +328,7 @@ impl Decryptor {
                 let bindings = binding.of(own)?.from(index);
                 SymmetricOpening::bound(&found.key, bindings).open_many(run, scratch, |i, result| {
                     let result = result.and_then(|opened| accept.check(opened));
-                    *opened_symmetric += u64::from(result.is_ok());
+                    counts.symmetric += u64::from(result.is_ok());
                     if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
                         flow = ControlFlow::Break(());
                     }

@@ -11,6 +11,7 @@ use leafseal_pool::is_inline;
 
 use crate::bindings::{BindingWish, OwnBindings, PathBinding, RequestBinding};
 use crate::cost;
+use crate::counters::ValueCounts;
 use crate::decrypt::{DecryptOptions, Decryptor};
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
@@ -293,7 +294,7 @@ impl Encryptor {
         settled.done = done;
         self.tally.add_skipped(skipped);
         self.tally.add_rewrapped(resealed);
-        self.tally.add_symmetric(resealed);
+        self.count(ValueCounts::of(Scheme::Symmetric, resealed));
         Ok(settled)
     }
 
@@ -324,9 +325,10 @@ impl Encryptor {
         self.tally.add_resealed(values.iter().filter(is_sealed).count() as u64);
     }
 
-    /// Counts, for the report, values that were sealed with a symmetric key.
-    pub(crate) fn note_symmetric(&mut self, count: usize) {
-        self.tally.add_symmetric(count as u64);
+    /// Counts values that were sealed.
+    pub(crate) fn count(&mut self, counts: ValueCounts) {
+        self.tally.add_symmetric(counts.symmetric);
+        self.permit.engine.count_sealed(counts);
     }
 
     /// Whether the engine's settings leave the value unchanged.
@@ -372,9 +374,10 @@ impl Encryptor {
             let (ec, mut rng) = (self.permit.engine.ec(), fresh_random());
             let Self { metadata, scratch, .. } = self;
             seal_each(&ec, &recipient, profile, metadata.as_ref(), values, &mut rng, scratch, out, before);
+            self.count(ValueCounts::of(Scheme::PublicKey, values.len() as u64));
             return Ok(());
         }
-        let (mut done, mut symmetric) = (0, 0);
+        let (mut done, mut sealed) = (0, ValueCounts::default());
         while done < values.len() {
             let key = self.key()?;
             let count = usize::try_from(key.values_left()).unwrap_or(usize::MAX).min(values.len() - done);
@@ -385,7 +388,7 @@ impl Encryptor {
             match key.seal_many(metadata, (part, bindings), &mut self.scratch, out, shifted) {
                 Ok(()) => {
                     done += count;
-                    symmetric += if key.is_symmetric() { count } else { 0 };
+                    sealed.add(ValueCounts::of(key.scheme(), count as u64));
                 }
                 // Another request of the session used up the key: the next iteration gets a fresh one.
                 Err(_) => self.key = None,
@@ -393,7 +396,7 @@ impl Encryptor {
         }
         // Last: a step that is handed over is repeated.
         self.note_sealed(values);
-        self.note_symmetric(symmetric);
+        self.count(sealed);
         Ok(())
     }
 
@@ -430,7 +433,7 @@ impl Encryptor {
 
     pub(crate) fn renew(&mut self) -> Result<(), Error> {
         if self.permit.renew()? == Renewal::Renewed {
-            self.target.renewed(&self.permit.app);
+            self.target.renewed(&self.permit.app)?;
             self.key = None;
             self.debug_key = None;
         }

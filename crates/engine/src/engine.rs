@@ -20,7 +20,7 @@ use leafseal_keystore::{
 use crate::app::{App, PublicApps, public_apps};
 use crate::apps::{Directory, TokenSecret};
 use crate::clock::{EngineClock, SystemClock};
-use crate::counters::EngineCounters;
+use crate::counters::{EngineCounters, ValueCounts, ValueTotals};
 use crate::error::{Error, ErrorCode};
 use crate::gatherer::Gatherer;
 use crate::lookups::{Bounds, LookupRun, Standing};
@@ -60,6 +60,8 @@ struct EngineShared {
     scanner: StoreScanner,
     upkeep: StoreUpkeep,
     observers: Observers,
+    sealed: ValueTotals,
+    opened: ValueTotals,
 }
 
 /// The last known state of the store, for non-blocking queries.
@@ -108,6 +110,8 @@ impl Engine {
             directory: Directory::new(store, public, settings.key_version_delay, bounds(&settings), clock.monotonic()),
             sessions: Sessions::default(),
             spares: Spares::default(),
+            sealed: ValueTotals::default(),
+            opened: ValueTotals::default(),
             openings,
             recipients,
             settings,
@@ -264,6 +268,8 @@ impl Engine {
             sessions: sessions.counters(),
             spare_keys: spares.counters(),
             opening_keys: openings.counters(),
+            sealed: self.shared.sealed.now(),
+            opened: self.shared.opened.now(),
             opening_agreements: opening_work.agreements(),
             opening_trials: opening_work.trials(),
             store_silence: self.store_silence(),
@@ -274,6 +280,16 @@ impl Engine {
             memory: self.store().memory(),
             scan: self.shared.scanner.counters(self.now(), self.scan_rate()),
         }
+    }
+
+    /// Counts values that a step has sealed, once it is over: one that is handed over is repeated.
+    pub(crate) fn count_sealed(&self, counts: ValueCounts) {
+        self.shared.sealed.add(counts);
+    }
+
+    /// The same for values that were opened.
+    pub(crate) fn count_opened(&self, counts: ValueCounts) {
+        self.shared.opened.add(counts);
     }
 
     fn store_silence(&self) -> Duration {

@@ -11,6 +11,7 @@ use leafseal_envelope::{
 };
 
 use crate::bindings::BindingWish;
+use crate::counters::ValueCounts;
 use crate::document::Progress;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
@@ -123,6 +124,11 @@ impl FileEncryption {
             return Ok(Progress::More);
         }
         self.sealing.take().expect("it was begun").finish(out);
+        let scheme = match self.key {
+            FileKey::PublicKey(_) => Scheme::PublicKey,
+            FileKey::Symmetric(..) => Scheme::Symmetric,
+        };
+        self.permit.engine.count_sealed(ValueCounts::of(scheme, 1));
         Ok(Progress::Done)
     }
 }
@@ -226,6 +232,7 @@ impl FileDecryption {
         if file.scheme() == Scheme::PublicKey {
             self.permit.check_role(None, metadata_in_file(&out[self.start..]))?;
         }
+        self.permit.engine.count_opened(ValueCounts::of(file.scheme(), 1));
         Ok(Progress::Done)
     }
 }

@@ -19,6 +19,7 @@ mod cost;
 mod counters;
 mod credentials;
 mod decrypt;
+mod decrypt_options;
 mod document;
 mod encrypt;
 mod engine;
@@ -59,7 +60,7 @@ pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use bindings::{DocumentBinding, OwnBindings, PathBinding};
 pub use clock::{EngineClock, SystemClock};
 pub use cost::{document_work, request_work, values_work};
-pub use counters::{CacheCounters, EngineCounters, LookupCounters, ScanCounters};
+pub use counters::{CacheCounters, EngineCounters, LookupCounters, ScanCounters, ValueCounts};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
     DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, PlannedPart, Progress,

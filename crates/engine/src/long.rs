@@ -13,6 +13,7 @@ use zeroize::Zeroize;
 
 use crate::app::App;
 use crate::bindings::OwnBindings;
+use crate::counters::ValueCounts;
 use crate::decrypt::Decryptor;
 use crate::encrypt::{Encryptor, is_sealed};
 use crate::engine::permit::{Permit, Renewal};
@@ -160,7 +161,7 @@ impl Encryptor {
             let of_value = (value_type, text.len(), self.binding.of(own)?);
             long.sealing = SealingText::begin(&key, metadata.as_ref(), of_value, shape, out)?;
             let begun = u64::from(long.sealing.is_some());
-            self.tally.add_symmetric(if key.is_symmetric() { begun } else { 0 });
+            self.count(ValueCounts::of(key.scheme(), begun));
             self.tally.add_rewrapped(if envelope.is_some() { begun } else { 0 });
             return Ok(LongStep::More);
         };
@@ -470,7 +471,9 @@ impl Decryptor {
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         let step = self.decrypt_long_strictly(long, (text, own), shape, out);
-        self.tally.add_symmetric(u64::from(matches!(step, Ok(LongStep::Done)) && is_symmetric(text)));
+        if let (Ok(LongStep::Done), Ok(envelope)) = (&step, Envelope::parse(text)) {
+            self.count(ValueCounts::of(envelope.scheme(), 1));
+        }
         match step.map_err(|error| self.permit.knowledge.judge(error)) {
             // Errors of the value have its index; others concern the request.
             Err(error) if error.index.is_some() && self.on_failure() != OnFailure::Fail => Ok(LongStep::Failed),
@@ -513,8 +516,7 @@ impl Decryptor {
             return Ok(LongStep::More);
         };
         out.reserve(written.left + SHAPE_END_SIZE);
-        let piece = piece(&opened[written.done..], self.permit.step_bytes_max());
-        let before = out.len();
+        let (piece, before) = (piece(&opened[written.done..], self.permit.step_bytes_max()), out.len());
         shape.piece(value_type, piece, out);
         written.left -= out.len() - before;
         written.done += piece.len();

@@ -3,6 +3,7 @@
 use leafseal_envelope::Envelope;
 
 use crate::bindings::OwnBindings;
+use crate::counters::ValueCounts;
 use crate::engine::permit::Renewal;
 use crate::error::Error;
 use crate::long::{LongOpen, LongStep, SealingText, Shape, of_the_value, parse};
@@ -68,6 +69,7 @@ impl Rewrapper {
     ) -> Result<LongStep, Error> {
         let metadata = long.open.metadata();
         self.permit.check_role(None, metadata).map_err(of_the_value)?;
+        self.permit.engine.count_opened(ValueCounts::of(envelope.scheme(), 1));
         let (form, by_newest) = (long.open.open().form, long.open.opener().is_newest(&self.permit.app));
         let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest })? else {
             return Ok(LongStep::Left);

@@ -10,8 +10,10 @@ use leafseal_envelope::{
     SymmetricVersion,
 };
 
+use crate::app::App;
 use crate::bindings::{BindingWish, OwnBindings, PathBinding};
 use crate::cost::SearchBudget;
+use crate::counters::ValueCounts;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
 use crate::error::{Error, ErrorCode};
@@ -20,8 +22,8 @@ use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
 use crate::request_openings::FoundOpening;
-use crate::schemes::{AcceptedSchemes, is_symmetric};
-use crate::sealing::{ValueSealing, curve_with_symmetric, symmetric_sealing};
+use crate::schemes::AcceptedSchemes;
+use crate::sealing::{ValueSealing, curve_with_symmetric, not_accepted, symmetric_sealing};
 use crate::settings::Keying;
 
 /// The options of a rewrap.
@@ -106,8 +108,10 @@ impl Engine {
             return Err(Error::new(ErrorCode::InvalidParams, message));
         }
         let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
+        let wish = SchemeWish::new(options)?;
+        wish.check(&permit.app, options.accept.unwrap_or_default().and(permit.accepted()))?;
         Ok(Rewrapper {
-            wish: SchemeWish::new(options)?,
+            wish,
             keyring: Keyring::new(
                 &permit,
                 options.wish().binding(self.settings())?,
@@ -183,14 +187,20 @@ impl Rewrapper {
         self.keyring.binding.of(own)?;
         self.renew()?;
         let mut envelope = Vec::new();
-        let (mut done, mut symmetric, mut spent) = (0, 0, Spent::default());
+        let (mut done, mut spent) = (0, Spent::default());
+        let (mut opened, mut sealed) = (ValueCounts::default(), ValueCounts::default());
         while done < texts.len() && spent.agreements() == 0 {
             envelope.clear();
             match self.rewrap_one((done, texts[done]), own, &mut envelope, &mut spent) {
                 Ok(RewrapStep::Searching) => break,
-                Ok(RewrapStep::Done) if envelope.is_empty() => each(done, RewrappedText::Unchanged),
-                Ok(RewrapStep::Done) => {
-                    symmetric += u64::from(is_symmetric(&envelope));
+                Ok(RewrapStep::Plain) => each(done, RewrappedText::Unchanged),
+                Ok(RewrapStep::Kept(old)) => {
+                    opened.add(ValueCounts::of(old, 1));
+                    each(done, RewrappedText::Unchanged);
+                }
+                Ok(RewrapStep::Sealed(old, new)) => {
+                    opened.add(ValueCounts::of(old, 1));
+                    sealed.add(ValueCounts::of(new, 1));
                     each(done, RewrappedText::New(&envelope));
                 }
                 Err(error) if self.is_left(&error) => each(done, RewrappedText::Failed),
@@ -199,8 +209,14 @@ impl Rewrapper {
             done += 1;
         }
         self.keyring.openings.note(done, spent.agreements());
-        self.tally.add_symmetric(symmetric);
+        self.permit.engine.count_opened(opened);
+        self.count_sealed(sealed);
         Ok(done)
+    }
+
+    fn count_sealed(&mut self, counts: ValueCounts) {
+        self.tally.add_symmetric(counts.symmetric);
+        self.permit.engine.count_sealed(counts);
     }
 
     /// Whether an envelope with this error stays unchanged. Errors of the value have its index; others concern the request. One that fails
@@ -229,7 +245,7 @@ impl Rewrapper {
     ) -> Result<RewrapStep, Error> {
         let at = |error: Error| error.at_index(index as u64);
         let envelope = match Envelope::parse(text) {
-            Err(Malformed::NotAnEnvelope) => return Ok(RewrapStep::Done),
+            Err(Malformed::NotAnEnvelope) => return Ok(RewrapStep::Plain),
             parsed => parsed.map_err(|malformed| at(malformed.into()))?,
         };
         let Self { permit, keyring: Keyring { openings, symmetric, binding, accept }, open_scratch, .. } = self;
@@ -267,7 +283,7 @@ impl Rewrapper {
         permit.check_role(None, opened.metadata).map_err(at)?;
         let old = Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest };
         let target = self.wish.target(&old, self.permit.engine.now_unix_s());
-        let Some((kind, metadata)) = target else { return Ok(RewrapStep::Done) };
+        let Some((kind, metadata)) = target else { return Ok(RewrapStep::Kept(envelope.scheme())) };
         let sealing = self.keys.find(kind, || {
             spent.sealing += u64::from(matches!(kind, SealingKind::PublicKey(_)));
             kind.key(&self.permit, &self.keyring.binding.one())
@@ -277,7 +293,7 @@ impl Rewrapper {
         sealing
             .seal_many(metadata.as_ref(), (&[value], bindings), &mut self.seal_scratch, out, |_, _, _| ())
             .expect("a request's key seals 2^32 values");
-        Ok(RewrapStep::Done)
+        Ok(RewrapStep::Sealed(envelope.scheme(), sealing.scheme()))
     }
 
     /// The target of a decrypted envelope, unless it stays unchanged: the key, and the metadata if there is any.
@@ -285,7 +301,7 @@ impl Rewrapper {
         let target = self.wish.target(old, self.permit.engine.now_unix_s());
         let Some((kind, metadata)) = target else { return Ok(None) };
         let sealing = self.keys.find(kind, || kind.key(&self.permit, &self.keyring.binding.one()))?;
-        self.tally.add_symmetric(u64::from(sealing.is_symmetric()));
+        self.count_sealed(ValueCounts::of(sealing.scheme(), 1));
         Ok(Some((sealing, metadata)))
     }
 }
@@ -306,8 +322,12 @@ impl Spent {
 /// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RewrapStep {
-    /// The text has its new envelope, or stays unchanged.
-    Done,
+    /// The text is no envelope.
+    Plain,
+    /// The envelope, of this scheme, stays unchanged.
+    Kept(Scheme),
+    /// The envelope, of the first scheme, has a new one, of the second.
+    Sealed(Scheme, Scheme),
     /// The search for the key that decrypts it continues.
     Searching,
 }
@@ -358,6 +378,18 @@ impl SchemeWish {
             (None | Some(Scheme::PublicKey), curve) => Ok(Self::PublicKey(curve)),
             (Some(Scheme::Symmetric), None) => Ok(Self::Symmetric),
             (Some(Scheme::Symmetric), Some(_)) => Err(curve_with_symmetric()),
+        }
+    }
+
+    /// Refuses to seal what the app does not accept: nobody could open it. `opened`: what the request opens.
+    fn check(self, app: &App, opened: AcceptedSchemes) -> Result<(), Error> {
+        let accepted = app.accepted();
+        match self {
+            Self::PublicKey(_) if !accepted.public_key => Err(not_accepted(app, "public-key")),
+            Self::Symmetric if opened.public_key && !accepted.from_public_key => {
+                Err(not_accepted(app, "from-public-key"))
+            }
+            _ => Ok(()),
         }
     }
 

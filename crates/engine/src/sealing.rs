@@ -74,9 +74,12 @@ impl ValueSealing {
         }
     }
 
-    /// Whether it is a symmetric key.
-    pub(crate) fn is_symmetric(&self) -> bool {
-        matches!(self, Self::Symmetric(_))
+    /// The scheme of its envelopes.
+    pub(crate) fn scheme(&self) -> Scheme {
+        match self {
+            Self::PublicKey(_) => Scheme::PublicKey,
+            Self::Symmetric(_) => Scheme::Symmetric,
+        }
     }
 
     /// How many more values it may seal.
@@ -107,7 +110,7 @@ impl SealingTarget {
     /// By the options of a request, and the engine's settings where it has none.
     ///
     /// # Errors
-    /// Options that do not go together; the app has no symmetric key.
+    /// Options that do not go together; the app has no symmetric key, or accepts no such envelopes.
     pub(crate) fn new(
         engine: &Engine,
         app: &App,
@@ -115,7 +118,9 @@ impl SealingTarget {
         wish: BindingWish<'_>,
         has_metadata: bool,
     ) -> Result<Self, Error> {
-        match scheme_of(engine, scheme, curve, wish.is_bound())? {
+        let scheme = scheme_of(engine, scheme, curve, wish.is_bound())?;
+        check_opens(app, scheme)?;
+        match scheme {
             Scheme::PublicKey => {
                 let curve = curve.unwrap_or(engine.settings().curve);
                 let profile = if has_metadata { Profile::with_metadata(curve) } else { Profile::plain(curve) };
@@ -129,12 +134,17 @@ impl SealingTarget {
         }
     }
 
-    /// The same after the app's keys have changed.
-    pub(crate) fn renewed(&mut self, app: &App) {
+    /// The same after the app's keys, or what it accepts, have changed.
+    ///
+    /// # Errors
+    /// The app accepts no such envelopes any more.
+    pub(crate) fn renewed(&mut self, app: &App) -> Result<(), Error> {
+        check_opens(app, if self.agrees() { Scheme::PublicKey } else { Scheme::Symmetric })?;
         if let Self::PublicKey { recipient, table, .. } = self {
             *recipient = *app.encrypting(recipient.curve()).1;
             *table = None;
         }
+        Ok(())
     }
 
     /// The same for values that are marked so; envelopes to a public key keep the marking of the request.
@@ -184,6 +194,26 @@ pub(crate) fn symmetric_sealing(
 ) -> Arc<SymmetricSealing> {
     let prefixes = if keying == Keying::Field { NoncePrefixes::Each } else { NoncePrefixes::One };
     Arc::new(SymmetricSealing::new(key, profile, binding, prefixes, &mut system_random()))
+}
+
+/// Refuses to seal what the app does not accept: nobody could open it.
+fn check_opens(app: &App, scheme: Scheme) -> Result<(), Error> {
+    let accepted = app.accepted();
+    match scheme {
+        Scheme::PublicKey if !accepted.public_key => Err(not_accepted(app, "public-key")),
+        Scheme::Symmetric if !accepted.symmetric => Err(not_accepted(app, "symmetric")),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a request that would seal such envelopes. `kind`: as `leafseal keys accept` names it.
+pub(crate) fn not_accepted(app: &App, kind: &str) -> Error {
+    let message = format!(
+        "app {} accepts no {kind} envelopes, so that nobody could decrypt these: use another scheme, or accept them with \
+         leafseal keys accept",
+        app.name
+    );
+    Error::new(ErrorCode::InvalidParams, message)
 }
 
 /// The error of a request that names a curve for symmetric envelopes.

@@ -66,11 +66,21 @@ pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome 
         }
         KeysCommand::Undelete { app } => key_life::undelete(context, &AppName::parse(&app)?),
         KeysCommand::RotateAfter { app, age } => key_life::rotate_after(context, &AppName::parse(&app)?, age),
-        KeysCommand::Accept { app, kinds } => {
+        KeysCommand::Accept { app, kinds: accept } => {
             let app = AppName::parse(&app)?;
-            context.store()?.set_accepted(&app, kinds)?;
-            let kinds = if kinds == AcceptedSchemes::ALL { "all".to_owned() } else { accepted::words(kinds).join(",") };
-            print(&format!("app {app} accepts {kinds}: running engines follow within seconds\n"))
+            context.store()?.set_accepted(&app, accept)?;
+            let all = accept == AcceptedSchemes::ALL;
+            let kinds = if all { "all".to_owned() } else { accepted::words(accept).join(",") };
+            print(&format!("app {app} accepts {kinds}: running engines follow within seconds\n"))?;
+            let scheme = context.config().engine.scheme;
+            if !accepted::includes(accept, scheme) {
+                note(format_args!(
+                    "engine.scheme is {} here: engines with this setting refuse to encrypt for app {app} unless a call names \
+                     another scheme",
+                    scheme.name()
+                ));
+            }
+            Ok(())
         }
         KeysCommand::Upkeep { form } => key_life::upkeep(context, form),
         KeysCommand::Public { app, curve, pem: _, form, engine } => {

@@ -51,7 +51,7 @@ use leafseal_service::api::{self, CallInput, CallOptions, ReportSlot};
 use leafseal_service::{FailureObserver, gather};
 use problem::{invalid, not_found, overloaded};
 use query::{SupportedOptions, read_options};
-use record::ApiRecord;
+use record::{ApiRecord, CallValues};
 use report::{REPORT, header};
 
 /// The content of `GET /openapi.json`.
@@ -302,6 +302,8 @@ impl Api {
         let answered = self.run(request, submission, accounts, size, &memory).await;
         let mut response = answered.map(|answer| body::answer(form, answer))?;
         if let Some(reported) = report.get() {
+            let values = CallValues { count: reported.count, symmetric: reported.report.symmetric };
+            response.extensions_mut().insert(values);
             if let Some(value) = header(reported) {
                 response.headers_mut().insert(REPORT, value);
             }

@@ -13,6 +13,14 @@ use crate::metrics::{ApiCall, word_of};
 use crate::refusals::RefusalLine;
 use crate::server_state::ServerState;
 
+/// How many values a call has encrypted or decrypted, for its record: an extension of its response.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallValues {
+    pub(super) count: u64,
+    /// With a symmetric key.
+    pub(super) symmetric: u64,
+}
+
 /// The record of one call. If dropped before its end it counts as one whose caller disconnected.
 pub(super) struct ApiRecord {
     server_state: Arc<ServerState>,
@@ -46,8 +54,10 @@ impl ApiRecord {
         if self.server_state.settings.api.access_log {
             let bytes = response.body().size_hint().exact();
             let milliseconds = clock::now().saturating_duration_since(self.began).as_secs_f64() * 1e3;
-            let tls_group = peer.tls_group;
-            tracing::info!(address = %peer.address, tls_group, call = word_of(self.call), status, bytes, milliseconds, "call");
+            let (tls_group, call) = (peer.tls_group, word_of(self.call));
+            let values = response.extensions().get::<CallValues>();
+            let (count, symmetric) = (values.map(|values| values.count), values.map(|values| values.symmetric));
+            tracing::info!(address = %peer.address, tls_group, call, status, bytes, milliseconds, count, symmetric, "call");
         }
     }
 

@@ -105,6 +105,7 @@ impl MetricsSnapshot {
         self.write_requests(out)?;
         self.write_work(out)?;
         self.write_queue(out)?;
+        self.write_values(out)?;
         self.write_caches(out)?;
         write_api(&self.api, out)?;
         guarded::write(self.guarded, out)?;
@@ -266,6 +267,27 @@ impl MetricsSnapshot {
         out.gauge(ANSWERS, self.counters.answers_bytes as u64)
     }
 
+    fn write_values(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
+        const VALUES: MetricName = MetricName::plain(
+            "values",
+            "Values and files that were sealed, or opened, by action and scheme. Opened are also those that are rewrapped, and \
+             envelopes that skip_sealed skips",
+        );
+        const AGREEMENTS: MetricName =
+            MetricName::plain("opening_agreements", "Key agreements for decryption, which cached opening keys avoid");
+        const TRIALS: MetricName = MetricName::plain(
+            "opening_trials",
+            "Key versions tried without success on values to decrypt, or on pieces of long ones: values of other apps or older versions",
+        );
+        let engine::EngineCounters { sealed, opened, opening_agreements, opening_trials, .. } = self.engine;
+        let values = [("sealed", sealed), ("opened", opened)].map(|(action, counts)| {
+            [([action, "public-key"], counts.public_key), ([action, "symmetric"], counts.symmetric)]
+        });
+        out.counters(VALUES, ["action", "scheme"], values.as_flattened().iter().copied())?;
+        out.counter(AGREEMENTS, opening_agreements)?;
+        out.counter(TRIALS, opening_trials)
+    }
+
     fn write_caches(&self, out: &mut MetricsWriter<'_>) -> fmt::Result {
         const LOOKUPS: MetricName = MetricName::plain(
             "cache_lookups",
@@ -274,12 +296,6 @@ impl MetricsSnapshot {
              opening_keys, decryption keys by ephemeral key, kept across requests",
         );
         const ENTRIES: MetricName = MetricName::plain("cache_entries", "Entries in each cache");
-        const AGREEMENTS: MetricName =
-            MetricName::plain("opening_agreements", "Key agreements for decryption, which cached opening keys avoid");
-        const TRIALS: MetricName = MetricName::plain(
-            "opening_trials",
-            "Key versions tried without success on values to decrypt, or on pieces of long ones: values of other apps or older versions",
-        );
         const SILENCE: MetricName = MetricName::seconds(
             "keystore_silence",
             "Time since the keystore last responded, checked once a second. Beyond engine.store_silence_max the engine refuses requests",
@@ -303,8 +319,6 @@ impl MetricsSnapshot {
             sessions,
             spare_keys,
             opening_keys,
-            opening_agreements,
-            opening_trials,
             store_silence,
             store_is_sealed,
             store_resyncs,
@@ -312,6 +326,7 @@ impl MetricsSnapshot {
             lookups: store_lookups,
             scan,
             memory,
+            ..
         } = self.engine;
         let caches = [
             ("apps", apps),
@@ -326,8 +341,6 @@ impl MetricsSnapshot {
             .flat_map(|(cache, counters)| [([*cache, "hit"], counters.hits), ([*cache, "miss"], counters.misses)]);
         out.counters(LOOKUPS, ["cache", "result"], lookups)?;
         out.gauges(ENTRIES, ["cache"], caches.map(|(cache, counters)| ([cache], counters.entries as u64)))?;
-        out.counter(AGREEMENTS, opening_agreements)?;
-        out.counter(TRIALS, opening_trials)?;
         out.gauge(SILENCE, store_silence.as_secs_f64())?;
         out.gauge(SEALED, u64::from(store_is_sealed))?;
         out.counter(RESYNCS, store_resyncs)?;

@@ -288,6 +288,8 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
         opening_keys,
         opening_agreements,
         opening_trials,
+        sealed,
+        opened,
         store_silence: _,
         store_is_sealed,
         store_resyncs,
@@ -314,6 +316,14 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
             ["sessions", "spare_keys", "api_keys"].contains(&cache) || counted.hits > 0 && counted.misses > 0,
             "{cache}: {counted:?}"
         );
+    }
+    let values = |action: &str, scheme: &str| {
+        sample(metrics, &format!("leafseal_values_total{{action=\"{action}\",scheme=\"{scheme}\"}}"))
+    };
+    for (action, counts) in [("sealed", sealed), ("opened", opened)] {
+        assert!(counts.public_key > 0, "{action}");
+        let expected = (counts.public_key as f64, counts.symmetric as f64);
+        assert_eq!((values(action, "public-key"), values(action, "symmetric")), expected, "{action}");
     }
     assert!(opening_agreements > 0);
     assert_eq!(sample(metrics, "leafseal_opening_agreements_total"), opening_agreements as f64);

@@ -80,17 +80,19 @@ fn outcomes(engine: &Engine, caller: &Caller, text: &str) -> Vec<Result<String, 
         }
         Ok(out)
     }));
-    for scheme in [None, Some(Scheme::Symmetric), Some(Scheme::PublicKey)] {
+    for scheme in [None, Some(Scheme::Symmetric)] {
         let rewrapped = |on_failure| rewrap_to(engine, caller, (scheme, on_failure), &document);
         found.push(rewrapped(OnFailure::Fail).map(|_| "rewrapped".to_owned()));
         found.push(rewrapped(OnFailure::Leave).map(|out| if out == document { "left" } else { "other" }.to_owned()));
     }
     // What does not open is a text, and encrypted as one.
-    let skip = EncryptOptions { skip_sealed: true, ..symmetric("acme") };
-    found.push(
-        rewritten(engine.encrypt_document(caller, &skip, None, text.len()).expect("begins"), text)
-            .map(|out| if out == text { "skipped" } else { "sealed again" }.to_owned()),
-    );
+    let skip = |scheme| {
+        let options = EncryptOptions { skip_sealed: true, scheme: Some(scheme), ..EncryptOptions::new("acme") };
+        engine.encrypt_document(caller, &options, None, text.len())
+    };
+    // In a scheme that the app accepts.
+    let skipping = skip(Scheme::Symmetric).or_else(|_| skip(Scheme::PublicKey)).expect("begins");
+    found.push(rewritten(skipping, text).map(|out| if out == text { "skipped" } else { "sealed again" }.to_owned()));
     found.push(
         engine.inspect(caller, Some("acme"), envelope).map(|found| format!("{:?} {:?}", found.scheme, found.role)),
     );
@@ -113,7 +115,7 @@ fn what_an_app_does_not_accept_fails_as_a_damaged_value_does_on_every_path() {
                 assert!(outcomes(&engine, caller, opened).iter().all(Result::is_ok));
             }
             let failed = damaged.iter().filter_map(|outcome| outcome.as_ref().err());
-            assert!(failed.clone().count() == 6 && failed.clone().all(|error| error.code == ErrorCode::DecryptFailed));
+            assert!(failed.clone().count() == 5 && failed.clone().all(|error| error.code == ErrorCode::DecryptFailed));
             assert!(failed.clone().next().expect("the document").to_string().contains("(at byte 19)"), "{damaged:?}");
             accept(&engine, ENGINES_ALONE);
             assert_eq!(outcomes(&engine, caller, &texts.symmetric), sound);
@@ -323,4 +325,51 @@ fn a_change_ends_requests_that_depend_on_it() {
         assert_eq!((kind(opened), out.len()), (ErrorCode::DecryptFailed, 0), "what was written is gone");
         assert_eq!(kind(inspect(&mut inspector)), ErrorCode::DecryptFailed);
     }
+}
+
+/// What the app does not open, nobody could: it is not made in the first place.
+#[test]
+fn what_an_app_does_not_accept_is_not_made() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let texts = Texts::of(&engine, "\"4242\"");
+    let public = EncryptOptions::new("acme");
+    let made = |outcome: Result<String, Error>| match outcome {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.code, ErrorCode::InvalidParams);
+            assert!(error.message.contains("app acme accepts no "), "{}", error.message);
+            false
+        }
+    };
+    let file = |scheme| {
+        let options = FileOptions { scheme: Some(scheme), ..FileOptions::default() };
+        engine.encrypt_file(&Caller::Owner, "acme", &options).is_ok()
+    };
+    for kinds in kinds() {
+        accept(&engine, kinds);
+        let AcceptedSchemes { public_key, symmetric: own, from_public_key } = kinds;
+        assert_eq!(made(encrypt_with(&engine, &public, &[], "[1]")), public_key, "{kinds:?}");
+        assert_eq!(made(encrypt_with(&engine, &symmetric("acme"), &[], "[1]")), own, "{kinds:?}");
+        assert_eq!((file(Scheme::PublicKey), file(Scheme::Symmetric)), (public_key, own));
+        let rewrap = |scheme| made(rewrap_to(&engine, &Caller::Owner, (Some(scheme), OnFailure::Leave), &texts.public));
+        assert_eq!(rewrap(Scheme::PublicKey), public_key);
+        // Resealed it would have the mark. Where those to a public key do not open, nothing is resealed.
+        assert_eq!(rewrap(Scheme::Symmetric), !public_key || from_public_key);
+        // Nobody loses what a client alone does not accept.
+        let writer = grant_accepting(&engine, "writer", &[Operation::Encrypt], Roles::Any, ENGINES_ALONE);
+        let sealed = engine.encrypt_document(&writer, &public, None, 3).and_then(|work| rewritten(work, "[1]"));
+        assert_eq!(made(sealed), public_key);
+    }
+    accept(&engine, AcceptedSchemes::ALL);
+    let document = format!("[{}]", ["\"4242\""; 5_000].join(","));
+    let mut work = engine.encrypt_document(&Caller::Owner, &public, None, document.len()).expect("begins");
+    assert_eq!(work.step(document.as_bytes(), &mut Vec::new()).expect("accepted"), Progress::More);
+    accept(&engine, ENGINES_ALONE);
+    let end = loop {
+        match work.step(document.as_bytes(), &mut Vec::new()) {
+            Ok(Progress::More) => {}
+            end => break end,
+        }
+    };
+    assert_eq!(kind(end), ErrorCode::InvalidParams);
 }

@@ -267,7 +267,6 @@ fn what_the_app_the_client_and_the_call_accept_decides_what_is_resealed() {
     let no = |accept| crate::common::grant_accepting(&engine, "some", &both, Roles::Any, accept);
     for (accept, expected) in [
         (AcceptedSchemes::ALL, true),
-        (AcceptedSchemes { symmetric: false, ..AcceptedSchemes::ALL }, true),
         (AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL }, false),
         // What no call would open is not made.
         (AcceptedSchemes { from_public_key: false, ..AcceptedSchemes::ALL }, false),
@@ -275,6 +274,9 @@ fn what_the_app_the_client_and_the_call_accept_decides_what_is_resealed() {
         set(accept);
         assert_eq!(rewraps(&all, &reseal(None)), expected, "the app accepts {accept:?}");
     }
+    // Nor what is no envelope: it would be a symmetric one.
+    set(AcceptedSchemes { symmetric: false, ..AcceptedSchemes::ALL });
+    assert_eq!(code(resealed(&engine, &all, &reseal(None), &texts)), Some(ErrorCode::InvalidParams));
     set(AcceptedSchemes::ALL);
     for (accept, expected) in [
         (AcceptedSchemes { public_key: true, ..NONE }, true),

@@ -1,6 +1,6 @@
 //! The scheme `symmetric`: envelopes that name their key, are bound to a context, and open by a look-up.
 
-use leafseal_engine::{AcceptedSchemes, Scheme};
+use leafseal_engine::{AcceptedSchemes, Scheme, ValueCounts};
 
 use super::*;
 
@@ -119,6 +119,63 @@ fn accepted_schemes_decide_what_opens() {
     ] {
         assert_eq!([&public, &sealed, &resealed].map(|text| opens(accept, text)), expected, "{accept:?}");
     }
+}
+
+#[test]
+fn values_are_counted_by_scheme() {
+    let settings = Settings { step_bytes_max: 4_096, step_values_max: 3, ..Settings::default() };
+    let long = format!("[\"{}\",1,true]", "x".repeat(50_000));
+    for settings in [Settings::default(), settings] {
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+        let (mut sealed, mut opened) = (ValueCounts::default(), ValueCounts::default());
+        let check = |sealed: ValueCounts, opened: ValueCounts| {
+            let counters = engine.counters();
+            assert_eq!((counters.sealed, counters.opened), (sealed, opened));
+        };
+        for keying in [Keying::Field, Keying::Request] {
+            for document in ["[\"a\",2,null,false]", &long] {
+                let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new("acme") };
+                let public = encrypt_with(&engine, &options, &[], document).expect("encrypts");
+                let own = EncryptOptions { scheme: Some(Scheme::Symmetric), ..options };
+                let own = encrypt_with(&engine, &own, &[], document).expect("encrypts");
+                (sealed.public_key, sealed.symmetric) = (sealed.public_key + 3, sealed.symmetric + 3);
+                check(sealed, opened);
+                assert_eq!((decrypt(&engine, &public).is_ok(), decrypt(&engine, &own).is_ok()), (true, true));
+                (opened.public_key, opened.symmetric) = (opened.public_key + 3, opened.symmetric + 3);
+                check(sealed, opened);
+                let to = RewrapOptions { scheme: Some(Scheme::Symmetric), ..RewrapOptions::new("acme") };
+                let both = format!("[{public},{own}]");
+                let work = engine.rewrap_document(&Caller::Owner, &to, None, both.len()).expect("begins");
+                rewritten(work, &both).expect("rewraps");
+                // Those with a symmetric key are of the newest version, and stay.
+                (opened.public_key, opened.symmetric) = (opened.public_key + 3, opened.symmetric + 3);
+                sealed.symmetric += 3;
+                check(sealed, opened);
+            }
+        }
+        for (file, public) in [(encrypt_file(&engine, Curve::P256, b"content"), true), (symmetric_file(&engine), false)]
+        {
+            decrypt_file(&engine, &Caller::Owner, "acme", &file, &mut Vec::new()).expect("opens");
+            let of_scheme = |counts: &mut ValueCounts| match public {
+                true => counts.public_key += 1,
+                false => counts.symmetric += 1,
+            };
+            of_scheme(&mut opened);
+        }
+        (sealed.public_key, sealed.symmetric) = (sealed.public_key + 1, sealed.symmetric + 1);
+        check(sealed, opened);
+        let damaged = "\"ev:Tk9D:damaged:$\"";
+        assert!(decrypt(&engine, damaged).is_err());
+        check(sealed, opened);
+    }
+}
+
+fn symmetric_file(engine: &Engine) -> Vec<u8> {
+    let options = FileOptions { scheme: Some(Scheme::Symmetric), ..FileOptions::default() };
+    let mut work = engine.encrypt_file(&Caller::Owner, "acme", &options).expect("begins");
+    let mut file = Vec::new();
+    while work.step(b"content", &mut file).expect("encrypts") == Progress::More {}
+    file
 }
 
 #[test]
