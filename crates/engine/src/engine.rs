@@ -32,7 +32,7 @@ use crate::permissions::Caller;
 use crate::recipients::Recipients;
 use crate::scan::{ScanNews, ScanRate, StoreScanner};
 use crate::sessions::Sessions;
-use crate::settings::{Keying, Settings};
+use crate::settings::Settings;
 use crate::spares::Spares;
 use crate::upkeep::{StoreUpkeep, UpkeepNews, UpkeepRules};
 

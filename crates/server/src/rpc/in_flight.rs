@@ -47,8 +47,8 @@ impl WaitingRequest {
     }
 }
 
-/// Which small requests of a connection are tried on the network thread. One that lacks its key has been read there for nothing; after two of
-/// them in a row the next one goes to the workers untried, then the next three, seven, and so on, until one needs no worker.
+/// Which small requests of a connection are tried on the network thread. One that lacks its key has been read there for nothing; after
+/// two of them in a row the next one goes to the workers untried, then the next three, seven, and so on, until one needs no worker.
 #[derive(Default)]
 struct InlineTrials {
     left_in_a_row: u32,

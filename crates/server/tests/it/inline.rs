@@ -218,7 +218,7 @@ fn play(store: &ScratchStore, inline_work_max: Duration) -> (Records, u64) {
     engine.maintain().expect("refreshed");
     let foreign = foreign(&engine);
     decisions.take();
-    let connect = |name| Raw::connect(server.local_addr(), raw_connector(&pki, Some(pki.client(name))));
+    let connect = |name: &str| Raw::connect(server.local_addr(), raw_connector(&pki, Some(pki.client(name))));
     let (mut shop, mut writer, mut id) = (connect("shop"), connect("writer"), 0);
     let mut ask = |client: &str, encode: &dyn Fn(u32, &mut Vec<u8>)| {
         id += 1;
