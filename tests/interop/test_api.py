@@ -170,7 +170,7 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
         time.sleep(0.2)
     assert problem(answer) == (401, "unauthorized")
     log = api.log.read_text()
-    assert "count=1 symmetric=0" in log and "count=2 symmetric=2" in log
+    assert '"count":1,"symmetric":0' in log and '"count":2,"symmetric":2' in log
     assert "caller refused" in log and "lsk_" not in log and key not in log and "value" not in log
 
 

@@ -2,7 +2,7 @@
 //! version that another engine has made seals at once. No worker waits for that, and what the store does not have is asked for once.
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leafseal_crypto::symmetric::{SymmetricKey, SymmetricKeyId};
 use leafseal_pool::finish_step;
@@ -17,7 +17,16 @@ use crate::schemes::{Acceptance, AcceptedSchemes};
 #[derive(Default)]
 pub(crate) struct SymmetricSearch {
     last: Option<FoundKey>,
-    missing: HashSet<SymmetricKeyId>,
+    /// Shared by all workers of the request, which are bounded together.
+    missing: Arc<Mutex<MissingIds>>,
+}
+
+/// The ids that the store did not have.
+#[derive(Default)]
+struct MissingIds {
+    ids: HashSet<SymmetricKeyId>,
+    /// How many it was asked for: not fewer when the app's keys change.
+    asked: usize,
 }
 
 /// A key of the request's app.
@@ -81,12 +90,18 @@ pub(crate) enum KeySearch {
 impl SymmetricSearch {
     /// Forgets all, because the app's keys have changed.
     pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+        self.last = None;
+        self.missing().ids.clear();
     }
 
     /// For another worker of the request.
     pub(crate) fn fork(&self) -> Self {
-        Self { last: self.last.clone(), missing: HashSet::new() }
+        Self { last: self.last.clone(), missing: Arc::clone(&self.missing) }
+    }
+
+    fn missing(&self) -> MutexGuard<'_, MissingIds> {
+        // Every change under the lock is one insertion or removal.
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The key with this id.
@@ -97,16 +112,18 @@ impl SymmetricSearch {
         if let Some(last) = self.last.as_ref().filter(|last| last.key.id() == id) {
             return Ok(KeySearch::Found(last.clone()));
         }
-        if self.missing.contains(&id) {
-            return Ok(KeySearch::Missing);
-        }
         let found = match permit.app.symmetric(id) {
             Some(found) => Some(found),
             None => {
                 let searched_max = permit.engine.settings().request_key_lookups_max;
-                if self.missing.len() >= searched_max {
+                let missing = self.missing();
+                if missing.ids.contains(&id) {
+                    return Ok(KeySearch::Missing);
+                }
+                if missing.asked >= searched_max {
                     return Err(too_many(searched_max));
                 }
+                drop(missing);
                 match permit.engine.app_with_key(&permit.app.name, id) {
                     Ok(app) => app.and_then(|app| app.symmetric(id)),
                     Err(error) if error.awaits_store => {
@@ -118,7 +135,8 @@ impl SymmetricSearch {
             }
         };
         let Some((version, key)) = found else {
-            self.missing.insert(id);
+            let mut missing = self.missing();
+            missing.asked += usize::from(missing.ids.insert(id));
             return Ok(KeySearch::Missing);
         };
         Ok(KeySearch::Found(self.last.insert(FoundKey { version, key }).clone()))

@@ -88,6 +88,8 @@ pub enum RewrappedText<'a> {
 pub struct Rewrapper {
     pub(crate) permit: Permit,
     wish: SchemeWish,
+    /// The kinds that the request opens.
+    accept: AcceptedSchemes,
     pub(crate) keyring: Keyring,
     keys: Arc<RequestKeys>,
     open_scratch: OpenScratch,
@@ -109,14 +111,12 @@ impl Engine {
         }
         let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
         let wish = SchemeWish::new(options)?;
-        wish.check(&permit.app, options.accept.unwrap_or_default().and(permit.accepted()))?;
+        let accept = options.accept.unwrap_or_default();
+        wish.check(&permit.app, accept.and(permit.accepted()))?;
         Ok(Rewrapper {
             wish,
-            keyring: Keyring::new(
-                &permit,
-                options.wish().binding(self.settings())?,
-                options.accept.unwrap_or_default(),
-            ),
+            accept,
+            keyring: Keyring::new(&permit, options.wish().binding(self.settings())?, accept),
             permit,
             keys: Arc::default(),
             open_scratch: OpenScratch::default(),
@@ -139,6 +139,7 @@ impl Rewrapper {
         Self {
             permit: self.permit.clone(),
             wish: self.wish,
+            accept: self.accept,
             keyring: self.keyring.fork(),
             keys: Arc::clone(&self.keys),
             open_scratch: OpenScratch::default(),
@@ -229,6 +230,8 @@ impl Rewrapper {
     pub(crate) fn renew(&mut self) -> Result<Renewal, Error> {
         let renewal = self.permit.renew()?;
         if renewal == Renewal::Renewed {
+            // What it makes must open afterwards, under the rule of now.
+            self.wish.check(&self.permit.app, self.accept.and(self.permit.accepted()))?;
             self.keyring.renew(&self.permit);
             self.keys = Arc::default();
         }

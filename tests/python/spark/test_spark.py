@@ -227,7 +227,7 @@ def test_plans_closures_and_logs_contain_no_secret(
     sealed = encrypt_columns(plain, ["name"], engine=place, app=APP)
     sealed.explain(True)
     sealed.select("name").collect()
-    work = leafseal.spark._Work(place, {"name": None}, {}, {"app": APP}, False, True)
+    work = leafseal.spark._Work(place, {"name": None}, {}, {"app": APP}, False, None, True)
     closure = cloudpickle.dumps(work)
     logs = b"".join(path.read_bytes() for path in events.rglob("*") if path.is_file())
     assert logs

@@ -360,7 +360,7 @@ test('values of ASCII become slices of few strings, others do not', () => {
 
 test('documents, files and facts are read, and their memory is handed over', () => {
   const [document] = answers(written([1, 1, null, { document: Buffer.from('{"a": 1}'), count: 3, matched: [1, 2], failed: 2, failures: ['$.a', '$.b'] }]));
-  assert.deepEqual(document.report(), { count: 3, matched: [1, 2], resealed: 0, skipped: 0, symmetric: 0, failed: 2, failedIndexes: [], failedPaths: ['$.a', '$.b'] });
+  assert.deepEqual(document.report(), { count: 3, matched: [1, 2], resealed: 0, rewrapped: 0, skipped: 0, symmetric: 0, failed: 2, failedIndexes: [], failedPaths: ['$.a', '$.b'] });
   assert.equal(document.document().toString(), '{"a": 1}');
   assert.throws(() => document.document(), has('invalid_answer', /released/));
   for (const size of [0, 10, 5000, 100_000]) {

@@ -26,8 +26,9 @@ pub fn check_call(bytes: &[u8]) {
         check_path(path);
         [
             SupportedOptions::Encryption,
-            SupportedOptions::Curve,
+            SupportedOptions::FileEncryption,
             SupportedOptions::Decryption,
+            SupportedOptions::FileDecryption,
             SupportedOptions::Inspection,
             SupportedOptions::Nothing,
             SupportedOptions::Anything,

@@ -273,6 +273,9 @@ impl Api {
             return Err(RequestBodyForm::wrong("this call requires application/json"));
         }
         let options = read_options(parts.uri.query(), supported(call, is_file)).map_err(invalid)?;
+        if matches!(authenticated, CheckedCaller::Token { .. }) {
+            refuse_places(&options)?;
+        }
         let size_max = if call == ApiCall::Inspect { settings.inspect_size_max } else { settings.body_size_max };
         let deadline = began + settings.call_timeout;
         let memory = self.memory(&authenticated);
@@ -450,11 +453,23 @@ fn operations(call: ApiCall) -> &'static [Operation] {
     }
 }
 
+/// A token covers texts, and not what they are bound to: its holder, or who writes the names and numbers around them, would choose that.
+fn refuse_places(options: &CallOptions) -> Result<(), HttpProblem> {
+    let is_place = |field| matches!(field, Field::Context | Field::ContextSelect | Field::Bind);
+    if options.given.iter().any(|(field, _)| is_place(field)) {
+        return Err(invalid(
+            "a client-side token opens no values that are bound to a context: decrypt them with an API key",
+        ));
+    }
+    Ok(())
+}
+
 fn supported(call: ApiCall, is_file: bool) -> SupportedOptions {
     match (call, is_file) {
         (ApiCall::Encrypt, false) => SupportedOptions::Encryption,
-        (ApiCall::Encrypt, true) => SupportedOptions::Curve,
+        (ApiCall::Encrypt, true) => SupportedOptions::FileEncryption,
         (ApiCall::Decrypt, false) => SupportedOptions::Decryption,
+        (ApiCall::Decrypt, true) => SupportedOptions::FileDecryption,
         (ApiCall::Inspect, _) => SupportedOptions::Inspection,
         _ => SupportedOptions::Nothing,
     }

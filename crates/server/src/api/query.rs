@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use leafseal_protocol::{
-    DecryptOptions, EncryptFileOptions, EncryptOptions, InspectOptions, OptionInfo, OptionKind, OptionValue,
-    OwnedOptions, Surface,
+    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, InspectOptions, OptionInfo, OptionKind,
+    OptionValue, OwnedOptions, Surface,
 };
 use leafseal_service::api::CallOptions;
 use percent_encoding::percent_decode_str;
@@ -16,10 +16,12 @@ const SELECT: &str = "select";
 pub(crate) enum SupportedOptions {
     /// Encryption of a document: role, curve, keying, selectors, strictness, and whether encrypted values are skipped.
     Encryption,
-    /// Only the curve.
-    Curve,
+    /// Encryption of a file: how it is sealed.
+    FileEncryption,
     /// Decryption of a document: role, selectors, strictness, and the action for envelopes that fail to decrypt.
     Decryption,
+    /// Decryption of a file: its context, and which files are opened.
+    FileDecryption,
     /// Inspection of envelopes: only the context.
     Inspection,
     /// None of them.
@@ -85,8 +87,9 @@ impl SupportedOptions {
     pub(super) fn options(self) -> impl Iterator<Item = &'static OptionInfo> {
         let options = match self {
             SupportedOptions::Encryption => EncryptOptions::OPTIONS,
-            SupportedOptions::Curve => EncryptFileOptions::OPTIONS,
+            SupportedOptions::FileEncryption => EncryptFileOptions::OPTIONS,
             SupportedOptions::Decryption => DecryptOptions::OPTIONS,
+            SupportedOptions::FileDecryption => DecryptFileOptions::OPTIONS,
             SupportedOptions::Inspection => InspectOptions::OPTIONS,
             SupportedOptions::Nothing | SupportedOptions::Anything => &[],
         };
@@ -184,13 +187,13 @@ mod tests {
         for wrong in ["on_failure=", "on_failure=drop", "skip_sealed=true", "key_id=a", "deadline_ms=1"] {
             assert!(read_options(Some(wrong), SupportedOptions::Decryption).is_err(), "{wrong}");
         }
-        assert!(read_options(Some("select=$"), SupportedOptions::Curve).is_err());
+        assert!(read_options(Some("select=$"), SupportedOptions::FileEncryption).is_err());
         for wrong in ["curve=p256", "keying=", "role=a&role=a", "roles=a", "role=%", "role=%g0", "role=%ff", "=", "x"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         let message = read_options(Some("curve=r1"), SupportedOptions::Decryption).unwrap_err();
         assert!(message.ends_with("`bind`, `accept`, `role`, `on_failure`, `strict` and `select`"), "{message}");
-        assert!(read_options(Some("role=a"), SupportedOptions::Curve).unwrap_err().ends_with(" and `curve`"));
+        assert!(read_options(Some("role=a"), SupportedOptions::FileEncryption).unwrap_err().ends_with(" and `curve`"));
         assert_eq!(read_options(Some("context=%%%"), SupportedOptions::Anything), Ok(CallOptions::default()));
     }
 }

@@ -250,19 +250,63 @@ fn json_lines_are_processed_line_by_line() {
     );
 }
 
+fn post_file(test_server: &TestServer, path: &str, body: &[u8]) -> Answer {
+    let mut stream = test_server.connect();
+    let head = test_server.head(path, body.len()).replace("application/json", "application/octet-stream");
+    stream.write_all(&[head.as_bytes(), body].concat()).expect("sent");
+    read_answer(&mut stream)
+}
+
 #[test]
 fn an_empty_file_is_an_answer() {
     let test_server = TestServer::new(|_| {});
-    let post = |path: &str, body: &[u8]| {
-        let mut stream = test_server.connect();
-        let head = test_server.head(path, body.len()).replace("application/json", "application/octet-stream");
-        stream.write_all(&[head.as_bytes(), body].concat()).expect("sent");
-        read_answer(&mut stream)
-    };
-    let file = post("/encrypt", b"");
+    let file = post_file(&test_server, "/encrypt", b"");
     assert_eq!((file.status, file.body.len()), (200, 75));
-    let content = post("/decrypt", &file.body);
+    let content = post_file(&test_server, "/decrypt", &file.body);
     assert_eq!((content.status, content.body.len()), (200, 0));
+}
+
+#[test]
+fn a_file_opens_in_its_context_if_its_kind_is_accepted() {
+    let test_server = TestServer::new(|_| {});
+    let sealed = post_file(&test_server, "/encrypt?scheme=symmetric&context=scan+7", b"scan").body;
+    let opened = post_file(&test_server, "/decrypt?context=scan+7&accept=symmetric", &sealed);
+    assert_eq!((opened.status, opened.body.as_slice()), (200, &b"scan"[..]));
+    let anyone = post_file(&test_server, "/encrypt", b"scan").body;
+    for (path, file, status, code) in [
+        ("/decrypt", &sealed, 422, "decrypt_failed"),
+        ("/decrypt?context=scan+8", &sealed, 422, "decrypt_failed"),
+        ("/decrypt?context=scan+7&accept=public-key", &sealed, 422, "decrypt_failed"),
+        ("/decrypt?accept=symmetric", &anyone, 422, "decrypt_failed"),
+        ("/decrypt?role=card", &sealed, 400, "invalid_params"),
+    ] {
+        let refused = post_file(&test_server, path, file);
+        assert_eq!((refused.status, refused.code().as_str()), (status, code), "{path}");
+    }
+}
+
+/// Who holds a token would otherwise choose what a value is bound to, by the option or by a name or number that the token does not cover.
+#[test]
+fn a_token_opens_no_bound_values() {
+    let test_server = TestServer::new(|_| {});
+    let sealed = test_server.post("/encrypt?scheme=symmetric&context=8", b"\"4242\"").body;
+    let payload: Value = serde_json::from_slice(&sealed).expect("JSON");
+    let asked = serde_json::json!({ "action": "api:decrypt", "payload": payload }).to_string();
+    let issued: Value =
+        serde_json::from_slice(&test_server.post("/client-side-tokens", asked.as_bytes()).body).expect("JSON");
+    let token = format!("authorization: Token {}", issued["token"].as_str().expect("a token"));
+    for (path, status, code) in [
+        ("/decrypt", 422, "decrypt_failed"),
+        ("/decrypt?context=8", 400, "invalid_params"),
+        ("/decrypt?context_select=id", 400, "invalid_params"),
+        ("/decrypt?bind=path", 400, "invalid_params"),
+    ] {
+        let mut stream = test_server.connect();
+        let head = test_server.head(path, sealed.len()).replace(&test_server.authorization, &token);
+        stream.write_all(&[head.as_bytes(), &sealed].concat()).expect("sent");
+        let refused = read_answer(&mut stream);
+        assert_eq!((refused.status, refused.code().as_str()), (status, code), "{path}");
+    }
 }
 
 #[test]

@@ -9,18 +9,26 @@ use leafseal_protocol::{EncryptOptions, ErrorCode, ErrorObject, RawValues};
 
 use super::call::ParsedCall;
 
-/// The counted work of a request, except that of its values. Messages that may have long values are left to workers.
+/// Longest message in bytes: to find an option behind a list reads the head of each value, which may have a byte.
+const MESSAGE_SIZE_MAX: usize = 16 << 10;
+
+/// The counted work of a request, except that of its values. Messages that may have long values, or very many, are left to workers.
 pub(super) fn reading(engine: &Engine, size: usize) -> Option<Duration> {
-    (size <= engine.settings().step_bytes_max).then(|| request_work(size))
+    (size <= engine.settings().step_bytes_max.min(MESSAGE_SIZE_MAX)).then(|| request_work(size))
 }
 
-/// What is left of that when its parameters are read. A caller that acts for an API key is looked up in the store.
+/// What is left of that when its parameters are read. A caller that acts for an API key is looked up in the store; selectors, and paths to
+/// contexts, are not counted.
 pub(super) fn beginning(call: &ParsedCall<'_>) -> Option<Duration> {
     let is_counted = match call {
         ParsedCall::Encrypt(params) => !opens(&params.options),
         ParsedCall::Decrypt(params) => params.options.key_id.is_none(),
-        ParsedCall::EncryptDocument(params) => params.select.is_none() && !opens(&params.options),
-        ParsedCall::DecryptDocument(params) => params.select.is_none() && params.options.key_id.is_none(),
+        ParsedCall::EncryptDocument(params) => {
+            params.select.is_none() && params.options.context_select.is_none() && !opens(&params.options)
+        }
+        ParsedCall::DecryptDocument(params) => {
+            params.select.is_none() && params.options.context_select.is_none() && params.options.key_id.is_none()
+        }
         _ => false,
     };
     is_counted.then_some(Duration::ZERO)

@@ -252,6 +252,17 @@ fn ids_without_a_key_are_looked_up_once_and_bounded() {
     assert_eq!(decrypt_as(&engine, &Caller::Owner, &leave, &five).expect("they stay"), five);
     let six = list(&[0, 1, 2, 3, 4, 5]);
     assert_eq!(code(decrypt_as(&engine, &Caller::Owner, &leave, &six)), Some(ErrorCode::TooLarge));
+    // The workers of a request are bounded together.
+    let mut one = engine.decryptor(&Caller::Owner, &leave).expect("permitted");
+    let mut other = one.fork();
+    let open = |worker: &mut leafseal_engine::Decryptor, numbers: &[usize]| {
+        let texts: Vec<String> = numbers.iter().map(|number| foreign(*number).replace('"', "")).collect();
+        let texts: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+        worker.open_texts(&texts, |_, opened| assert!(opened.is_err()))
+    };
+    assert_eq!(open(&mut one, &[0, 1, 2]).expect("within the bound"), 3);
+    assert_eq!(open(&mut other, &[0, 1, 2, 3, 4]).expect("two more"), 5);
+    assert_eq!(code(open(&mut one, &[5])), Some(ErrorCode::TooLarge));
     assert_eq!(engine.counters().opening_trials, 0, "no key is tried");
 }
 
