@@ -31,12 +31,13 @@ function run(page, pattern) {
 
 test('docs/start/node.md', () => {
   const output = run('docs/start/node.md', /^```js client\.mjs\n(.*?)^```$/ms);
-  const [sealed, opened, document, payment] = output.replaceAll(/\n\s*/g, ' ').match(/[[{].*?[\]}](?= [[{]|\s*$)/g);
+  assert.match(output, /\n4111111111111111\n$/, 'the bound value');
+  const unbound = output.slice(0, output.lastIndexOf('\n4111'));
+  const [sealed, opened, document, payment] = unbound.replaceAll(/\n\s*/g, ' ').match(/[[{].*?[\]}](?= [[{]|\s*$)/g);
   assert.match(sealed, /^\[ 'ev:.*:\$', 'ev:.*:number:.*:\$' \]$/);
   assert.equal(opened, "[ '4111111111111111', 12.5 ]");
   assert.match(document, /^\{ card: \{ number: 'ev:.*:\$' \}, amount: 12\.5 \}$/);
-  assert.match(payment, /^\{ card: \{ number: '4111111111111111' \}, amount: 12\.5 \}/);
-  assert.match(output, /\n4111111111111111\n$/);
+  assert.equal(payment, "{ card: { number: '4111111111111111' }, amount: 12.5 }");
 });
 
 test("the README's quick start", () => {

@@ -107,7 +107,14 @@ test('settings are checked, and changed together or not at all', () => {
 
 /** Policy and `nice` of every thread of the pool, by proc_pid_stat(5). */
 function scheduling() {
-  const threads = readdirSync('/proc/self/task').map((id) => readFileSync(`/proc/self/task/${id}/stat`, 'utf8'));
+  const threads = readdirSync('/proc/self/task').map((id) => {
+    try {
+      return readFileSync(`/proc/self/task/${id}/stat`, 'utf8');
+    } catch {
+      // One of the runtime's own threads may have ended meanwhile.
+      return '';
+    }
+  });
   return threads.filter((stat) => stat.includes('(leafseal-crypt')).map((stat) => {
     // After the name, the fields from the third on.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
