@@ -1,5 +1,5 @@
 //! Symmetric roots in escrow: each a line of text that the store signs from which it comes. Only such a root can come back into a store,
-//! because whoever chooses two roots can make a value that opens under both (`docs/decisions/0049-xaes.md`).
+//! because someone who chooses two roots can make a value that opens under both (`docs/decisions/0049-xaes.md`).
 //!
 //! `leafseal-symmetric-root-1 store=ID epoch=N key_id=HEX root=BASE64 signature=HEX`, with a line feed. The signature, Ed25519, is of all
 //! before ` signature=`.

@@ -45,7 +45,7 @@ def contexts_for(values: Any, contexts: Any) -> Any:
     """The contexts of values, which belong to them by position."""
     both = [getattr(one, "index", None) if _library(one) == "pandas" else None for one in (values, contexts)]
     if all(index is not None and not callable(index) for index in both) and not both[0].equals(both[1]):
-        # pandas would align them by label, so that whoever gives both expects that.
+        # pandas would align them by label, which a caller who gives both expects.
         raise make("invalid_params", "the values and their contexts must have the same index", "never")
     return None if contexts is None else arrow(contexts)
 

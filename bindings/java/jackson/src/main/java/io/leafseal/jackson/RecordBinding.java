@@ -61,7 +61,7 @@ record RecordBinding(String model, String id) {
             found++;
         }
 
-        /** Whether the id can be told. */
+        /** Whether the id is known. */
         private boolean isKnown() {
             return found == 1 && text != null;
         }
