@@ -29,5 +29,5 @@ CRDS+=:$(module github.com/prometheus-operator/prometheus-operator)/example/prom
 export CRDS
 
 echo '== kubernetes: pytest'
-export PYTHONPATH=$here
+export PYTHONPATH=$here:$here/../interop
 PYTEST_VENV=$built/venv run_pytest --rootdir "$here" "$here/kubernetes" "$@"

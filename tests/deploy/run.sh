@@ -26,4 +26,5 @@ install_envoy
 if has_go; then build_compose; fi
 
 echo '== deploy: pytest'
+export PYTHONPATH=$here/../interop
 PYTEST_VENV=$built/venv run_pytest --rootdir "$here" -n 2 --dist loadfile "$here"/test_*.py "$@"

@@ -5,7 +5,6 @@ import math
 import os
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import pytest
 import yaml
 
 from files import CHART, DEPLOY, ROOT, manifests, only, program, rendered, run
+from ports import free_ports
 
 RULES = DEPLOY / "prometheus/alerts.yml"
 DASHBOARD = DEPLOY / "grafana/leafseal.json"
@@ -35,11 +35,6 @@ EMPTY = {
     'leafseal_handshakes_total{result="failed"}': "no handshake fails here",
     "leafseal_relay_unopened_total": "a relay whose rules encrypt opens nothing",
 }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return listening.getsockname()[1]
 
 
 def get(url: str) -> bytes:
@@ -127,7 +122,7 @@ def prometheus(engine: dict, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         "scrape_configs": jobs,
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-    port = free_port()
+    port = free_ports(1)[0]
     command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data"]
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from certificates import Authority
-from rolling import free_ports
+from ports import free_ports
 
 START_SECONDS_MAX = 60
 ROOT_TOKEN = "root-token-of-the-tests"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import leafseal
-from rolling import free_ports
+from ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = Path(__file__).parent / "node" / "node_modules"

@@ -16,6 +16,7 @@ import upstream as upstreams
 from api import Api
 from curl import Result, curl
 from leafseal import Leafseal
+from ports import free_ports
 from relay_parts import Pki, make_pki, rule
 from relays import Relay, section
 from upstream import Received, Upstream, ok
@@ -44,11 +45,6 @@ class Setting:
 
     def url(self, path: str, host: str = "localhost") -> str:
         return f"https://{host}:{self.upstream.port}{path}"
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def _configuration(leafseal: Leafseal, pki: Pki, port: int) -> str:
@@ -98,7 +94,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
     leafseal.create(APP)
     for command in (["init"], ["issue", "relay", "--app", APP, "--allow", ALL], ["relay-ca"]):
         leafseal.run("certs", *command)
-    pki, port = make_pki(tmp_path_factory.mktemp("pki")), _free_port()
+    pki, port = make_pki(tmp_path_factory.mktemp("pki")), free_ports(1)[0]
     text = _configuration(leafseal, pki, port)
     # The file from which the API serves the SDKs' configuration.
     (leafseal.folder / "relay.toml").write_text(text)

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leafseal import Leafseal
+from ports import free_ports
 
 APP = "rolling"
 CLIENT = "caller"
@@ -34,15 +34,6 @@ SECONDS_MAX = 60
 CHECK_SECONDS = 0.2
 """The balancers' health checks."""
 LINES_AT_A_TIME = 5
-
-
-def free_ports(count: int) -> list[int]:
-    """Returns ports that are currently free."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listening.getsockname()[1] for listening in sockets]
-    for listening in sockets:
-        listening.close()
-    return ports
 
 
 def wait_for(what: str, holds) -> None:

@@ -18,7 +18,7 @@ import leafseal as program
 import pages
 from certificates import Authority
 from leafseal import CommandFailed, Leafseal
-from rolling import free_ports
+from ports import free_ports
 
 GUIDE = pages.ROOT / "docs/guides/key-ceremonies.md"
 APP = "acme"

@@ -24,7 +24,7 @@ import pages
 from certificates import Authority
 from leafseal import CommandFailed, Leafseal
 from openbao import OpenBao
-from rolling import free_ports
+from ports import free_ports
 
 GUIDE = pages.ROOT / "docs/guides/key-ceremonies.md"
 APP = "acme"

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -10,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from ports import free_ports
 
 ROLE, PASSWORD = "leafseal", "correct horse battery staple"
 SECONDS_MAX = 60
@@ -78,13 +79,11 @@ class Postgres:
 @contextmanager
 def running(certificate: Path, key: Path) -> Iterator[Postgres]:
     """A server with this certificate. Its folder is short, because the path of a socket must be."""
-    with tempfile.TemporaryDirectory(prefix="leafseal-pg-") as place, socket.socket() as free:
+    with tempfile.TemporaryDirectory(prefix="leafseal-pg-") as place:
         folder = Path(place)
         if os.getuid() == 0:
             shutil.chown(folder, USER, USER)
-        free.bind(("127.0.0.1", 0))
-        server = Postgres(folder, free.getsockname()[1])
-        free.close()
+        server = Postgres(folder, free_ports(1)[0])
         _run(_tool("initdb"), "-D", str(server.data), "-U", USER, "--auth=trust", "--no-sync", "--locale=C", "--encoding=UTF8")
         for source, name in ((certificate, "server.pem"), (key, "server.key")):
             target = server.data / name

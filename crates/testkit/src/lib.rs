@@ -8,6 +8,7 @@ mod escrow_holder;
 mod gated_store;
 mod metrics_table;
 pub mod pgbouncer;
+mod ports;
 pub mod postgres;
 
 use std::path::PathBuf;

@@ -1,13 +1,13 @@
 //! A real PgBouncer in front of a [`PostgresServer`], for tests. It ends with the test program, as the server does.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex};
 
 use leafseal_engine::admin::{PostgresSettings, PostgresUrl};
 
+use crate::ports::lasting_port;
 use crate::postgres::{PASSWORD, PostgresServer, Process, ROLE, START_TRIES, TRY_PAUSE, as_user, give_away};
 
 /// When PgBouncer gives a client another connection to the server.
@@ -37,7 +37,7 @@ impl<'s> PgBouncer<'s> {
     pub fn start(server: &'s PostgresServer, mode: PoolMode, pool_size: u32) -> Self {
         let folder = tempfile::Builder::new().prefix("leafseal-pgbouncer-").tempdir().expect("a folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let port = lasting_port();
         let pooler = PgBouncer { process: Mutex::new(None), folder, server, port };
         let at = |name: &str| pooler.folder.path().join(name).display().to_string();
         let configuration = format!(

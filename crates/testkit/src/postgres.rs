@@ -4,7 +4,6 @@
 //! beside it waits for the end of a pipe.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
@@ -15,6 +14,8 @@ use std::time::{Duration, SystemTime};
 use leafseal_engine::admin::{PostgresSettings, PostgresUrl, SslMode};
 pub use leafseal_net::tls::Validity;
 use leafseal_net::tls::{CertificateAuthority, Issued, ServerName};
+
+use crate::ports::lasting_port;
 
 /// The role that owns the databases of tests.
 pub const ROLE: &str = "leafseal";
@@ -122,7 +123,7 @@ impl PostgresServer {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
         fs::create_dir(folder.path().join("server")).expect("a folder");
         give_away(&folder.path().join("server"));
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let port = lasting_port();
         let process = Mutex::new(None);
         let sockets = folder.path().join("server");
         let server = PostgresServer { process, folder, sockets, port, durability, databases: AtomicU32::new(0) };

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import yaml
 
 import test_chart
 from files import DEPLOY, NAMESPACE, manifests, only, program, rendered, run
+from ports import free_ports
 
 PATIENCE_SECONDS = 240
 TOKEN = "administrator"
@@ -25,14 +25,6 @@ DEFINITIONS = {
     "monitoring.coreos.com_servicemonitors.yaml",
     "monitoring.coreos.com_prometheusrules.yaml",
 }
-
-
-def free_ports(count: int) -> list[int]:
-    listening = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in listening]
-    for each in listening:
-        each.close()
-    return ports
 
 
 @dataclass(frozen=True)
