@@ -128,19 +128,21 @@ impl<'a> Head<'a> {
         Ok(Self { marking, label, value_type, text: &text[..text.len() - SUFFIX.len() - rest.len()], rest })
     }
 
-    /// Writes one.
+    /// Writes one, in one allocation: a request of one value makes one for each type.
     pub(crate) fn write(marking: Marking, label: &str, value_type: ValueType) -> Vec<u8> {
-        let mut out = Vec::new();
-        Self::append(marking, label, value_type, &mut out);
-        out
+        Self::parts(marking, label, value_type).concat()
     }
 
     /// Appends one.
     pub(crate) fn append(marking: Marking, label: &str, value_type: ValueType, out: &mut Vec<u8>) {
-        let mark: &[u8] = if marking == Marking::Debug { DEBUG_MARK } else { b"" };
-        for part in [ENVELOPE_PREFIX, mark, label.as_bytes(), b":", value_type.label()] {
+        for part in Self::parts(marking, label, value_type) {
             out.extend_from_slice(part);
         }
+    }
+
+    fn parts(marking: Marking, label: &str, value_type: ValueType) -> [&[u8]; 5] {
+        let mark: &[u8] = if marking == Marking::Debug { DEBUG_MARK } else { b"" };
+        [ENVELOPE_PREFIX, mark, label.as_bytes(), b":", value_type.label()]
     }
 }
 
