@@ -53,7 +53,8 @@ impl RequestContent {
     /// Returns the options of an `encrypt` request.
     pub fn options(self, app: &str) -> EncryptOptions<'_> {
         EncryptOptions {
-            scheme: Some(self.scheme()),
+            // A curve means public-key envelopes. Without the word, engines of any version get the same request.
+            scheme: self.curve.is_none().then_some(Scheme::Symmetric),
             curve: self.curve,
             keying: Some(self.keying),
             ..EncryptOptions::new(app)
