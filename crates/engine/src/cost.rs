@@ -21,7 +21,7 @@ const REQUEST_NS: u64 = 1_500;
 const READ_KIB_NS: u64 = 100;
 /// A value encrypted or decrypted under a cached key, excluding its bytes.
 const VALUE_NS: u64 = 120;
-/// 1 KiB encrypted or decrypted under a cached key, with its base64.
+/// 1 KiB encrypted or decrypted under a cached key, with its base64; associated data takes less.
 const KIB_NS: u64 = 300;
 /// 1 KiB of a document scanned without a match.
 const WALKED_KIB_NS: u64 = 1_000;
@@ -76,16 +76,18 @@ pub fn request_work(size: usize) -> Duration {
     Duration::from_nanos(REQUEST_NS + ((size as u64 * READ_KIB_NS) >> 10))
 }
 
-/// The counted work of `count` values of `size` bytes in total under known keys.
-pub fn values_work(count: u64, size: usize) -> Duration {
-    Duration::from_nanos(count * VALUE_NS + ((size as u64 * KIB_NS) >> 10))
+/// The counted work of `count` values of `size` bytes in total under known keys, each authenticated with a context of `context_size` bytes.
+pub fn values_work(count: u64, size: usize, context_size: usize) -> Duration {
+    let bytes = size as u64 + count * context_size as u64;
+    Duration::from_nanos(count * VALUE_NS + ((bytes * KIB_NS) >> 10))
 }
 
-/// The counted work of a document under known keys, all of whose values are selected. Values are counted by what comes before each.
-pub fn document_work(document: &[u8]) -> Duration {
+/// The counted work of a document under known keys, all of whose values are selected, each authenticated with a context of `context_size`
+/// bytes. Values are counted by what comes before each.
+pub fn document_work(document: &[u8], context_size: usize) -> Duration {
     let values = 1 + document.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b'\n')).count();
     let walk = Duration::from_nanos((document.len() as u64 * WALKED_KIB_NS) >> 10);
-    walk + values_work(values as u64, document.len())
+    walk + values_work(values as u64, document.len(), context_size)
 }
 
 /// Bytes that a step scans if it encrypts `step_bytes_max`: half, because scanning takes longer per byte.

@@ -184,12 +184,12 @@ impl Decryptor {
     ) -> Result<usize, Error> {
         self.keyring.binding.of(own)?;
         self.renew()?;
-        let mut receiver = Judged { receiver, knowledge: self.permit.knowledge, unavailable: None };
+        let mut judged = Judged { receiver, knowledge: self.permit.knowledge, unavailable: None };
         self.opened = ValueCounts::default();
-        let done = self.open_current(texts, own, &mut receiver)?;
-        receiver.unavailable.map_or(Ok(()), Err)?;
-        // A step of a network thread that leaves texts over is repeated by a worker.
-        if done == texts.len() || !is_inline() {
+        let done = self.open_current(texts, own, &mut judged)?;
+        judged.unavailable.map_or(Ok(()), Err)?;
+        // A step of a network thread that leaves texts over, and has not failed, is repeated by a worker.
+        if done == texts.len() || judged.receiver.has_failed() || !is_inline() {
             self.count(self.opened);
         }
         Ok(done)
@@ -457,6 +457,11 @@ trait OutcomeReceiver {
 
     /// A text failed to decrypt. After `Break` only the rest of the run of adjacent values follows.
     fn failed(&mut self, index: usize, error: Error) -> ControlFlow<()>;
+
+    /// Whether the request has failed.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 /// Stops at the first failure.
@@ -475,6 +480,10 @@ impl<F: FnMut(usize, Option<OpenedValue<'_>>)> OutcomeReceiver for UntilFailure<
     fn failed(&mut self, index: usize, error: Error) -> ControlFlow<()> {
         self.failure.get_or_insert(error.at_index(index as u64));
         ControlFlow::Break(())
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure.is_some()
     }
 }
 

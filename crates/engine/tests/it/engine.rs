@@ -22,6 +22,7 @@ use proptest::prelude::*;
 mod accepted;
 mod context;
 mod files;
+mod inline;
 mod keys;
 mod permissions;
 mod reseal;

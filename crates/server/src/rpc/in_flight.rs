@@ -10,6 +10,7 @@ use leafseal_engine::pool::{
     Abandoned, Admission, CancelReason, Cancellation, Job, JobTicket, Pool, Rejection, StopReason, Submitted,
 };
 
+use super::inline_trials::InlineTrials;
 use crate::attempts::Attempts;
 use crate::settings::ServerSettings;
 use leafseal_service::RequestJob;
@@ -44,35 +45,6 @@ pub(crate) struct WaitingRequest {
 impl WaitingRequest {
     pub(crate) fn new(id: u32, job: Arc<RequestJob>, admission: Admission, attempts: Attempts) -> Self {
         WaitingRequest { id, job, admission, attempts }
-    }
-}
-
-/// Which small requests of a connection are tried on the network thread. One that lacks its key has been read there for nothing; after
-/// two of them in a row the next one goes to the workers untried, then the next three, seven, and so on, until one needs no worker.
-#[derive(Default)]
-struct InlineTrials {
-    left_in_a_row: u32,
-    untried: u32,
-}
-
-/// The longest pause doubles so often: 31 requests.
-const PAUSE_DOUBLINGS_MAX: u32 = 5;
-
-impl InlineTrials {
-    fn is_due(&mut self) -> bool {
-        let is_due = self.untried == 0;
-        self.untried = self.untried.saturating_sub(1);
-        is_due
-    }
-
-    /// Notes a request that did this much work on the network thread, or nothing.
-    fn note(&mut self, work: Duration, is_left: bool) {
-        if is_left {
-            self.untried = (1 << self.left_in_a_row.min(PAUSE_DOUBLINGS_MAX)) - 1;
-            self.left_in_a_row += 1;
-        } else if !work.is_zero() {
-            self.left_in_a_row = 0;
-        }
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod connection;
 pub(crate) mod frame_timeout;
 pub(crate) mod gathered;
 pub(crate) mod in_flight;
+mod inline_trials;
 pub(crate) mod listener;
 pub(crate) mod shutdown;
 pub(crate) mod wire;

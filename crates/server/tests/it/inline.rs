@@ -24,7 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use crate::common::operator::get;
 use crate::common::{PATIENCE, Pki, Raw, raw_connector, wait_until};
-use crate::turns::Stream;
+use crate::turns::{Stream, TURN_MESSAGES_MAX};
 
 fn client(name: &str, operations: &[Operation]) -> NewClient {
     NewClient {
@@ -380,7 +380,12 @@ async fn a_network_thread_answers_small_requests_itself() {
     // That of a cancelled request is sent already.
     request::cancel(39, &mut messages);
     client.write_all(&messages).await.unwrap();
-    serve(&manual, serving.as_mut(), || {}).await;
+    let mut before = 0;
+    let in_turn = || {
+        let inline = manual.inline() - std::mem::replace(&mut before, manual.inline());
+        assert!(inline <= TURN_MESSAGES_MAX, "{inline} requests in a turn");
+    };
+    serve(&manual, serving.as_mut(), in_turn).await;
     assert_eq!((manual.inline(), manual.waiting()), (40, 0));
     assert_eq!(answered(&mut client, 40).await, (0..40).collect::<Vec<_>>());
     // An id may be used again.
@@ -453,8 +458,6 @@ async fn a_request_that_waits_is_not_overtaken() {
 #[tokio::test]
 async fn a_key_that_is_not_known_is_left_to_a_worker() {
     let manual = Manual::new(Duration::from_micros(20));
-    let (mut client, serving) = manual.connect();
-    let mut serving = pin!(serving);
     let sealed = manual.seal("acme");
     let decrypt = |id, out: &mut Vec<u8>| {
         request::decrypt(id, &DecryptOptions::new("acme"), [Scalar::from(sealed.as_str())].into_iter(), out);
@@ -480,6 +483,9 @@ async fn a_key_that_is_not_known_is_left_to_a_worker() {
         (&curve, [false, true]),
         (&symmetric, [true, true]),
     ] {
+        // On a connection that has tried nothing in vain yet.
+        let (mut client, serving) = manual.connect();
+        let mut serving = pin!(serving);
         for (round, is_inline) in (0..).zip(inline) {
             let before = manual.inline();
             let mut message = Vec::new();
@@ -492,12 +498,42 @@ async fn a_key_that_is_not_known_is_left_to_a_worker() {
             assert_eq!(answered(&mut client, 1).await, [round]);
         }
     }
+    let (mut client, serving) = manual.connect();
+    let mut serving = pin!(serving);
     let mut message = Vec::new();
     session(7, "nowhere", 1, &mut message);
     client.write_all(&message).await.unwrap();
     let before = manual.inline();
     serve(&manual, serving.as_mut(), || {}).await;
     assert_eq!((manual.inline() - before, manual.waiting()), (0, 1));
+}
+
+/// Requests that lack their key, among others that do not, are tried no more often than the bound says.
+#[tokio::test]
+async fn alternating_requests_are_seldom_tried_for_nothing() {
+    const REQUESTS: u64 = 300;
+    let manual = Manual::new(Duration::from_micros(20));
+    for (lacking, bound) in [(2, 6 + REQUESTS / 31), (9, 6 + REQUESTS / 9)] {
+        let (mut client, serving) = manual.connect();
+        let mut serving = pin!(serving);
+        let (mut tried, mut answered_here) = (0, 0);
+        for id in 0..u32::try_from(REQUESTS).expect("few") {
+            let mut message = Vec::new();
+            let keying = if id % lacking == 0 { Keying::Field } else { Keying::Session };
+            let options = EncryptOptions { keying: Some(keying), ..EncryptOptions::new("acme") };
+            request::encrypt(id, &options, [Scalar::from("text")].into_iter(), &mut message);
+            let before = (manual.server.counters().pool.slices, manual.inline());
+            client.write_all(&message).await.unwrap();
+            serve(&manual, serving.as_mut(), || {}).await;
+            tried += manual.server.counters().pool.slices - before.0;
+            answered_here += manual.inline() - before.1;
+            while manual.server.run_one() {}
+            serve(&manual, serving.as_mut(), || {}).await;
+            assert_eq!(answered(&mut client, 1).await, [id]);
+        }
+        let futile = tried - answered_here;
+        assert!(futile <= bound && answered_here > 0, "{futile} of {tried}, every {lacking}th lacks its key");
+    }
 }
 
 /// While the store hangs, requests whose grants and apps are not cached wait for it, and the network thread does not.

@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream
 const REQUESTS: u32 = 200;
 const ORIGIN: RequestOrigin = RequestOrigin::of(EntryPoint::Rpc);
 /// The server's limit.
-const TURN_MESSAGES_MAX: u64 = 8;
+pub(crate) const TURN_MESSAGES_MAX: u64 = 8;
 
 struct SystemClock;
 

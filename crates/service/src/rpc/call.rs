@@ -109,6 +109,18 @@ impl ParsedCall<'_> {
         }
     }
 
+    /// Bytes of the context that all values of the request are bound to.
+    pub(super) fn context_size(&self) -> usize {
+        let context = match self {
+            Self::Encrypt(params) => params.options.context,
+            Self::Decrypt(params) => params.options.context,
+            Self::EncryptDocument(params) => params.options.context,
+            Self::DecryptDocument(params) => params.options.context,
+            _ => None,
+        };
+        context.map_or(0, str::len)
+    }
+
     /// The API key that the caller acts for, if any.
     pub(super) fn key_id(&self) -> Option<&str> {
         match self {

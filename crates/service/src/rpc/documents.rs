@@ -167,7 +167,8 @@ impl<R: Rewriter + Send + 'static> RpcDocument<R> {
 
 impl<R: Rewriter + Send + 'static> RequestWork for RpcDocument<R> {
     fn counted_work(&self) -> Option<Duration> {
-        self.work().filter(|work| !work.binds_each()).map(|_| document_work(self.call.document()))
+        self.work().filter(|work| !work.binds_each())?;
+        Some(document_work(self.call.document(), self.call.parsed().context_size()))
     }
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {

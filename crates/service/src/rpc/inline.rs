@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use leafseal_engine::pool::hand_over;
 use leafseal_engine::{Engine, request_work, values_work};
-use leafseal_protocol::{EncryptOptions, ErrorCode, ErrorObject, RawValues};
+use leafseal_protocol::{EncryptOptions, ErrorCode, ErrorObject};
 
 use super::call::ParsedCall;
+use super::span::BoundList;
 
 /// Longest message in bytes: to find an option behind a list reads the head of each value, which may have a byte.
 const MESSAGE_SIZE_MAX: usize = 16 << 10;
@@ -39,9 +40,11 @@ fn opens(options: &EncryptOptions<'_>) -> bool {
     options.skip_sealed || options.reseal.is_some()
 }
 
-/// The counted work of the values of such a request.
-pub(super) fn values(list: RawValues<'_>) -> Duration {
-    values_work(list.count().into(), list.size())
+/// The counted work of the values of such a request, all bound to a context of `context_size` bytes. Values with contexts of their own are
+/// left to workers.
+pub(super) fn values(list: BoundList<'_>, context_size: usize) -> Option<Duration> {
+    let BoundList { values, contexts } = list;
+    contexts.is_none().then(|| values_work(values.count().into(), values.size(), context_size))
 }
 
 /// The end of a step that lacks a key, of which nothing but its output is left: a worker repeats it.

@@ -24,8 +24,8 @@ pub(super) trait ListMethod: Send + Sized + 'static {
     /// Maximum number of values of a part.
     fn part_values_max(&self) -> usize;
 
-    /// The counted work of a list that may be processed on the thread that submits the request.
-    fn counted_work(_: BoundList<'_>) -> Option<Duration> {
+    /// The counted work of a call's list that may be processed on the thread that submits the request.
+    fn counted_work(_: &OwnedCall) -> Option<Duration> {
         None
     }
 
@@ -97,7 +97,7 @@ impl<M: ListMethod> ListWork<M> {
 
 impl<M: ListMethod> RequestWork for ListWork<M> {
     fn counted_work(&self) -> Option<Duration> {
-        M::counted_work(M::list(&self.rest.call))
+        M::counted_work(&self.rest.call)
     }
 
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {

@@ -85,8 +85,8 @@ impl ListMethod for Encryptor {
         self.step_values_max()
     }
 
-    fn counted_work(list: BoundList<'_>) -> Option<Duration> {
-        list.contexts.is_none().then(|| inline::values(list.values))
+    fn counted_work(call: &OwnedCall) -> Option<Duration> {
+        inline::values(Self::list(call), call.parsed().context_size())
     }
 
     fn fork(&mut self) -> Result<Self, ErrorObject> {
@@ -124,8 +124,8 @@ impl ListMethod for Decryptor {
         Decryptor::part_values_max(self)
     }
 
-    fn counted_work(list: BoundList<'_>) -> Option<Duration> {
-        list.contexts.is_none().then(|| inline::values(list.values))
+    fn counted_work(call: &OwnedCall) -> Option<Duration> {
+        inline::values(Self::list(call), call.parsed().context_size())
     }
 
     fn fork(&mut self) -> Result<Self, ErrorObject> {

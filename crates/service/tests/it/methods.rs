@@ -19,6 +19,7 @@ use leafseal_service::{
 };
 use leafseal_testkit::{EngineFixture, engine};
 
+mod inline;
 mod long_values;
 
 struct Fixture {
