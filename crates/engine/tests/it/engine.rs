@@ -26,6 +26,7 @@ mod inline;
 mod keys;
 mod permissions;
 mod reseal;
+mod rewrap_renewal;
 mod swaps;
 mod symmetric;
 mod versions;
