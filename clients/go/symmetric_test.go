@@ -106,3 +106,56 @@ func TestContextsOfValues(t *testing.T) {
 	must(t, err)
 	same(t, []any{"at the limit"}, opened)
 }
+
+// Envelopes to a public key become symmetric ones with a mark that stays, and the report counts them; everything else is encrypted or left.
+func TestReseal(t *testing.T) {
+	client := startEngine(t).client(t)
+	seal := func(value any, options EncryptOptions) any {
+		sealed, err := client.Encrypt(background, value, options)
+		must(t, err)
+		return sealed
+	}
+	arrived := []any{seal("text", EncryptOptions{Role: "card"}), seal(2.5, EncryptOptions{Role: "card", Curve: "k1"}), seal(true, EncryptOptions{Role: "card"})}
+	own := seal("own", EncryptOptions{Role: "card", Scheme: "symmetric"})
+	given := append(arrived[:3:3], own, "plain", seal("other role", EncryptOptions{Role: "pii"}))
+	var report Report
+	options := EncryptOptions{Role: "card", Reseal: "symmetric", OnReport: func(seen Report) { report = seen }}
+	sealed, err := client.EncryptAll(background, given, options)
+	must(t, err)
+	same(t, []int64{3, 1, 1, 5}, []int64{report.Rewrapped, report.Skipped, report.Resealed, report.Symmetric})
+	equal(t, own, sealed[3])
+	opened, err := client.DecryptAll(background, sealed, DecryptOptions{Accept: "symmetric,from-public-key"})
+	must(t, err)
+	same(t, []any{"text", 2.5, true, "own", "plain", given[5]}, opened)
+	for at, envelope := range sealed {
+		isMarked := at < 3
+		inspected, err := client.Inspect(background, []string{envelope.(string)}, InspectOptions{App: testApp})
+		must(t, err)
+		same(t, []any{"symmetric", "card", isMarked}, []any{inspected[0].Scheme, inspected[0].Role, inspected[0].IsFromPublicKey})
+		for accept, isOpened := range map[string]bool{"public-key": false, "symmetric": !isMarked, "from-public-key": isMarked} {
+			_, err = client.Decrypt(background, envelope, DecryptOptions{Accept: accept})
+			if isOpened {
+				must(t, err)
+			} else {
+				expect(t, "decrypt_failed", err)
+			}
+		}
+	}
+	again, err := client.EncryptAll(background, sealed, options)
+	must(t, err)
+	same(t, sealed, again)
+	same(t, []int64{0, 6}, []int64{report.Rewrapped, report.Skipped})
+	document, err := json.Marshal(map[string]any{"card": arrived[0], "note": arrived[1]})
+	must(t, err)
+	options.Select = []string{"$.card"}
+	text, err := client.EncryptDocument(background, document, options)
+	must(t, err)
+	same(t, []int64{1, 1, 1}, []int64{report.Count, report.Rewrapped, report.Symmetric})
+	if !strings.Contains(string(text), `"card":"ev:WEFN:`) || !strings.Contains(string(text), arrived[1].(string)) {
+		t.Fatal(string(text))
+	}
+	for _, wrong := range []EncryptOptions{{Reseal: "symmetric"}, {Reseal: "public-key", Role: "card"}, {Reseal: "symmetric", Role: "card", Scheme: "public-key"}} {
+		_, err = client.EncryptAll(background, arrived, wrong)
+		expect(t, "invalid_params", err)
+	}
+}

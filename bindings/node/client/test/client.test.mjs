@@ -260,6 +260,38 @@ test('symmetric envelopes open as they were made, and in no other form', async (
   assert.deepEqual([inspected.scheme, inspected.symmetricKeyId.length, inspected.curve], ['symmetric', 16, undefined]);
 });
 
+test('envelopes to a public key are resealed with a mark that stays, and counted', async () => {
+  const role = 'card';
+  const arrived = [await client.encrypt('text', { role }), await client.encrypt(2.5, { role, curve: 'k1' }), await client.encrypt(true, { role })];
+  const own = await client.encrypt('own', { role, scheme: 'symmetric' });
+  const otherRole = await client.encrypt('other role', { role: 'pii' });
+  const reports = [];
+  const options = { role, reseal: 'symmetric', onReport: (report) => reports.push(report) };
+  const counts = ({ rewrapped, skipped, resealed, symmetric }) => [rewrapped, skipped, resealed, symmetric];
+  const sealed = await client.encrypt([...arrived, own, 'plain', otherRole], options);
+  assert.deepEqual(counts(reports[0]), [3, 1, 1, 5]);
+  assert.equal(sealed[3], own);
+  assert.deepEqual(await client.decrypt(sealed, { accept: 'symmetric,from-public-key' }), ['text', 2.5, true, 'own', 'plain', otherRole]);
+  for (const [at, envelope] of sealed.entries()) {
+    const isMarked = at < 3;
+    const inspected = await client.inspect(envelope, { app: APP });
+    assert.deepEqual([inspected.scheme, inspected.role, inspected.fromPublicKey ?? false], ['symmetric', role, isMarked]);
+    for (const [accept, isOpened] of [['public-key', false], ['symmetric', !isMarked], ['from-public-key', isMarked]]) {
+      const opening = client.decrypt(envelope, { accept });
+      await (isOpened ? opening : rejects(opening, 'decrypt_failed'));
+    }
+  }
+  assert.deepEqual(await client.encrypt(sealed, options), sealed);
+  assert.deepEqual(counts(reports[1]), [0, 6, 0, 0]);
+  const document = await client.encryptDocument({ card: arrived[0], note: arrived[1] }, { ...options, select: ['$.card'] });
+  assert.match(document.card, /^ev:WEFN:/);
+  assert.equal(document.note, arrived[1]);
+  assert.deepEqual([reports[2].count, ...counts(reports[2])], [1, 1, 0, 0, 1]);
+  await rejects(client.encrypt(arrived, { reseal: 'symmetric' }), 'invalid_params');
+  await rejects(client.encrypt(arrived, { role, reseal: 'public-key' }), 'invalid_params');
+  await rejects(client.encrypt(arrived, { ...options, scheme: 'public-key' }), 'invalid_params');
+});
+
 test('envelopes that do not open fail the call, or are left or replaced', async () => {
   const [good, other] = await client.encrypt(['good', 'other']);
   const at = other.length - 6;

@@ -4,6 +4,7 @@ import static io.leafseal.client.Testing.failure;
 import static io.leafseal.client.Testing.rejects;
 import static io.leafseal.client.Testing.until;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -250,6 +251,52 @@ class CallsTest {
         assertEquals("{\"good\":\"good\",\"bad\":null}", client.decryptDocument(document, leave.onFailure(OnFailure.NULL)));
         assertEquals(List.of("$['bad']"), reports.get(1).failedPaths());
         assertEquals(List.of(good), client.encryptAll(List.of(good), ENCRYPT.skipSealed(true)));
+    }
+
+    /** Envelopes to a public key become symmetric ones with a mark that stays, and the report counts them; everything else is encrypted or left. */
+    @Test
+    void envelopesToAPublicKeyAreResealed() {
+        EncryptOptions card = ENCRYPT.role("card");
+        List<Object> arrived = List.of(client.encrypt("text", card), client.encrypt(2.5, card.curve(Curve.K1)), client.encrypt(true, card));
+        String own = client.encrypt("own", card.scheme(Scheme.SYMMETRIC));
+        String otherRole = client.encrypt("other role", ENCRYPT.role("pii"));
+        List<Object> given = new ArrayList<>(arrived);
+        given.addAll(List.of(own, "plain", otherRole));
+        List<Report> reports = new ArrayList<>();
+        EncryptOptions reseal = card.reseal(Reseal.SYMMETRIC).onReport(reports::add);
+        List<String> sealed = client.encryptAll(given, reseal);
+        assertEquals(List.of(3L, 1L, 1L, 5L), counts(reports.get(0)));
+        assertEquals(own, sealed.get(3));
+        assertEquals(
+                List.of("text", 2.5, true, "own", "plain", otherRole), client.decryptAll(sealed, DECRYPT.accept("symmetric,from-public-key")));
+        for (int at = 0; at < sealed.size(); at++) {
+            String envelope = sealed.get(at);
+            boolean isMarked = at < 3;
+            Inspection inspected = client.inspect(List.of(envelope), CALL.app(Engine.APP)).get(0);
+            assertEquals(
+                    List.of("symmetric", "card", isMarked),
+                    List.of(inspected.scheme().orElseThrow(), inspected.role().orElseThrow(), inspected.isFromPublicKey().orElse(false)));
+            for (Map.Entry<String, Boolean> accept : Map.of("public-key", false, "symmetric", !isMarked, "from-public-key", isMarked).entrySet()) {
+                Executable decrypt = () -> client.decrypt(envelope, DECRYPT.accept(accept.getKey()));
+                if (accept.getValue()) {
+                    assertDoesNotThrow(decrypt);
+                } else {
+                    rejects("decrypt_failed", decrypt);
+                }
+            }
+        }
+        assertEquals(sealed, client.encryptAll(sealed, reseal));
+        assertEquals(List.of(0L, 6L, 0L, 0L), counts(reports.get(1)));
+        String document = "{\"card\":\"" + arrived.get(0) + "\",\"note\":\"" + arrived.get(1) + "\"}";
+        String resealed = client.encryptDocument(document, reseal.select("$.card"));
+        assertTrue(resealed.startsWith("{\"card\":\"ev:WEFN:") && resealed.endsWith(",\"note\":\"" + arrived.get(1) + "\"}"), resealed);
+        assertEquals(List.of(1L, 0L, 0L, 1L), counts(reports.get(2)));
+        rejects("invalid_params", () -> client.encryptAll(arrived, ENCRYPT.reseal(Reseal.SYMMETRIC)));
+        rejects("invalid_params", () -> client.encryptAll(arrived, reseal.scheme(Scheme.PUBLIC_KEY)));
+    }
+
+    private static List<Long> counts(Report report) {
+        return List.of(report.rewrapped(), report.skipped(), report.resealed(), report.symmetric());
     }
 
     @Test
