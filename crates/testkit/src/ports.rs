@@ -12,7 +12,7 @@ const PORTS: std::ops::Range<u16> = 10_000..32_768;
 ///
 /// # Panics
 /// When all are taken.
-pub fn lasting_port() -> u16 {
+pub(crate) fn lasting_port() -> u16 {
     /// Threads of this program never try the same port.
     static TRIED: AtomicU32 = AtomicU32::new(0);
     let count = u32::from(PORTS.end - PORTS.start);
