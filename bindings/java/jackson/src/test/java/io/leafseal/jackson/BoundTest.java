@@ -31,59 +31,28 @@ import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.fasterxml.jackson.dataformat.cbor.databind.CBORMapper;
 import com.fasterxml.jackson.dataformat.yaml.YAMLMapper;
-import io.leafseal.client.ClientObserver;
 import io.leafseal.client.DecryptOptions;
 import io.leafseal.client.EncryptOptions;
-import io.leafseal.client.LeafsealClient;
 import io.leafseal.client.Scheme;
-import io.leafseal.client.testing.Engine;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
 /** Values of classes with {@link Bound} open in their own record and property, and in no other. */
-class BoundTest {
-    private static final ConcurrentLinkedQueue<String> CALLS = new ConcurrentLinkedQueue<>();
+class BoundTest extends WithEngine {
     private static final DecryptOptions DECRYPT = DecryptOptions.defaults();
 
-    private static Engine engine;
-    private static LeafsealClient client;
     private static ObjectMapper mapper;
 
     @BeforeAll
     static void start() {
-        engine = Engine.start();
-        client = engine.client().observer(new ClientObserver() {
-            @Override
-            public void ended(CallEnd end) {
-                CALLS.add(end.method());
-            }
-        }).connect();
         mapper = new ObjectMapper().registerModule(LeafsealModule.of(client));
-    }
-
-    @AfterAll
-    static void stop() {
-        if (client != null) {
-            client.close();
-        }
-        if (engine != null) {
-            engine.close();
-        }
-    }
-
-    @BeforeEach
-    void forgetCalls() {
-        CALLS.clear();
     }
 
     /** The id comes after what is bound to it. */
@@ -148,10 +117,10 @@ class BoundTest {
             return card;
         }).toList();
         String json = mapper.writeValueAsString(cards);
-        assertEquals("encrypt_document", String.join(" ", CALLS));
-        CALLS.clear();
+        assertEquals("encrypt_document", calls());
+        forgetCalls();
         List<Card> read = mapper.readValue(json, new TypeReference<>() {});
-        assertEquals("decrypt_document", String.join(" ", CALLS));
+        assertEquals("decrypt_document", calls());
         for (int index = 0; index < 50; index++) {
             assertEquals(Map.of("n", index, "s", "x" + index), read.get(index).data);
             assertEquals(Map.of("n", "inner"), read.get(index).others.get(0).data);
@@ -217,7 +186,7 @@ class BoundTest {
     void anIdThatIsNotYetSetIsRefused() throws Exception {
         refuses("must be set", () -> mapper.writeValueAsString(new Account(null, "DE01", null, null)));
         refuses("must be set", () -> mapper.writeValueAsString(List.of(new Account("1", "DE01", null, null), new Account("", "DE01", null, null))));
-        assertTrue(CALLS.isEmpty(), "nothing left the process");
+        assertTrue(calls().isEmpty(), "nothing left the process");
         String nothing = mapper.writeValueAsString(new Account(null, null, null, "Ada"));
         assertEquals("Ada", mapper.readValue(nothing, Account.class).owner());
     }
@@ -435,7 +404,7 @@ class BoundTest {
         refuses("cannot be read here", () -> mapper.readValue("{\"xid\":\"1\",\"xvalue\":\"" + envelope + "\"}", Unwrapping.class));
         ObjectMapper unwrappingArrays = mapper.copy().enable(DeserializationFeature.UNWRAP_SINGLE_VALUE_ARRAYS);
         refuses("cannot be read here", () -> unwrappingArrays.readValue("[{\"id\":\"1\",\"iban\":\"" + envelope + "\"}]", Account.class));
-        assertFalse(String.join(" ", CALLS).contains("decrypt_document"));
+        assertFalse(calls().contains("decrypt_document"));
         // A value with the name of the member that the module adds.
         refuses("invalid", () -> mapper.writeValueAsString(new Card(1, Map.of("leafseal_context", "card/2/data"), null)));
     }

@@ -32,8 +32,6 @@ import com.fasterxml.jackson.datatype.jdk8.Jdk8Module;
 import com.fasterxml.jackson.datatype.jsr310.JavaTimeModule;
 import io.leafseal.client.EncryptOptions;
 import io.leafseal.client.Keying;
-import io.leafseal.client.LeafsealClient;
-import io.leafseal.client.testing.Engine;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -42,40 +40,20 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.Consumer;
-import org.junit.jupiter.api.AfterAll;
-import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
 /**
  * Annotations of Jackson, types, formats and settings of the mapper, with the module and without: nothing differs but encrypted values, and
  * these are what is written without the module once they are decrypted.
  */
-class DifferentialTest {
+class DifferentialTest extends WithEngine {
     private static final int SHOWN_MAX = 40;
     /** Each fifth combination, and all of them for a million cases. */
     private static final int STEP = Integer.getInteger("cases", 0) >= 1_000_000 ? 1 : 5;
 
-    private static Engine engine;
-    private static LeafsealClient client;
 
     private final List<String> differences = new ArrayList<>();
     private final Map<String, Integer> counts = new TreeMap<>();
-
-    @BeforeAll
-    static void start() {
-        engine = Engine.start();
-        client = engine.client().connect();
-    }
-
-    @AfterAll
-    static void stop() {
-        if (client != null) {
-            client.close();
-        }
-        if (engine != null) {
-            engine.close();
-        }
-    }
 
     /** Mappers that differ only in the module. Exact ones write JSON text, of which every byte is compared. */
     private record Mappers(ObjectMapper plain, ObjectMapper sealing, boolean isExact, boolean isBuffering) {}

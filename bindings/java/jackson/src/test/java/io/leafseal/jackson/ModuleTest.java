@@ -23,7 +23,6 @@ import com.fasterxml.jackson.databind.SerializationFeature;
 import com.fasterxml.jackson.dataformat.cbor.databind.CBORMapper;
 import com.fasterxml.jackson.datatype.jsr310.JavaTimeModule;
 import io.leafseal.client.CallOptions;
-import io.leafseal.client.ClientObserver;
 import io.leafseal.client.LeafsealClient;
 import io.leafseal.client.LeafsealException;
 import io.leafseal.client.testing.Engine;
@@ -35,50 +34,17 @@ import java.util.Date;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
 /** Annotated properties through a mapper and a real engine, in both directions. */
-class ModuleTest {
-    private static final ConcurrentLinkedQueue<String> CALLS = new ConcurrentLinkedQueue<>();
-
-    private static Engine engine;
-    private static LeafsealClient client;
+class ModuleTest extends WithEngine {
     private static ObjectMapper mapper;
 
     @BeforeAll
     static void start() {
-        engine = Engine.start();
-        client = engine.client().observer(new ClientObserver() {
-            @Override
-            public void ended(CallEnd end) {
-                CALLS.add(end.method());
-            }
-        }).connect();
         mapper = new ObjectMapper().registerModule(new JavaTimeModule()).registerModule(LeafsealModule.of(client));
-    }
-
-    @AfterAll
-    static void stop() {
-        if (client != null) {
-            client.close();
-        }
-        if (engine != null) {
-            engine.close();
-        }
-    }
-
-    @BeforeEach
-    void forgetCalls() {
-        CALLS.clear();
-    }
-
-    private static String calls() {
-        return String.join(" ", CALLS);
     }
 
     /** Every kind of property: fields, getters and setters, a constructor's parameters. */
@@ -139,10 +105,6 @@ class ModuleTest {
         return new ObjectMapper().readTree(json);
     }
 
-    private static boolean isEnvelope(JsonNode node) {
-        return node.isTextual() && node.textValue().startsWith("ev:") && node.textValue().endsWith(":$");
-    }
-
     @Test
     void fieldsGettersRecordsAndConstructors() throws Exception {
         String json = mapper.writeValueAsString(new Card("4111", "1500.00", "visa"));
@@ -178,23 +140,23 @@ class ModuleTest {
         List<Card> cards = IntStream.range(0, 100).mapToObj(index -> new Card("4111" + index, null, "visa")).toList();
         String json = mapper.writeValueAsString(Map.of("cards", cards, "note", "x"));
         assertEquals("encrypt_document", calls());
-        CALLS.clear();
+        forgetCalls();
         Map<String, Object> ignored = mapper.readValue(json, new TypeReference<>() {});
         assertEquals("", calls(), "a map without a type is not decrypted");
         assertTrue(ignored.get("cards").toString().contains("ev:"));
 
         json = mapper.writeValueAsString(cards);
-        CALLS.clear();
+        forgetCalls();
         List<Card> read = mapper.readValue(json, new TypeReference<>() {});
         assertEquals("decrypt_document", calls());
         assertEquals(cards.stream().map(card -> card.number).toList(), read.stream().map(card -> card.number).toList());
 
-        CALLS.clear();
+        forgetCalls();
         json = mapper.writeValueAsString(List.of(new Card("1", "2", "a"), new Card("3", "4", "b")));
         mapper.readValue(json, Card[].class);
         assertEquals("encrypt_document encrypt_document decrypt_document decrypt_document", calls());
 
-        CALLS.clear();
+        forgetCalls();
         assertEquals("[]", mapper.writeValueAsString(new Card[0]));
         assertEquals("{\"number\":null,\"limit\":null,\"brand\":null}", mapper.writeValueAsString(new Card()));
         assertNull(mapper.readValue("{\"number\":null}", Card.class).number);
@@ -209,14 +171,14 @@ class ModuleTest {
         List<Card> cards = IntStream.range(0, 20).mapToObj(index -> new Card("4111" + index, null, "visa")).toList();
         String json = mapper.writeValueAsString(new Page<>(cards, cards.get(0)));
         assertEquals("encrypt_document", calls(), "the type of the page does not show what it contains");
-        CALLS.clear();
+        forgetCalls();
         Page<Card> page = mapper.readValue(json, new TypeReference<>() {});
         assertEquals("decrypt_document", calls());
         assertEquals("411119", page.content().get(19).number);
         Wallet wallet = new Wallet();
         wallet.inner = null;
         String means = mapper.writerFor(new TypeReference<List<Means>>() {}).writeValueAsString(List.of(new Bank(), wallet, new Bank()));
-        CALLS.clear();
+        forgetCalls();
         List<Means> read = mapper.readValue(means, new TypeReference<>() {});
         assertEquals("4111", ((Wallet) read.get(1)).card.number);
         assertEquals("decrypt_document decrypt_document decrypt_document", calls(), "one for each value whose type is in the document");

@@ -40,48 +40,27 @@ import com.fasterxml.jackson.databind.util.TokenBuffer;
 import com.fasterxml.jackson.dataformat.cbor.databind.CBORMapper;
 import com.fasterxml.jackson.dataformat.csv.CsvMapper;
 import com.fasterxml.jackson.dataformat.csv.CsvSchema;
-import io.leafseal.client.LeafsealClient;
-import io.leafseal.client.testing.Engine;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
 /** Cases that users of Jackson have reported: values after encrypted ones, trees, and annotations beside {@link Encrypted}. */
-class OtherAnnotationsTest {
-    private static Engine engine;
-    private static LeafsealClient client;
+class OtherAnnotationsTest extends WithEngine {
     private static ObjectMapper mapper;
     private static final ObjectMapper PLAIN = new ObjectMapper();
 
     @BeforeAll
     static void start() {
-        engine = Engine.start();
-        client = engine.client().connect();
         mapper = new ObjectMapper().registerModule(LeafsealModule.of(client));
-    }
-
-    @AfterAll
-    static void stop() {
-        if (client != null) {
-            client.close();
-        }
-        if (engine != null) {
-            engine.close();
-        }
     }
 
     private static Module module() {
         return LeafsealModule.of(client);
-    }
-
-    private static boolean isEnvelope(JsonNode node) {
-        return node.isTextual() && node.textValue().startsWith("ev:") && node.textValue().endsWith(":$");
     }
 
     public static class Ids {
