@@ -116,6 +116,11 @@ final class BatchDeserializer extends DelegatingDeserializer {
         }
     }
 
+    /** Whether Jackson sets a property from the document. */
+    static boolean isRead(SettableBeanProperty property) {
+        return property != null && !property.isInjectionOnly() && !property.isIgnorable();
+    }
+
     /** Copies a value, with slots in place of encrypted ones. The recursion is as deep as the format allows documents to be. */
     private static final class Walk {
         private final JsonParser parser;
@@ -173,6 +178,9 @@ final class BatchDeserializer extends DelegatingDeserializer {
             if (record != null) {
                 String id = record.binding().id();
                 if (name.equals(id)) {
+                    if (!isRead(property) || !isVisible(property)) {
+                        throw JsonMappingException.from(parser, record.binding().lacksId(bean.handledType(), "read"));
+                    }
                     record.found(RecordBinding.idText(parser));
                 } else if (property != null && property.getName().equals(id)) {
                     record.found(null);
@@ -187,15 +195,16 @@ final class BatchDeserializer extends DelegatingDeserializer {
 
         /** The deserializer of what the bean will bind; null for what it will skip, and for values whose type the document names. */
         private JsonDeserializer<?> valueDeserializer(SettableBeanProperty property) {
-            if (property == null || property.isInjectionOnly() || property.isIgnorable()) {
-                return null;
-            }
-            if (context.getActiveView() != null && !property.visibleInView(context.getActiveView())) {
+            if (!isRead(property) || !isVisible(property)) {
                 return null;
             }
             boolean isTyped = property.getValueTypeDeserializer() != null
                     && !(property.getValueDeserializer() instanceof EncryptedDeserializer);
             return isTyped ? null : property.getValueDeserializer();
+        }
+
+        private boolean isVisible(SettableBeanProperty property) {
+            return context.getActiveView() == null || property.visibleInView(context.getActiveView());
         }
 
         private JsonDeserializer<?> content(ContainerDeserializerBase<?> container) throws IOException {

@@ -11,7 +11,8 @@ import java.lang.annotation.Target;
  * {@code MODEL/ID/PROPERTY}, and decrypted in the same one alone. An envelope that someone copies into another record or property does not open
  * there.
  *
- * <p>The id must be set when the value is written, and the document must contain it.
+ * <p>The id must be set when the value is written, and the document must contain it: Jackson must write and read it. A class whose id has
+ * {@code @JsonIgnore} or {@code @JsonProperty(access = READ_ONLY)}, for example, is refused at its first use.
  */
 @Inherited
 @Target(ElementType.TYPE)

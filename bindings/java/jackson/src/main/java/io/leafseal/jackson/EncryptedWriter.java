@@ -7,6 +7,7 @@ import com.fasterxml.jackson.core.util.JsonGeneratorDelegate;
 import com.fasterxml.jackson.databind.JavaType;
 import com.fasterxml.jackson.databind.JsonMappingException;
 import com.fasterxml.jackson.databind.JsonSerializer;
+import com.fasterxml.jackson.databind.MapperFeature;
 import com.fasterxml.jackson.databind.SerializationConfig;
 import com.fasterxml.jackson.databind.SerializerProvider;
 import com.fasterxml.jackson.databind.jsontype.TypeSerializer;
@@ -14,6 +15,7 @@ import com.fasterxml.jackson.databind.ser.BeanPropertyWriter;
 import com.fasterxml.jackson.databind.util.NameTransformer;
 import com.fasterxml.jackson.databind.util.TokenBuffer;
 import java.io.IOException;
+import java.util.Arrays;
 
 /**
  * Writes an encrypted property: Jackson's own writer of the property writes it as JSON, whatever its annotations are, and the scalars of
@@ -97,6 +99,9 @@ final class EncryptedWriter extends BeanPropertyWriter {
         if (!isProperty) {
             throw JsonMappingException.from(generator, "a class with @Bound cannot be written as an array, which has no id by its name");
         }
+        if (!isIdVisible(provider)) {
+            throw JsonMappingException.from(generator, binding.lacksId(bean.getClass(), "written"));
+        }
         try (TokenBuffer tokens = new TokenBuffer(generator.getCodec(), false)) {
             tokens.overrideStdFeatures(generator.getFeatureMask(), -1);
             tokens.writeStartObject(bean);
@@ -113,6 +118,18 @@ final class EncryptedWriter extends BeanPropertyWriter {
             String idText = text;
             return () -> boundTo(idText);
         }
+    }
+
+    /** Whether the view in use, if there is one, has the id: the writer that the module knows does not look at views. */
+    private boolean isIdVisible(SerializerProvider provider) {
+        Class<?> view = provider.getActiveView();
+        if (view == null) {
+            return true;
+        }
+        Class<?>[] views = id.getViews();
+        boolean isInAll = views == null || views.length == 0;
+        return isInAll ? provider.isEnabled(MapperFeature.DEFAULT_VIEW_INCLUSION)
+                : Arrays.stream(views).anyMatch(one -> one.isAssignableFrom(view));
     }
 
     /** The context of a record with this id. Without one only a property that has nothing to encrypt can be written. */

@@ -145,12 +145,19 @@ final class ReaderModifier extends BeanDeserializerModifier {
         if (binding == null) {
             return;
         }
+        boolean hasBound = false;
+        boolean hasId = false;
         for (Iterator<SettableBeanProperty> properties = builder.getProperties(); properties.hasNext();) {
             SettableBeanProperty property = properties.next();
             if (property.getValueDeserializer() instanceof EncryptedDeserializer encrypted) {
                 binding.check(bean.getBeanClass(), property.getName());
                 encrypted.bind(binding);
+                hasBound = true;
             }
+            hasId |= property.getName().equals(binding.id()) && BatchDeserializer.isRead(property);
+        }
+        if (hasBound && !hasId) {
+            throw new IllegalArgumentException(binding.lacksId(bean.getBeanClass(), "read"));
         }
     }
 

@@ -29,6 +29,12 @@ record RecordBinding(String model, String id) {
         }
     }
 
+    /** The error of a class whose id is not, as {@code how} says, written or read by Jackson. */
+    String lacksId(Class<?> owner, String how) {
+        return "@Bound on " + owner.getName() + " needs its id in the document both ways: it has no property \"" + id + "\" that is " + how
+                + ". Let Jackson write and read it, without @JsonIgnore, @JsonIgnoreProperties, READ_ONLY, WRITE_ONLY or a view that hides it";
+    }
+
     /** What a property of the record with this id is bound to: the first and the last slash separate the three. */
     String context(String idText, String property) {
         return model + "/" + idText + "/" + property;

@@ -1,5 +1,7 @@
 package io.leafseal.jackson;
 
+import com.fasterxml.jackson.annotation.JsonIgnoreProperties;
+import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.annotation.JsonTypeInfo;
 import com.fasterxml.jackson.annotation.ObjectIdGenerators;
 import com.fasterxml.jackson.databind.BeanDescription;
@@ -9,6 +11,7 @@ import com.fasterxml.jackson.databind.SerializationConfig;
 import com.fasterxml.jackson.databind.introspect.BeanPropertyDefinition;
 import com.fasterxml.jackson.databind.introspect.ObjectIdInfo;
 import com.fasterxml.jackson.databind.ser.BeanPropertyWriter;
+import com.fasterxml.jackson.databind.ser.BeanSerializer;
 import com.fasterxml.jackson.databind.ser.BeanSerializerModifier;
 import com.fasterxml.jackson.databind.ser.PropertyWriter;
 import com.fasterxml.jackson.databind.ser.impl.UnknownSerializer;
@@ -30,11 +33,16 @@ final class WriterModifier extends BeanSerializerModifier {
     public List<BeanPropertyWriter> changeProperties(SerializationConfig config, BeanDescription bean, List<BeanPropertyWriter> writers) {
         List<BeanPropertyWriter> changed = new ArrayList<>(writers.size());
         RecordBinding binding = RecordBinding.of(bean.getClassAnnotations(), bean.getBeanClass());
+        BeanPropertyWriter id = null;
         for (BeanPropertyWriter writer : writers) {
             Encrypted encrypted = writer.getAnnotation(Encrypted.class);
             if (encrypted != null) {
                 check(bean, writer);
-                changed.add(new EncryptedWriter(sealing, encrypted.role(), writer, binding, id(bean, binding, writer, writers)));
+                if (binding != null) {
+                    binding.check(bean.getBeanClass(), writer.getName());
+                    id = id != null ? id : id(bean, binding, writers);
+                }
+                changed.add(new EncryptedWriter(sealing, encrypted.role(), writer, binding, id));
             } else {
                 changed.add(writer);
             }
@@ -43,19 +51,28 @@ final class WriterModifier extends BeanSerializerModifier {
     }
 
     /** What writes the id of a class with {@link Bound}. */
-    private static BeanPropertyWriter id(BeanDescription bean, RecordBinding binding, BeanPropertyWriter encrypted,
-            List<BeanPropertyWriter> writers) {
-        if (binding == null) {
-            return null;
-        }
-        binding.check(bean.getBeanClass(), encrypted.getName());
+    private static BeanPropertyWriter id(BeanDescription bean, RecordBinding binding, List<BeanPropertyWriter> writers) {
         for (BeanPropertyWriter writer : writers) {
             if (writer.getName().equals(binding.id())) {
                 return writer;
             }
         }
-        throw new IllegalArgumentException("@Bound on " + bean.getBeanClass().getName() + " needs its id in the document: it has no property \""
-                + binding.id() + "\" that is written");
+        throw new IllegalArgumentException(binding.lacksId(bean.getBeanClass(), "written"));
+    }
+
+    /** The properties without those that the class ignores. An id that is declared not to be read is refused before anything is stored. */
+    @Override
+    public List<BeanPropertyWriter> orderProperties(SerializationConfig config, BeanDescription bean, List<BeanPropertyWriter> writers) {
+        RecordBinding binding = RecordBinding.of(bean.getClassAnnotations(), bean.getBeanClass());
+        if (binding != null && writers.stream().anyMatch(EncryptedWriter.class::isInstance)) {
+            BeanPropertyWriter id = id(bean, binding, writers);
+            boolean isReadOnly = config.getAnnotationIntrospector().findPropertyAccess(id.getMember()) == JsonProperty.Access.READ_ONLY;
+            JsonIgnoreProperties.Value ignored = config.getDefaultPropertyIgnorals(bean.getBeanClass(), bean.getClassInfo());
+            if (isReadOnly || ignored != null && ignored.findIgnoredForDeserialization().contains(binding.id())) {
+                throw new IllegalArgumentException(binding.lacksId(bean.getBeanClass(), "read"));
+            }
+        }
+        return writers;
     }
 
     private static void check(BeanDescription bean, BeanPropertyWriter writer) {
@@ -102,7 +119,9 @@ final class WriterModifier extends BeanSerializerModifier {
                         + writer.getClass().getName() + ")");
             }
         }
-        return serializer;
+        RecordBinding binding = RecordBinding.of(bean.getClassAnnotations(), bean.getBeanClass());
+        return binding != null && serializer.getClass() == BeanSerializer.class
+                ? new BoundSerializer((BeanSerializer) serializer, binding) : serializer;
     }
 
     /** A field's annotation must have reached its property: without INFER_PROPERTY_MUTATORS Jackson drops it where a getter exists. */
