@@ -129,9 +129,12 @@ async function openAll(client: Client, spots: readonly Spot[], options: DecryptO
   }));
 }
 
-/** A bound value that was stored without encryption, or was left: anyone who can write the table can put a text of their own there. */
+/**
+ * A bound value that was stored without encryption, or an envelope that was left. Anyone who can write the table can put a text of their
+ * own there, which must not pass for a value.
+ */
 function unsealed(context: string, value: Value, onFailure: DecryptOptions['onFailure']): Value {
-  if (onFailure === 'leave') return value;
+  if (onFailure === 'leave' && isEnvelope(value)) return value;
   if (onFailure === 'null') return null;
   throw new LeafsealError('invalid_envelope', `${context}: the value of a bound field is no envelope`);
 }
@@ -459,6 +462,10 @@ function pinned(where: unknown, name: string): unknown {
 function idText(id: unknown): string | undefined {
   const isId = (typeof id === 'string' && id !== '') || typeof id === 'bigint' || Number.isSafeInteger(id);
   return isId ? String(id) : undefined;
+}
+
+function isEnvelope(value: Value): boolean {
+  return typeof value === 'string' && value.startsWith('ev:') && value.endsWith(':$');
 }
 
 function isBag(value: unknown): value is Bag {

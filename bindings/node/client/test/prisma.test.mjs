@@ -265,6 +265,15 @@ test('a bound value does not open in another record or field', async () => {
     const opened = Object.fromEntries(shown.map(({ id, iban, note }) => [id, [iban, note]]));
     assert.deepEqual(opened[b.id], ['b', 'm']);
     assert.ok(opened[a.id].includes(null) && !opened[a.id].includes(IBAN));
+    // What is left is an envelope, which no program takes for a value.
+    const leaving = async () => boundDb({ decrypt: { onFailure: 'leave' } }).account.findMany({ where });
+    if (code === 'invalid_envelope') await assert.rejects(leaving, { code });
+    else {
+      const left = (await leaving()).find(({ id }) => id === a.id);
+      const expected = Object.entries({ iban: 'a', note: 'n' }).map(([name, opened]) => (changed[name] === rows.a[name] ? opened : changed[name]));
+      assert.deepEqual([left.iban, left.note], expected);
+      assert.ok(expected.some(isEnvelope));
+    }
   }
   await plain.account.update({ where: { id: a.id }, data: rows.a });
   assert.equal((await bound.account.findUnique({ where: { id: a.id } })).iban, 'a');
@@ -272,6 +281,38 @@ test('a bound value does not open in another record or field', async () => {
   await plain.account.create({ data: { ...rows.a, id: 'copy' } });
   await assert.rejects(async () => bound.account.findUnique({ where: { id: 'copy' } }), { code: 'decrypt_failed' });
   await plain.account.delete({ where: { id: 'copy' } });
+});
+
+test('no text of a bound field that is not an envelope is read, whatever happens to failures', async () => {
+  const id = 'plain text';
+  await boundDb().account.create({ data: { id, iban: IBAN, note: 'n', transfers: { create: [{ id: 900, purpose: 'p' }, { id: 901, purpose: 'q' }] } } });
+  const reads = (db) => [
+    () => db.account.findUnique({ where: { id } }),
+    () => db.account.findMany({ where: { id }, select: { iban: true } }),
+    () => db.account.update({ where: { id }, data: { owner: null } }),
+    () => db.transfer.findFirst({ where: { id: 900 }, include: { account: true } }),
+    () => db.account.findUnique({ where: { id } }).transfers({ take: 1, include: { account: true } }),
+  ];
+  const envelope = (await plain.account.findUnique({ where: { id } })).iban;
+  for (const text of [IBAN, '', 'ev:', 'ev: not one', `${envelope} `, ` ${envelope}`, 'true', '5', 'null']) {
+    await plain.account.update({ where: { id }, data: { iban: text } });
+    for (const onFailure of [undefined, 'fail', 'leave']) {
+      for (const read of reads(boundDb({ decrypt: { onFailure } }))) {
+        // The engine itself refuses what it takes for a malformed envelope, unless it leaves such.
+        const message = onFailure === 'leave' ? /^Account\/plain text\/iban: / : /./;
+        await assert.rejects(async () => read(), { code: 'invalid_envelope', message }, `${onFailure}: ${text}: ${read}`);
+      }
+    }
+    const [found] = await boundDb({ decrypt: { onFailure: 'null' } }).account.findMany({ where: { id } });
+    assert.deepEqual([found.iban, found.note], [null, 'n']);
+  }
+  // Fields of models that are not bound keep what the option says.
+  const customer = await plain.customer.create({ data: { name: 'plain', email: 'plain@example.com' } });
+  const shown = await boundDb({ decrypt: { onFailure: 'leave' } }).customer.findUnique({ where: { id: customer.id } });
+  assert.equal(shown.email, 'plain@example.com');
+  await plain.transfer.deleteMany({ where: { accountId: id } });
+  await plain.account.delete({ where: { id } });
+  await plain.customer.delete({ where: { id: customer.id } });
 });
 
 test('an operation that does not show the id of a bound record is refused', async () => {
