@@ -219,7 +219,8 @@ func (c *Client) rewrap(ctx context.Context, envelopes, contexts []string, optio
 
 // Inspect returns the metadata of envelopes, never their values; with an app in the options, also the fields inside.
 func (c *Client) Inspect(ctx context.Context, envelopes []string, options InspectOptions) ([]Inspection, error) {
-	encoder := c.encoder(methodInspect, false).text("app", options.App).text("context", options.Context)
+	encoder := c.encoder(methodInspect, false).text("app", options.App).text("context", options.Context).
+		text("accept", options.Accept)
 	var inspections []Inspection
 	err := c.do(ctx, encoder.texts("values", notNil(envelopes)).done, options.Timeout, func(result []byte) (failure *Error) {
 		inspections, _, failure = readValues(result, len(envelopes), readInspection)

@@ -76,7 +76,8 @@ type DecryptOptions struct {
 	ContextSelect string
 	// Documents: binds each value to its path too. Default: it is bound to its context alone. One of path, path+index.
 	Bind string
-	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but
+	// `symmetric` alone where values are bound.
 	Accept string
 	// The data role that every envelope must carry. Default: any.
 	Role string
@@ -123,7 +124,8 @@ type RewrapOptions struct {
 	Scheme string
 	// The context that symmetric envelopes are bound to, old and new ones: 1 to 1024 bytes. Default: none.
 	Context string
-	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but
+	// `symmetric` alone where values are bound.
 	Accept string
 	// The curve of the new envelopes. Default: each keeps its own. One of r1, k1.
 	Curve string
@@ -155,4 +157,7 @@ type InspectOptions struct {
 	Timeout time.Duration
 	// The context that symmetric envelopes are bound to: 1 to 1024 bytes. It needs an app. Default: none.
 	Context string
+	// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. It needs an app. Default:
+	// all, but `symmetric` alone with a context.
+	Accept string
 }

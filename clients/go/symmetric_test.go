@@ -60,6 +60,14 @@ func TestSymmetricRefusals(t *testing.T) {
 	expect(t, "decrypt_failed", err)
 	_, err = client.Inspect(background, []string{sealed[0].(string)}, InspectOptions{Context: vectors.Context})
 	expect(t, "invalid_params", err)
+	for accept, code := range map[string]string{"symmetric": "", "public-key": "decrypt_failed"} {
+		_, err = client.Inspect(background, []string{sealed[0].(string)}, InspectOptions{App: testApp, Context: vectors.Context, Accept: accept})
+		if code == "" {
+			must(t, err)
+		} else {
+			expect(t, code, err)
+		}
+	}
 }
 
 // A value opens in its own context, and in no other row.

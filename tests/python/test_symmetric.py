@@ -49,8 +49,14 @@ def test_what_inspection_shows(engine: leafseal.Engine, sealed: list[str]) -> No
     for other in (None, CONTEXT + "x"):
         with pytest.raises(leafseal.Error, match="decrypt failed"):
             engine.inspect(sealed, app="py", context=other)
-    with pytest.raises(leafseal.InvalidParams, match="needs an app"):
-        engine.inspect(sealed[0], context=CONTEXT)
+    for alone in ({"context": CONTEXT}, {"accept": "symmetric"}):
+        with pytest.raises(leafseal.InvalidParams, match="needs an app"):
+            engine.inspect(sealed[0], **alone)
+    assert engine.inspect(sealed[0], app="py", context=CONTEXT, accept="symmetric").key_version == 1
+    public = engine.encrypt_many(["a"], scheme="public-key")[0]
+    for envelope, options in ((sealed[0], {"accept": "public-key"}), (public, {})):
+        with pytest.raises(leafseal.Error, match="decrypt failed"):
+            engine.inspect(envelope, app="py", context=CONTEXT, **options)
 
 
 ROWS = ["row 1", "row 2", "row 3", 4, -5]

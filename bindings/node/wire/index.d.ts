@@ -108,7 +108,9 @@ export function encodeDecryptFile(id: number, options: DecryptOptions, data: Uin
 export function encodeRewrap(id: number, options: RewrapOptions, envelopes: readonly string[], contexts?: readonly string[]): Buffer;
 
 /** Encodes `inspect`; with an app, the envelopes are opened, in a context if there is one, to read the fields inside. */
-export function encodeInspect(id: number, app: string | undefined, envelopes: readonly string[], context?: string): Buffer;
+export function encodeInspect(
+  id: number, app: string | undefined, envelopes: readonly string[], context?: string, accept?: string,
+): Buffer;
 
 /**
  * Encodes a query: a method without values of users, such as `public_keys`, with its parameters.

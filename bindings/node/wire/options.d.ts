@@ -30,7 +30,10 @@ export interface EncryptionOptions {
 export interface DecryptionOptions {
   /** The context that the envelopes are bound to: 1 to 1024 bytes. Default: none. */
   context?: string;
-  /** The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all. */
+  /**
+   * The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but
+   * `symmetric` alone where values are bound.
+   */
   accept?: string;
   /** The data role that every envelope must carry. Default: any. */
   role?: string;
@@ -58,7 +61,10 @@ export interface RewrappingOptions {
   scheme?: 'public-key' | 'symmetric';
   /** The context that symmetric envelopes are bound to, old and new ones: 1 to 1024 bytes. Default: none. */
   context?: string;
-  /** The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all. */
+  /**
+   * The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but
+   * `symmetric` alone where values are bound.
+   */
   accept?: string;
   /** The curve of the new envelopes. Default: each keeps its own. */
   curve?: 'r1' | 'k1';
@@ -70,4 +76,9 @@ export interface RewrappingOptions {
 export interface InspectionOptions {
   /** The context that symmetric envelopes are bound to: 1 to 1024 bytes. It needs an app. Default: none. */
   context?: string;
+  /**
+   * The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. It needs an app. Default:
+   * all, but `symmetric` alone with a context.
+   */
+  accept?: string;
 }

@@ -393,7 +393,8 @@ fn inspect(
     check: StepCheck<'_>,
 ) -> Result<Done, CallFault> {
     let inspector = engine.inspector(&Caller::Owner, options.app.as_deref())?;
-    let mut inspector = inspector.with_context(options.wire_inspect().context)?;
+    let wire::InspectOptions { context, accept, .. } = options.wire_inspect();
+    let mut inspector = inspector.with(context, leafseal_service::accept(accept))?;
     let mut inspected = Vec::with_capacity(envelopes.len());
     for (index, envelope) in envelopes.iter().enumerate() {
         loop {

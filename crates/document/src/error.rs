@@ -171,8 +171,8 @@ fn context_fault(kind: DocumentErrorKind, offset: usize) -> impl fmt::Display {
         ),
         DocumentErrorKind::ContextSelected => write!(
             f,
-            "the value at byte {offset} is selected, but is the context of the values around it: select the others alone, or \
-             choose another context_select"
+            "the value at byte {offset} is selected, as all are without selectors, but is the context of the values around it: \
+             select the others alone, or choose another context_select"
         ),
         DocumentErrorKind::TooManyContexts(max) => {
             write!(

@@ -63,7 +63,7 @@ impl Decryptor {
             keyring: Keyring::new(
                 &permit,
                 options.wish().binding(permit.engine.settings())?,
-                accepted(options.accept, options.wish().is_bound()),
+                accepted(options.accept, options.wish()),
             ),
             permit,
             wanted: Vec::new(),

@@ -20,8 +20,8 @@ pub struct DecryptOptions<'a> {
     pub bind: Option<PathBinding>,
     /// Lists: whether each value comes with its own context, which [`Decryptor::decrypt_bound`] gets. In place of `context`.
     pub has_contexts: bool,
-    /// The schemes of envelopes that are decrypted; others fail to. By default all, but the symmetric one alone where values are bound: the
-    /// other is bound to nothing.
+    /// The kinds of envelopes that are decrypted; others fail to. By default all, but `symmetric` alone where values are bound: those to a
+    /// public key are bound to nothing, and those made of them are bound to wherever they were found.
     pub accept: Option<AcceptedSchemes>,
     /// The action for an envelope that fails to decrypt.
     pub on_failure: OnFailure,

@@ -103,7 +103,7 @@ impl<'a> EncryptOptions<'a> {
     /// The options of the decryption that finds the envelopes to skip or to reseal, if there are any.
     fn opening(&self) -> Option<DecryptOptions<'a>> {
         let Self { app, role, context, context_select, bind, has_contexts, accept, .. } = *self;
-        // What is resealed is bound by that, so that envelopes which are bound to nothing are accepted, as for rewrapping.
+        // Resealing is the wish to open them: what is resealed is bound by it.
         let accept = if self.reseal { Some(accept.unwrap_or_default()) } else { accept };
         let on_failure = OnFailure::Leave;
         let options = DecryptOptions { app, role, context, context_select, bind, has_contexts, accept, on_failure };

@@ -92,7 +92,7 @@ impl Engine {
     pub fn decrypt_file(&self, caller: &Caller, app: &str) -> Result<FileDecryption, Error> {
         let permit = Permit::new(self, caller, &[Operation::Decrypt], app)?;
         let binding = BindingWish::default().binding(self.settings())?;
-        let keyring = Box::new(Keyring::new(&permit, binding, accepted(None, false)));
+        let keyring = Box::new(Keyring::new(&permit, binding, accepted(None, BindingWish::default())));
         Ok(FileDecryption { permit, keyring, stage: FileStage::Check(FileCheck::default()), start: 0 })
     }
 }
@@ -141,7 +141,7 @@ impl FileDecryption {
     pub fn with(mut self, context: Option<&str>, accept: Option<AcceptedSchemes>) -> Result<Self, Error> {
         let wish = BindingWish { context, ..BindingWish::default() };
         let binding = wish.binding(self.permit.engine.settings())?;
-        *self.keyring = Keyring::new(&self.permit, binding, accepted(accept, wish.is_bound()));
+        *self.keyring = Keyring::new(&self.permit, binding, accepted(accept, wish));
         Ok(self)
     }
 

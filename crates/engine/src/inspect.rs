@@ -18,7 +18,7 @@ use crate::long::LongOpen;
 use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
 use crate::request_openings::FoundOpening;
-use crate::schemes::AcceptedSchemes;
+use crate::schemes::{AcceptedSchemes, accepted};
 
 /// The metadata of an envelope; the last four fields only if it was decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,21 +116,23 @@ impl Engine {
 }
 
 impl Inspector {
-    /// What symmetric envelopes are bound to.
+    /// What symmetric envelopes are bound to, and the kinds of envelopes that are opened; see [`DecryptOptions`](crate::DecryptOptions).
     ///
     /// # Errors
     /// The context is empty or too long, or there is no app.
-    pub fn with_context(mut self, context: Option<&str>) -> Result<Self, Error> {
-        if context.is_none() {
-            return Ok(self);
-        }
+    pub fn with(mut self, context: Option<&str>, accept: Option<AcceptedSchemes>) -> Result<Self, Error> {
         let Some(inside) = &mut self.inside else {
-            let message = "a context needs an app: without one, envelopes are not opened";
+            let what = match (context, accept) {
+                (None, None) => return Ok(self),
+                (Some(_), _) => "a context",
+                (None, Some(_)) => "accept",
+            };
+            let message = format!("{what} needs an app: without one, envelopes are not opened");
             return Err(Error::new(ErrorCode::InvalidParams, message));
         };
         let wish = BindingWish { context, ..BindingWish::default() };
         let binding = wish.binding(inside.permit.engine.settings())?;
-        inside.keyring = Keyring::new(&inside.permit, binding, AcceptedSchemes::ALL);
+        inside.keyring = Keyring::new(&inside.permit, binding, accepted(accept, wish));
         Ok(self)
     }
 

@@ -22,7 +22,7 @@ use crate::opening::EphemeralId;
 use crate::permissions::{Caller, Operation};
 use crate::report::{OnFailure, RequestReport, Tally};
 use crate::request_openings::FoundOpening;
-use crate::schemes::AcceptedSchemes;
+use crate::schemes::{AcceptedSchemes, accepted};
 use crate::sealing::{ValueSealing, curve_with_symmetric, not_accepted, symmetric_sealing};
 use crate::settings::Keying;
 
@@ -43,7 +43,7 @@ pub struct RewrapOptions<'a> {
     pub bind: Option<PathBinding>,
     /// Lists: whether each value comes with its own context, which [`Rewrapper::rewrap_bound`] gets. In place of `context`.
     pub has_contexts: bool,
-    /// The schemes of envelopes that are opened; others fail to. By default all.
+    /// The kinds of envelopes that are opened; others fail to. By default as for decryption.
     pub accept: Option<AcceptedSchemes>,
     /// The action for an envelope that fails to decrypt. `Null` is refused, because it would destroy a stored value that another key may
     /// open.
@@ -102,7 +102,8 @@ impl Engine {
     /// Starts rewrapping: the caller must be permitted to encrypt and to decrypt.
     ///
     /// # Errors
-    /// Forbidden, unknown app, disabled app, store unavailable; an action for failures that would destroy values.
+    /// Forbidden, unknown app, disabled app, store unavailable; an action for failures that would destroy values; envelopes to a public key
+    /// of values that are bound.
     pub fn rewrapper(&self, caller: &Caller, options: &RewrapOptions<'_>) -> Result<Rewrapper, Error> {
         if options.on_failure == OnFailure::Null {
             let message =
@@ -111,7 +112,7 @@ impl Engine {
         }
         let permit = Permit::new(self, caller, &[Operation::Encrypt, Operation::Decrypt], options.app)?;
         let wish = SchemeWish::new(options)?;
-        let accept = options.accept.unwrap_or_default();
+        let accept = accepted(options.accept, options.wish());
         wish.check(&permit.app, accept.and(permit.accepted()))?;
         Ok(Rewrapper {
             wish,
@@ -378,6 +379,7 @@ impl SchemeWish {
     fn new(options: &RewrapOptions<'_>) -> Result<Self, Error> {
         match (options.scheme, options.curve) {
             (None, None) => Ok(Self::Kept),
+            (None | Some(Scheme::PublicKey), _) if options.wish().is_bound() => Err(unbinds()),
             (None | Some(Scheme::PublicKey), curve) => Ok(Self::PublicKey(curve)),
             (Some(Scheme::Symmetric), None) => Ok(Self::Symmetric),
             (Some(Scheme::Symmetric), Some(_)) => Err(curve_with_symmetric()),
@@ -419,6 +421,13 @@ impl SchemeWish {
         let profile = public_profile(wanted, old.envelope, old, metadata.is_some(), marking)?;
         Some((SealingKind::PublicKey(profile), metadata))
     }
+}
+
+/// The error of a request that would turn bound values into unbound ones, which open in every place that one copies them to.
+fn unbinds() -> Error {
+    let message = "envelopes to a public key are bound to nothing, so that rewrapping to them would unbind the values: decrypt these with \
+                   their context and encrypt them without it";
+    Error::new(ErrorCode::InvalidParams, message)
 }
 
 /// The profile of a new envelope to a public key, unless the old one stays.

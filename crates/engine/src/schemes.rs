@@ -3,6 +3,7 @@
 use leafseal_envelope::{Envelope, OpenError, OpenedMetadata, OpenedValue, Scheme};
 pub use leafseal_keystore::AcceptedSchemes;
 
+use crate::bindings::BindingWish;
 use crate::engine::permit::Permit;
 
 /// Which envelopes a request decrypts: those that its app, its caller's permissions and the request itself accept.
@@ -57,10 +58,12 @@ impl Acceptance {
     }
 }
 
-/// What a request accepts that asks for this, or for nothing, and whose values may be bound: a public-key envelope is bound to nothing, so
-/// that one who can write a value could put such an envelope where a bound one belongs.
-pub(crate) fn accepted(asked: Option<AcceptedSchemes>, is_bound: bool) -> AcceptedSchemes {
-    asked.unwrap_or(AcceptedSchemes { public_key: !is_bound, ..AcceptedSchemes::default() })
+/// What a request accepts that asks for this, or for nothing. Where values are bound, nothing means symmetric envelopes of values
+/// alone: one to a public key is bound to nothing, and one that was made of it is bound to whatever place it was found in. Who can
+/// write a value could put such an envelope where a bound one belongs.
+pub(crate) fn accepted(asked: Option<AcceptedSchemes>, wish: BindingWish<'_>) -> AcceptedSchemes {
+    const BOUND: AcceptedSchemes = AcceptedSchemes { public_key: false, symmetric: true, from_public_key: false };
+    asked.unwrap_or(if wish.is_bound() { BOUND } else { AcceptedSchemes::ALL })
 }
 
 /// Whether a text is a symmetric envelope, by its form.

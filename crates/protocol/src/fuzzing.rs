@@ -176,7 +176,8 @@ fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
         }
         Method::Inspect => {
             let params = InspectParams::decode(params)?;
-            let options = InspectOptions { app: params.app.unwrap_or_default(), context: params.context };
+            let InspectParams { app, context, accept, .. } = params;
+            let options = InspectOptions { app: app.unwrap_or_default(), context, accept };
             request::inspect_with(7, &options, strings(params.values)?.into_iter(), &mut out);
         }
         query => {

@@ -26,21 +26,21 @@ options! {
         /// The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none.
         ///
         /// what symmetric envelopes are bound to, such as the id of the row that they are stored in: 1 to 1024 bytes of text, which the
-        /// envelope does not contain. It opens with the same context alone. Encrypting it needs `scheme` `symmetric`; decrypting with it,
-        /// envelopes to a public key do not open, because these are bound to none. Default: none
+        /// envelope does not contain. It opens with the same context alone. Encrypting it needs `scheme` `symmetric`; for what opens
+        /// with it see `accept`. Default: none
         Context context: Option<&'a str>, Any [Clients Python Api Cli];
         /// Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none.
         ///
         /// documents: in place of `context`, the path from an object around a value to the member that is its context: up to 16 names, as
         /// `id`, `customer.id` or `['a.b'].id`. The nearest object that has such a member counts. It must be a string of 1 to 1024 bytes,
-        /// or an integer written as digits. None, one that occurs twice, or one that is itself selected (decrypting, unless everything
-        /// is) fails the request with `invalid_context` or `ambiguous_name`. Default: none
+        /// or an integer written as digits. None, one that occurs twice, or one that is itself selected, as all are without `select`, fails
+        /// the request with `invalid_context` or `ambiguous_name`. Default: none
         ContextSelect context_select: Option<&'a str>, Documents [Clients Python Api Cli];
         /// Documents: binds each value to its path too. Default: it is bound to its context alone.
         ///
         /// documents: binds each value to its normalized path (RFC 9535) as well, of at most 4096 bytes. `path`: each index as `[*]`, so
         /// that elements may move; `path+index`: with the indexes. In JSON Lines it is the path in the line. Like `context` it needs
-        /// `scheme` `symmetric`, and no envelopes to a public key open. Default: a value is bound to its context alone
+        /// `scheme` `symmetric`. Default: a value is bound to its context alone
         Bind bind: Option<PathBinding>, Documents [Clients Python Api Cli];
         /// The curve of the envelopes. Default: the engine's setting.
         ///
@@ -61,7 +61,7 @@ options! {
         /// documents: the action for a member whose name differs from a selector's only in case, by any simple case mapping of
         /// Unicode: `refuse` (`ambiguous_name`, `offset` at the name), `same` (it is selected too) or `other`. Names in filters and of
         /// `context_select` count too. Default `other`
-        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python];
+        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python Api Cli];
         /// How long the caller waits, in milliseconds; at least 1.
         ///
         /// time limit in milliseconds, from the moment the engine has read the whole frame. After that the request stops before its
@@ -120,11 +120,13 @@ options! {
         ContextSelect context_select: Option<&'a str>, Documents [Clients Python Api Cli];
         /// Documents: binds each value to its path too. Default: it is bound to its context alone.
         Bind bind: Option<PathBinding>, Documents [Clients Python Api Cli];
-        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but
+        /// `symmetric` alone where values are bound.
         ///
         /// the kinds of envelopes that are opened, separated by commas; any other fails as a damaged one does. `public-key`: those that
         /// anyone can make who has the public key; `symmetric`: those that an engine made from a value; `from-public-key`: those that an
-        /// engine made from one to a public key, which anyone may have made. Default: all, but with a context all save `public-key`
+        /// engine made from one to a public key, which anyone may have made. Default: all; with `context`, `contexts`, `context_select` or
+        /// `bind`, `symmetric` alone
         Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Python Api Cli];
         /// The data role that every envelope must carry. Default: any.
         Role role: Option<&'a str>, Any [Clients Python Api Cli];
@@ -134,7 +136,7 @@ options! {
         /// it is replaced by nil, in a document by `null`. Default `fail`
         OnFailure on_failure: Option<OnFailure>, Any [Clients Python Api Cli];
         /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
-        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python];
+        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Clients Python Api Cli];
         /// The id of an API key on whose behalf the call is made, from `authenticate`: it may do what both may.
         ///
         /// decrypting on behalf of an API key, whose id `authenticate` gave: the request may do only what both the caller and the key
@@ -155,8 +157,8 @@ options! {
     RewrapOptions {
         /// How the new envelopes are sealed. Default: each keeps its own scheme; `public-key` with a curve.
         ///
-        /// how the new envelopes are sealed. Default: each keeps its own scheme; with `curve` it is `public-key`. An envelope to a public
-        /// key that becomes a symmetric one keeps a mark, as anyone may have made it
+        /// how the new envelopes are sealed. Default: each keeps its own scheme; with `curve` it is `public-key`, which cannot be bound and
+        /// is refused with a context. An envelope to a public key that becomes a symmetric one keeps a mark, as anyone may have made it
         Scheme scheme: Option<Scheme>, Any [Clients Cli];
         /// The context that symmetric envelopes are bound to, old and new ones: 1 to 1024 bytes. Default: none.
         ///
@@ -166,7 +168,10 @@ options! {
         ContextSelect context_select: Option<&'a str>, Documents [Cli];
         /// Documents: binds each value to its path too. Default: it is bound to its context alone.
         Bind bind: Option<PathBinding>, Documents [Cli];
-        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+        /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
+        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Cli];
+        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but
+        /// `symmetric` alone where values are bound.
         Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Cli];
         /// The curve of the new envelopes. Default: each keeps its own.
         Curve curve: Option<Curve>, Any [Clients Cli];
@@ -196,7 +201,8 @@ options! {
     DecryptFileOptions {
         /// The context that the file is bound to: 1 to 1024 bytes. Default: none.
         Context context: Option<&'a str>, Any [Clients Api];
-        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all.
+        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but
+        /// `symmetric` alone where values are bound.
         Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Api];
         /// The id of an API key on whose behalf the call is made, from `authenticate`: it may do what both may.
         KeyId key_id: Option<&'a str>, Any [Clients];
@@ -212,6 +218,11 @@ options! {
         ///
         /// what symmetric envelopes are bound to: without it they do not open. It needs `app`. Default: none
         Context context: Option<&'a str>, Any [Clients Python Api Cli];
+        /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. It needs an app.
+        /// Default: all, but `symmetric` alone with a context.
+        ///
+        /// the kinds of envelopes that are opened, as for `decrypt`. It needs `app`
+        Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Python Api Cli];
     }
 }
 

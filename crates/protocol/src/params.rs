@@ -12,6 +12,7 @@ use crate::options::{
 };
 use crate::payload::required;
 use crate::values::RawValues;
+use crate::words::{AcceptedScheme, WordSet};
 
 /// Parameters of `encrypt`.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +94,8 @@ pub struct InspectParams<'a> {
     pub app: Option<&'a str>,
     /// The context that symmetric envelopes are bound to.
     pub context: Option<&'a str>,
+    /// The kinds of envelopes that are opened.
+    pub accept: Option<WordSet<'a, AcceptedScheme>>,
     /// Envelopes ([`RawValues::strings`]).
     pub values: RawValues<'a>,
 }
@@ -194,6 +197,7 @@ impl<'a> InspectParams<'a> {
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
         let (options, payload) =
             InspectOptions::read(params, false, FieldSet::of(&[Field::Values]), AppPresence::Optional)?;
-        Ok(InspectParams { app: payload.app, context: options.context, values: payload.values()? })
+        let InspectOptions { context, accept, .. } = options;
+        Ok(InspectParams { app: payload.app, context, accept, values: payload.values()? })
     }
 }

@@ -9,7 +9,7 @@ mod token;
 
 use std::sync::{Arc, OnceLock};
 
-use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, RequestReport};
+use leafseal_engine::{Caller, CaseFold, DecryptOptions, EncryptOptions, Engine, RequestReport};
 use leafseal_protocol::{self as wire, ErrorCode, ErrorObject, OwnedOptions};
 use serde_json::Value;
 
@@ -70,6 +70,11 @@ impl CallInput {
 
     fn decrypt_options(&self) -> DecryptOptions<'_> {
         convert::decrypt_options(&wire::DecryptOptions::of(&self.app, &self.options.given))
+    }
+
+    /// The action for names that differ from those of selectors and contexts only in case.
+    fn other_case(&self) -> CaseFold {
+        convert::other_case(wire::EncryptOptions::of(&self.app, &self.options.given).other_case)
     }
 
     /// Whether every selector must match something.

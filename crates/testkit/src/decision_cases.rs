@@ -42,6 +42,8 @@ pub enum CaseRequest {
     Encrypt,
     /// Encrypts what is not an envelope already.
     SkipSealed,
+    /// Makes a symmetric envelope of one to a public key with the role `health`.
+    Reseal,
     /// Decrypts a value with the role `health`.
     Decrypt,
     /// Rewraps a value.
@@ -87,9 +89,10 @@ macro_rules! cases {
     };
 }
 
-static CASES: [DecisionCase; 19] = cases! {
+static CASES: [DecisionCase; 23] = cases! {
     "a permitted encryption": All Encrypt CASE_APP, EVERY => "permission encrypt acme granted";
     "a permitted search for envelopes": All SkipSealed CASE_APP, EVERY => "permission encrypt+decrypt acme granted";
+    "a permitted resealing": All Reseal CASE_APP, EVERY => "permission encrypt+decrypt acme granted";
     "a permitted decryption": All Decrypt CASE_APP, EVERY => "permission decrypt acme granted";
     "a permitted rewrap": All Rewrap CASE_APP, ENGINE => "permission encrypt+decrypt acme granted";
     "a permitted inspection": All Inspect CASE_APP, INSPECTING => "permission inspect acme granted";
@@ -98,6 +101,12 @@ static CASES: [DecisionCase; 19] = cases! {
     "an operation that is not granted": Writer Decrypt CASE_APP, WITH_CALLERS => "permission decrypt acme forbidden";
     "one of two operations that is not granted": Writer SkipSealed CASE_APP, WITH_CALLERS =>
         "permission encrypt+decrypt acme forbidden";
+    "resealing without the permission to decrypt": Writer Reseal CASE_APP, WITH_CALLERS =>
+        "permission encrypt+decrypt acme forbidden";
+    "resealing without the permission to encrypt": Reader Reseal CASE_APP, &[EntryPoint::Rpc, EntryPoint::Relay] =>
+        "permission encrypt+decrypt acme forbidden";
+    "resealing with a key that may not encrypt": Reader Reseal CASE_APP, &[EntryPoint::Api] =>
+        "permission encrypt acme forbidden";
     "a role that is not granted": Reader Decrypt CASE_APP, &[EntryPoint::Rpc, EntryPoint::Api] =>
         "permission decrypt acme granted", "role decrypt acme forbidden";
     "a role about which the engine decides": Reader Decrypt CASE_APP, &[EntryPoint::Relay] => "permission decrypt acme granted";
@@ -165,7 +174,7 @@ pub struct DecisionFixture {
     pub engine: Engine,
     /// The decisions that its observer has received.
     pub decisions: Arc<RecordedDecisions>,
-    /// A JSON string: an envelope with the role `health`.
+    /// A JSON string: an envelope to a public key with the role `health`.
     pub sealed: String,
     keys: Vec<(CaseCaller, &'static str, String)>,
     _store: ScratchStore,

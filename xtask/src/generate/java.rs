@@ -56,7 +56,8 @@ const DECRYPT: Class = Class {
 const CALL: Class = Class {
     group: OptionGroup::Rewrap,
     name: "CallOptions",
-    about: "Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}; inspection has the context.",
+    about: "Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}; inspection has the context \
+            and what is accepted.",
     defaults: "The defaults: the client's app and time limit.",
     base: "ReportOptions",
 };

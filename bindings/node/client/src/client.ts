@@ -193,10 +193,10 @@ export class Client extends QueryCalls {
   async inspect(envelopes: string | readonly string[], options: InspectOptions = {}): Promise<Inspection | Inspection[]> {
     const list = typeof envelopes === 'string' ? [envelopes] : envelopes;
     protocolOptions('inspect', options);
-    const { app, context, timeoutMs, signal } = options;
+    const { app, context, accept, timeoutMs, signal } = options;
     const inspections = await this.calls.start({
       method: 'inspect', app, values: list.length, timeoutMs, signal,
-      encode: (id) => encodeInspect(id, app, list, context), read: (answer) => answer.inspections(),
+      encode: (id) => encodeInspect(id, app, list, context, accept), read: (answer) => answer.inspections(),
     });
     return typeof envelopes === 'string' ? one(inspections) : inspections;
   }

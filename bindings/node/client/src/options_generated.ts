@@ -13,5 +13,5 @@ export const OPTIONS: Readonly<Partial<Record<Method, readonly string[]>>> = {
   encrypt_file: ['scheme', 'context', 'curve'],
   decrypt_file: ['context', 'accept', 'keyId'],
   rewrap: ['scheme', 'context', 'accept', 'curve', 'onFailure'],
-  inspect: ['context'],
+  inspect: ['context', 'accept'],
 };

@@ -4,9 +4,9 @@ use std::ffi::CString;
 use std::sync::LazyLock;
 
 use leafseal_protocol::{
-    DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, FrameLimits, InspectOptions,
-    OptionInfo, OptionKind, OptionValue, OwnedOptions, RecordValue, RewrapOptions, Scalar, Surface, ValuesResult,
-    request,
+    AcceptedScheme, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, Field, FrameLimits,
+    InspectOptions, OptionInfo, OptionKind, OptionValue, OwnedOptions, RecordValue, RewrapOptions, Scalar, Surface,
+    ValuesResult, Word, WordSet, request,
 };
 use napi::bindgen_prelude::BufferSlice;
 use napi::{Env, ValueType};
@@ -204,16 +204,33 @@ pub fn encode_rewrap<'env>(
     })
 }
 
-/// Encodes `inspect` of an array of envelopes. `app` and `context` may be undefined.
+/// Encodes `inspect` of an array of envelopes. `app`, `context` and `accept` may be undefined.
 #[napi(catch_unwind)]
-pub fn encode_inspect<'env>(env: &'env Env, id: Js, app: Js, envelopes: Js, context: Js) -> Result<BufferSlice<'env>> {
+pub fn encode_inspect<'env>(
+    env: &'env Env,
+    id: Js,
+    app: Js,
+    envelopes: Js,
+    context: Js,
+    accept: Js,
+) -> Result<BufferSlice<'env>> {
     let id = message_id(id)?;
     let optional = |text: Js, name: &str| match text.kind()? {
         ValueType::Undefined | ValueType::Null => Ok(None),
         _ => string(text, name).map(Some),
     };
-    let (app, context) = (optional(app, "app")?, optional(context, "context")?);
-    let options = InspectOptions { app: app.as_deref().unwrap_or_default(), context: context.as_deref() };
+    let (app, context, accept) = (optional(app, "app")?, optional(context, "context")?, optional(accept, "accept")?);
+    let words = accept.as_deref().map(|words| {
+        WordSet::parse(words).ok_or_else(|| {
+            let words = AcceptedScheme::WORDS.joined("", ", ", " or ");
+            invalid_params(format!("accept: expected {words}, each at most once, separated by commas"))
+        })
+    });
+    let options = InspectOptions {
+        app: app.as_deref().unwrap_or_default(),
+        context: context.as_deref(),
+        accept: words.transpose()?,
+    };
     let size_max = FrameLimits::default().frame_size_max;
     let envelopes = Texts::of(envelopes, "values", size_max)?;
     let mut out = Vec::new();

@@ -314,6 +314,7 @@ test('every method is encoded as the protocol describes it', () => {
     [wire.encodeInspect(1, undefined, ['a']), 'inspect', { values: ['a'] }],
     [wire.encodeInspect(1, 'acme', []), 'inspect', { app: 'acme', values: [] }],
     [wire.encodeInspect(1, 'acme', ['a'], 'row 17'), 'inspect', { app: 'acme', context: 'row 17', values: ['a'] }],
+    [wire.encodeInspect(1, 'acme', ['a'], undefined, 'symmetric'), 'inspect', { app: 'acme', accept: 'symmetric', values: ['a'] }],
     [wire.encodeQuery(1, 'public_keys', { app: 'acme' }), 'public_keys', { app: 'acme' }],
     [wire.encodeQuery(1, 'authenticate', { apiKey: 'secret' }), 'authenticate', { api_key: 'secret' }],
     [wire.encodeQuery(1, 'authenticate', { apiKey: 'secret', client: 'ü' }), 'authenticate', { api_key: 'secret', client: 'ü' }],

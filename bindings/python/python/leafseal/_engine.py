@@ -189,10 +189,17 @@ class Engine(_Base):
         return _like(values, result, report)
 
     def inspect(
-        self, envelopes: Any, *, app: str | None = None, context: str | None = None, timeout: float | None = None
+        self,
+        envelopes: Any,
+        *,
+        app: str | None = None,
+        context: str | None = None,
+        accept: str | None = None,
+        timeout: float | None = None,
     ) -> Any:
         # Without an app of its own: with one, inspection needs the permission to decrypt.
-        return self._core.call("inspect", False, envelopes, Options(app=app, context=context, timeout=timeout))
+        options = Options(app=app, context=context, accept=accept, timeout=timeout)
+        return self._core.call("inspect", False, envelopes, options)
 
     def close(self) -> None:
         self._core.close()
@@ -263,9 +270,16 @@ class AsyncEngine(_Base):
         return _like(values, result, report)
 
     async def inspect(
-        self, envelopes: Any, *, app: str | None = None, context: str | None = None, timeout: float | None = None
+        self,
+        envelopes: Any,
+        *,
+        app: str | None = None,
+        context: str | None = None,
+        accept: str | None = None,
+        timeout: float | None = None,
     ) -> Any:
-        return await self._call("inspect", False, envelopes, Options(app=app, context=context, timeout=timeout))
+        options = Options(app=app, context=context, accept=accept, timeout=timeout)
+        return await self._call("inspect", False, envelopes, options)
 
     async def aclose(self) -> None:
         self._core.close()

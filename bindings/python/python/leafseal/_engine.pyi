@@ -175,13 +175,25 @@ class Engine(_Base):
 
     @overload
     def inspect(
-        self, envelopes: str, *, app: str | None = None, context: str | None = None, timeout: float | None = None
+        self,
+        envelopes: str,
+        *,
+        app: str | None = None,
+        context: str | None = None,
+        accept: str | None = None,
+        timeout: float | None = None,
     ) -> Inspection:
         """Returns the metadata of envelopes, never their values; with an app including the fields inside."""
 
     @overload
     def inspect(
-        self, envelopes: list[str], *, app: str | None = None, context: str | None = None, timeout: float | None = None
+        self,
+        envelopes: list[str],
+        *,
+        app: str | None = None,
+        context: str | None = None,
+        accept: str | None = None,
+        timeout: float | None = None,
     ) -> list[Inspection]: ...
 
     def close(self) -> None:
@@ -305,13 +317,25 @@ class AsyncEngine(_Base):
 
     @overload
     async def inspect(
-        self, envelopes: str, *, app: str | None = None, context: str | None = None, timeout: float | None = None
+        self,
+        envelopes: str,
+        *,
+        app: str | None = None,
+        context: str | None = None,
+        accept: str | None = None,
+        timeout: float | None = None,
     ) -> Inspection:
         """Returns the metadata of envelopes, never their values; with an app including the fields inside."""
 
     @overload
     async def inspect(
-        self, envelopes: list[str], *, app: str | None = None, context: str | None = None, timeout: float | None = None
+        self,
+        envelopes: list[str],
+        *,
+        app: str | None = None,
+        context: str | None = None,
+        accept: str | None = None,
+        timeout: float | None = None,
     ) -> list[Inspection]: ...
 
     async def aclose(self) -> None:

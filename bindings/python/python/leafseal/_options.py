@@ -43,7 +43,7 @@ class DecryptionOptions(TypedDict, total=False):
     context: str | None
     """The context that the envelopes are bound to: 1 to 1024 bytes. Default: none."""
     accept: str | None
-    """The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all."""
+    """The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. Default: all, but `symmetric` alone where values are bound."""
     role: str | None
     """The data role that every envelope must carry. Default: any."""
     on_failure: OnFailure | None

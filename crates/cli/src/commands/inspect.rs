@@ -8,6 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use leafseal_client::{Curve as WireCurve, InspectOptions, Inspection, Scheme as WireScheme, TextKind};
 use leafseal_engine::{Caller, Curve, Engine, EnvelopeMetadata, Marking};
+use leafseal_service::accept;
 use serde_json::{Map, Value, json};
 
 use crate::arguments::InspectArguments;
@@ -46,8 +47,9 @@ enum InspectBackend {
 pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> CommandOutcome {
     let texts = texts(context, &arguments.inputs)?;
     let options = InspectOptions::of(arguments.app.as_deref().unwrap_or_default(), &arguments.options.given);
-    if arguments.app.is_none() && options.context.is_some() {
-        return Err(CommandFailure::usage("--context needs --app: without it, envelopes are not opened"));
+    let of_opened = [("--context", options.context.is_some()), ("--accept", options.accept.is_some())];
+    if let Some((flag, _)) = of_opened.iter().find(|(_, is_given)| arguments.app.is_none() && *is_given) {
+        return Err(CommandFailure::usage(format!("{flag} needs --app: without it, envelopes are not opened")));
     }
     let backend = match &arguments.engine.connect {
         Some(address) => InspectBackend::Remote(connect(context, address, &arguments.engine)?),
@@ -144,7 +146,7 @@ impl InspectBackend {
             Self::Local(engine) => {
                 let app = Some(options.app).filter(|app| !app.is_empty());
                 let inspector = engine.inspector(&Caller::Owner, app)?;
-                Ok(Facts::of_engine(inspector.with_context(options.context)?.inspect_whole(text)?))
+                Ok(Facts::of_engine(inspector.with(options.context, accept(options.accept))?.inspect_whole(text)?))
             }
             Self::Remote(RemoteEngine { client, runtime }) => {
                 let text = str::from_utf8(text)

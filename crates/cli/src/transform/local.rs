@@ -4,7 +4,7 @@ use leafseal_engine::{
     Caller, DocumentDecryption, DocumentEncryption, DocumentRewrap, Engine, Error, FileOptions, Progress as Step,
     Selection,
 };
-use leafseal_service::{decrypt_options, encrypt_options, rewrap_options};
+use leafseal_service::{decrypt_options, encrypt_options, other_case, rewrap_options};
 
 use super::{TransformBackend, TransformJob, TransformReport, ValueOperation, is_blank};
 use crate::failure::CommandOutcome;
@@ -55,8 +55,12 @@ impl LocalRewriting {
 impl Local {
     /// Compiles the job's selectors once.
     pub(crate) fn new(engine: Engine, job: TransformJob) -> CommandOutcome<Self> {
-        let selection = if job.select.is_empty() { None } else { Some(engine.selection(&job.select)?) };
-        Ok(Self { engine, job, selection })
+        if job.select.is_empty() {
+            return Ok(Self { engine, job, selection: None });
+        }
+        let mut builder = engine.selection_builder().other_case(other_case(job.other_case()));
+        job.select.iter().try_for_each(|selector| builder.add(selector)).map_err(Error::from)?;
+        Ok(Self { engine, job, selection: Some(builder.finish()) })
     }
 
     fn begin(&self, size: usize) -> Result<LocalRewriting, Error> {
@@ -149,13 +153,17 @@ mod tests {
 
     fn job(case: &DecisionCase) -> TransformJob {
         let operation = match case.request {
-            CaseRequest::Encrypt | CaseRequest::SkipSealed => ValueOperation::Encrypt,
+            CaseRequest::Encrypt | CaseRequest::SkipSealed | CaseRequest::Reseal => ValueOperation::Encrypt,
             CaseRequest::Decrypt => ValueOperation::Decrypt,
             CaseRequest::Rewrap => ValueOperation::Rewrap,
             CaseRequest::Inspect | CaseRequest::PublicKeys => unreachable!("no job"),
         };
         let mut options = OwnedOptions::default();
         options.insert(Field::SkipSealed, OptionValue::Flag(case.request == CaseRequest::SkipSealed));
+        if case.request == CaseRequest::Reseal {
+            options.insert(Field::Reseal, OptionValue::Text("symmetric"));
+            options.insert(Field::Role, OptionValue::Text("health"));
+        }
         TransformJob { operation, app: case.app.to_owned(), select: Vec::new(), options, strict: false }
     }
 
@@ -165,7 +173,8 @@ mod tests {
         let engine = fixture.engine.at(RequestOrigin::of(EntryPoint::Cli));
         for case in decision_cases(EntryPoint::Cli) {
             let job = job(case);
-            let document = if job.operation == ValueOperation::Encrypt { "\"a\"" } else { &fixture.sealed };
+            let is_plain = matches!(case.request, CaseRequest::Encrypt | CaseRequest::SkipSealed);
+            let document = if is_plain { "\"a\"" } else { &fixture.sealed };
             let local = Local::new(engine.clone(), job).expect("no selectors");
             let done = local.document(document.as_bytes().to_vec(), &TerminalProgress::bytes("test", None));
             let expected = case.expected(EntryPoint::Cli);

@@ -10,7 +10,7 @@ pub(crate) use local::Local;
 pub(crate) use remote::{Remote, RemoteEngine, client_settings, connect, curve_on_the_wire, keying_on_the_wire};
 pub(crate) use report::TransformReport;
 
-use leafseal_client::{DecryptOptions, EncryptOptions, OwnedOptions, RewrapOptions};
+use leafseal_client::{DecryptOptions, EncryptOptions, OtherCase, OwnedOptions, RewrapOptions};
 use leafseal_engine::BYTE_ORDER_MARK;
 
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -65,6 +65,11 @@ impl TransformJob {
 
     pub(crate) fn rewrap_options(&self) -> RewrapOptions<'_> {
         RewrapOptions::of(&self.app, &self.options)
+    }
+
+    /// The action for names that differ from those of selectors and contexts only in case: every operation has that option.
+    pub(crate) fn other_case(&self) -> Option<OtherCase> {
+        self.encrypt_options().other_case
     }
 
     /// Fails if the job is strict and a selector matched nothing in the document of this report; call it before the output is put in

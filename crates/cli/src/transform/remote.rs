@@ -97,9 +97,10 @@ pub(crate) struct Remote {
 impl Remote {
     /// Refuses options that a running engine does not support.
     pub(crate) fn new(connection: RemoteEngine, job: TransformJob, limits: DocumentLimits) -> CommandOutcome<Self> {
-        if job.operation == ValueOperation::Rewrap && !job.select.is_empty() {
+        if job.operation == ValueOperation::Rewrap && !(job.select.is_empty() && job.other_case().is_none()) {
             return Err(CommandFailure::usage(
-                "rewrap does not support --select with --connect, where it re-encrypts every envelope: omit one of them",
+                "rewrap does not support --select and --other-case with --connect, where it re-encrypts every envelope: omit \
+                 one of them",
             ));
         }
         let is_bound = |options: &RewrapOptions<'_>| options.context_select.is_some() || options.bind.is_some();

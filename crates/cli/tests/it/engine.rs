@@ -136,6 +136,12 @@ fn rotation_and_disabling_reach_a_running_engine() {
     let document = br#"{"ev:n:$": "ev: not one $", "k": 1, "e\/": ["x"]}"#;
     let rewrapped = test_folder.run_with(&with(&["rewrap", "--app", "acme"], &flags), document);
     assert_eq!(rewrapped.ok(), document);
+    // The engine gets envelopes, not the document that shows where they are.
+    for place in [["--context-select", "id"], ["--bind", "path"], ["--select", "$.k"], ["--other-case", "same"]] {
+        let refused =
+            test_folder.run_with(&with(&with(&["rewrap", "--app", "acme"], &place), &flags), document).fails(2);
+        assert!(refused.contains(place[0]) && refused.contains("with --connect"), "{refused}");
+    }
 
     test_folder.run(&["keys", "disable", "acme"]).ok();
     let decrypt = with(&["decrypt", "--app", "acme", "--format", "jsonl"], &flags);

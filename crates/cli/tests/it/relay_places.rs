@@ -128,6 +128,10 @@ fn values_are_bound_to_the_member_and_path_that_a_rule_names() {
             rule("/public", "action = \"encrypt\", role = \"card\""),
             rule("/seal", &format!("action = \"encrypt\", scheme = \"symmetric\", {place}")),
             rule("/open", &format!("action = \"decrypt\", {place}")),
+            rule(
+                "/open-marked",
+                &format!("action = \"decrypt\", accept = [\"from-public-key\", \"symmetric\"], {place}"),
+            ),
             rule("/reseal", &format!("action = \"encrypt\", role = \"card\", reseal = \"symmetric\", {place}")),
             rule("/indexed", &format!("action = \"encrypt\", scheme = \"symmetric\", {indexed}")),
             rule("/open-indexed", &format!("action = \"decrypt\", {indexed}")),
@@ -138,11 +142,14 @@ fn values_are_bound_to_the_member_and_path_that_a_rule_names() {
     for (seal, open, sent) in [
         ("/seal", "/open", rows),
         ("/reseal", "/open", rows),
-        ("/reseal", "/open", &public),
+        ("/reseal", "/open-marked", &public),
         ("/indexed", "/open-indexed", rows),
     ] {
         let sealed = call(&relay, seal, JSON, sent.as_bytes());
         assert_eq!(call(&relay, open, JSON, sealed.as_bytes()), rows, "{seal}");
+        if open == "/open-marked" {
+            assert_eq!(answer(&relay, "/open", JSON, sealed.as_bytes()).0, "422", "the mark must be asked for");
+        }
         let texts: Vec<&str> = sealed.split('"').filter(|text| text.starts_with("ev:")).collect();
         assert!(texts.len() == 4 && texts.iter().all(|text| text.starts_with("ev:WEF")), "{sealed}");
         // Into another row, and into another column.

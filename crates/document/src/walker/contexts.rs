@@ -34,13 +34,12 @@ impl MatchContext {
 impl DocumentWalk {
     /// Records the contexts of matches, of at most `size_max` bytes each, for [`DocumentWalk::take_contexts`]. A pass before the walk finds
     /// them. Their names are compared as those of the selection, and one that differs in case alone is refused with
-    /// [`CaseFold::Refuse`]. A context that is itself selected is refused; for [`Purpose::Decrypt`] unless everything is. Call it before
-    /// the first batch.
+    /// [`CaseFold::Refuse`]. A context that is itself selected is refused, so that a selection of everything has none. Call it before the
+    /// first batch.
     pub fn with_contexts(mut self, selector: &ContextSelector, size_max: usize) -> Self {
         self.contexts = Some(ContextWalk::new(selector, size_max, &self.limits, self.selection.other_case()));
         // Whoever can write a document could otherwise put a value into an object with its own context where another value belongs.
-        let has_all = self.selection.queries().iter().any(|query| query.segments.is_empty());
-        self.others = (self.purpose == Purpose::Decrypt && !has_all).then(Vec::new);
+        self.others = (self.purpose == Purpose::Decrypt).then(Vec::new);
         let notes_others = self.others.is_some();
         if let Some(matcher) = self.matcher() {
             matcher.notes_others = notes_others;

@@ -296,6 +296,10 @@ fn make(engine: &Engine, case: &DecisionCase, sealed: &str) -> Result<(), Error>
         CaseRequest::SkipSealed => {
             rewritten(engine.encrypt_document(caller, &skipping, None, document.len())?, document)
         }
+        CaseRequest::Reseal => {
+            let resealing = EncryptOptions { reseal: true, role: Some("health"), ..encrypt };
+            rewritten(engine.encrypt_document(caller, &resealing, None, sealed.len())?, sealed)
+        }
         CaseRequest::Decrypt => {
             let options = DecryptOptions::new(case.app);
             rewritten(engine.decrypt_document(caller, &options, None, sealed.len())?, sealed)

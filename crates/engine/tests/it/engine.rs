@@ -20,6 +20,7 @@ use leafseal_envelope::PublicKeyEnvelope;
 use proptest::prelude::*;
 
 mod accepted;
+mod bound;
 mod context;
 mod files;
 mod inline;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorObject, Field,
     FieldInfo, FieldKind, GoingAway, Health, InspectOptions, Inspection, Keying, Query, QueryInfo, RecordInfo,
-    RecordValue, ResultShape, RewrapOptions, Scalar, Scheme, TextKind, answer, fuzzing, request, write,
+    RecordValue, ResultShape, RewrapOptions, Scalar, Scheme, TextKind, WordSet, answer, fuzzing, request, write,
 };
 
 fn corpus() -> PathBuf {
@@ -44,7 +44,8 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
     let decrypt = DecryptOptions { role: Some("card"), deadline_ms: Some(70_000), ..DecryptOptions::new("acme") };
     let on_behalf = DecryptOptions { key_id: Some("00ff00aa9b8c7d6e"), ..decrypt };
     let rewrap = RewrapOptions { curve: Some(Curve::R1), ..RewrapOptions::new("acme") };
-    let in_context = InspectOptions { context: Some("row 17"), ..InspectOptions::new("acme") };
+    let in_context =
+        InspectOptions { context: Some("row 17"), accept: WordSet::parse("symmetric"), ..InspectOptions::new("acme") };
     let envelopes = || ["ev:Tk9D:", "ev:RFVC:number:"].into_iter();
     vec![
         ("encrypt", seed(|out| request::encrypt(1, &options, values().into_iter(), out))),

@@ -161,7 +161,7 @@ settings! {
         pub role: Option<Spanned<String>>;
         /// How `encrypt` seals values. `symmetric` needs no public key, opens faster and can be bound to a `context`.
         pub scheme: Option<RuleScheme> => "the engine's `engine.scheme`";
-        /// What symmetric envelopes are bound to: 1 to 1024 bytes. With a context `decrypt` opens no envelopes to a public key.
+        /// What symmetric envelopes are bound to: 1 to 1024 bytes.
         pub context: Option<Spanned<String>>;
         /// The path from a JSON object around each value to the member that is its context, such as `id` or `customer.id`, in place of
         /// `context`. The nearest object that has it counts.
@@ -173,7 +173,7 @@ settings! {
         /// `scheme = "symmetric"`.
         pub reseal: Option<RuleReseal> => "they are encrypted again";
         /// The kinds of envelopes that `decrypt` opens: `public-key`, `symmetric`, `from-public-key`. Others fail as damaged ones do.
-        pub accept: Option<Vec<Spanned<String>>> => "all; with a `context` all save `public-key`";
+        pub accept: Option<Vec<Spanned<String>>> => "all; with `context`, `context_select` or `bind`, `symmetric` alone";
         /// What it selects.
         pub selectors: SelectorKeys, is section;
         /// What `redact` writes in place of a value.

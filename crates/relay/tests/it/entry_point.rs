@@ -35,6 +35,9 @@ request = [{ action = "encrypt", json = ["$.a"], skip_sealed = true }]
 [[outbound.destination]]
 hosts = ["127.0.0.3"]
 request = [{ action = "decrypt", json = ["$.a"] }]
+[[outbound.destination]]
+hosts = ["127.0.0.4"]
+request = [{ action = "encrypt", json = ["$.a"], reseal = "symmetric", role = "health" }]
 "#;
 
 struct RelayFixture {
@@ -114,6 +117,7 @@ impl RelayFixture {
             CaseRequest::Encrypt => ("127.0.0.1", "\"a\""),
             CaseRequest::SkipSealed => ("127.0.0.2", "\"a\""),
             CaseRequest::Decrypt => ("127.0.0.3", &*self.fixture.sealed),
+            CaseRequest::Reseal => ("127.0.0.4", &*self.fixture.sealed),
             CaseRequest::Rewrap | CaseRequest::Inspect | CaseRequest::PublicKeys => unreachable!("no rule does it"),
         };
         let key = self.fixture.api_key(case.caller, case.app);

@@ -192,7 +192,10 @@ mod tests {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         let message = read_options(Some("curve=r1"), SupportedOptions::Decryption).unwrap_err();
-        assert!(message.ends_with("`bind`, `accept`, `role`, `on_failure`, `strict` and `select`"), "{message}");
+        assert!(
+            message.ends_with("`bind`, `accept`, `role`, `on_failure`, `other_case`, `strict` and `select`"),
+            "{message}"
+        );
         assert!(read_options(Some("role=a"), SupportedOptions::FileEncryption).unwrap_err().ends_with(" and `curve`"));
         assert_eq!(read_options(Some("context=%%%"), SupportedOptions::Anything), Ok(CallOptions::default()));
     }

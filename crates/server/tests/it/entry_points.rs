@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use boring::ssl::{SslConnector, SslMethod, SslVerifyMode};
-use leafseal_client::{Client, ClientError, ClientSettings, DecryptOptions, EncryptOptions, RewrapOptions};
+use leafseal_client::{Client, ClientError, ClientSettings, DecryptOptions, EncryptOptions, Reseal, RewrapOptions};
 use leafseal_engine::EntryPoint;
 use leafseal_net::tls::{Issued, Validity};
 use leafseal_protocol::FrameLimits;
@@ -55,6 +55,7 @@ impl RealServer {
         let (method, path, body) = match case.request {
             CaseRequest::Encrypt => ("POST", "/encrypt".to_owned(), "\"a\""),
             CaseRequest::SkipSealed => ("POST", "/encrypt?skip_sealed=true".to_owned(), "\"a\""),
+            CaseRequest::Reseal => ("POST", "/encrypt?reseal=symmetric&role=health".to_owned(), sealed),
             CaseRequest::Decrypt => ("POST", "/decrypt".to_owned(), sealed),
             CaseRequest::Inspect => ("POST", "/inspect".to_owned(), sealed),
             CaseRequest::PublicKeys => ("GET", format!("/any/apps/{}", case.app), ""),
@@ -95,6 +96,10 @@ async fn ask(client: &Client, case: &DecisionCase, sealed: &str) -> Result<(), C
         CaseRequest::SkipSealed => {
             let options = EncryptOptions { skip_sealed: true, ..encrypt };
             client.encrypt_document(&options, None, b"\"a\"").await.map(drop)
+        }
+        CaseRequest::Reseal => {
+            let options = EncryptOptions { reseal: Some(Reseal::Symmetric), role: Some("health"), ..encrypt };
+            client.encrypt_document(&options, None, sealed.as_bytes()).await.map(drop)
         }
         CaseRequest::Decrypt => {
             client.decrypt_document(&DecryptOptions::new(case.app), None, sealed.as_bytes()).await.map(drop)

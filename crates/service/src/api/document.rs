@@ -76,7 +76,7 @@ impl<R: Rewriter> ApiDocument<R> {
         if self.input.options.select.is_empty() {
             return self.begin_work(rewriter, None);
         }
-        let selectors = self.input.engine.selection_builder();
+        let selectors = self.input.engine.selection_builder().other_case(self.input.other_case());
         Ok(BodyStage::Selecting(Some(Box::new(Selecting { rewriter, selectors, done: 0 }))))
     }
 

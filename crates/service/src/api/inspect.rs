@@ -5,7 +5,7 @@ use leafseal_protocol::{ErrorCode, ErrorObject, InspectOptions};
 use serde_json::{Value, json};
 
 use super::{CallInput, invalid, write};
-use crate::rpc::convert::{error as error_object, text_kind, wire_curve};
+use crate::rpc::convert::{accept as accepted_kinds, error as error_object, text_kind, wire_curve};
 use crate::work::{RequestStage, RequestStep, RequestWork};
 
 /// Bytes of blank lines that a step skips: some ten microseconds.
@@ -71,8 +71,9 @@ impl RequestWork for Inspect {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let CallInput { engine, caller, app, options, .. } = &self.input;
         let Some(inspector) = &mut self.inspector else {
-            let InspectOptions { context, .. } = InspectOptions::of(app, &options.given);
-            let inspector = engine.inspector(caller, Some(app)).and_then(|inspector| inspector.with_context(context));
+            let InspectOptions { context, accept, .. } = InspectOptions::of(app, &options.given);
+            let inspector = engine.inspector(caller, Some(app));
+            let inspector = inspector.and_then(|inspector| inspector.with(context, accepted_kinds(accept)));
             self.inspector = Some(inspector.map_err(error_object)?);
             return Ok(RequestStep::More);
         };

@@ -114,7 +114,7 @@ fn bind(word: wire::PathBinding) -> leafseal_engine::PathBinding {
 }
 
 /// Converts the kinds of envelopes that are opened.
-pub(super) fn accept(words: Option<WordSet<'_, AcceptedScheme>>) -> Option<AcceptedSchemes> {
+pub fn accept(words: Option<WordSet<'_, AcceptedScheme>>) -> Option<AcceptedSchemes> {
     words.map(|words| AcceptedSchemes {
         public_key: words.contains(AcceptedScheme::PublicKey),
         symmetric: words.contains(AcceptedScheme::Symmetric),

@@ -125,8 +125,9 @@ impl ListWork<Inspector> {
         (call, params): (&Arc<OwnedCall>, &InspectParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let inspector =
-            engine.inspector(caller, params.app).and_then(|inspector| inspector.with_context(params.context));
+        let InspectParams { app, context, accept, .. } = *params;
+        let inspector = engine.inspector(caller, app);
+        let inspector = inspector.and_then(|inspector| inspector.with(context, convert::accept(accept)));
         let inspector = inspector.map_err(convert::error)?;
         answer::begin_inspect(id, params.values.count(), out);
         Ok(ListWork::begin(engine, call, inspector, ()))

@@ -187,7 +187,7 @@ fn inspection_opens_in_the_context_alone() {
     let answer = encrypt(&fixture, &bound, &[Scalar::from("a")]);
     let envelope = text_of(&values(&answer)[0]);
     let inspect = |app: &str, context| {
-        let options = InspectOptions { app, context };
+        let options = InspectOptions { context, ..InspectOptions::new(app) };
         run(&fixture, frame(|out| request::inspect_with(9, &options, [envelope].into_iter(), out))).0
     };
     let answer = inspect("acme", Some("row 17"));

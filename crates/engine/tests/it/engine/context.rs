@@ -241,8 +241,12 @@ fn a_value_in_another_row_column_or_record_does_not_open() {
         sealed.replace(&format!("\"v\":\"{}\"", found[2]), &format!("\"v\":{{\"id\":1,\"x\":\"{}\"}}", found[0]));
     let error = open(&engine, (Some("id"), None), &wrapped).expect_err("the id is selected");
     assert_eq!((error.code, error.offset), (ErrorCode::InvalidContext, wrapped.rfind("1,\"x\"").map(|at| at as u64)));
-    // Without selectors everything is opened, whatever is around it.
-    assert!(decrypt_as(&engine, &Caller::Owner, &opening((Some("id"), None)), &wrapped).is_ok());
+    // Without selectors every context is selected, the first one too.
+    for document in [&wrapped, &sealed] {
+        let error = decrypt_as(&engine, &Caller::Owner, &opening((Some("id"), None)), document)
+            .expect_err("the id is selected");
+        assert_eq!((error.code, error.offset), (ErrorCode::InvalidContext, document.find("1,").map(|at| at as u64)));
+    }
     let sealed = seal(&engine, wish, orders).expect("encrypts");
     // A changed or removed context.
     for changed in ["k3", "K1"] {

@@ -74,7 +74,8 @@ fn inspected(engine: &Engine, envelope: &str) -> EnvelopeMetadata {
 
 fn rewrapped(engine: &Engine, context: Option<&str>, envelope: &str) -> String {
     let document = format!("\"{envelope}\"");
-    let options = RewrapOptions { scheme: Some(Scheme::Symmetric), context, ..RewrapOptions::new("acme") };
+    let (scheme, accept) = (Some(Scheme::Symmetric), Some(AcceptedSchemes::ALL));
+    let options = RewrapOptions { scheme, context, accept, ..RewrapOptions::new("acme") };
     let work = engine.rewrap_document(&Caller::Owner, &options, None, document.len()).expect("begins");
     rewritten(work, &document).expect("rewraps").trim_matches('"').to_owned()
 }
@@ -209,8 +210,15 @@ fn what_is_resealed_is_bound_as_new_values_are() {
     let TestEngine { engine, store: _store, .. } = test_engine();
     let texts = [public_key(&engine, "acme", (Some("card"), false), text("4242"))];
     let (out, ..) = resealed(&engine, &Caller::Owner, &reseal(Some("17")), &texts).expect("reseals");
-    let within = |context| DecryptOptions { context, ..DecryptOptions::new("acme") };
+    let accept = Some(AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL });
+    let within = |context| DecryptOptions { context, accept, ..DecryptOptions::new("acme") };
     assert_eq!(opened(&engine, &within(Some("17")), &out[0]).expect("opens"), "\"4242\"");
+    let by_default = DecryptOptions { accept: None, ..within(Some("17")) };
+    assert_eq!(
+        code(opened(&engine, &by_default, &out[0])),
+        Some(ErrorCode::DecryptFailed),
+        "the mark must be asked for"
+    );
     for context in [None, Some("18")] {
         assert_eq!(code(opened(&engine, &within(context), &out[0])), Some(ErrorCode::DecryptFailed));
     }
@@ -230,7 +238,7 @@ fn what_is_resealed_is_bound_as_new_values_are() {
     let select = ["$[*].v", "$[*].w"];
     let sealed = encrypt_with(&engine, &options, &select, &document).expect("reseals");
     let open = |document: &str| {
-        let options = DecryptOptions { context_select: binding.0, bind: binding.1, ..DecryptOptions::new("acme") };
+        let options = DecryptOptions { context_select: binding.0, bind: binding.1, ..within(None) };
         let selection = engine.selection(&select).expect("valid");
         rewritten(
             engine.decrypt_document(&Caller::Owner, &options, Some(&selection), document.len()).expect("begins"),

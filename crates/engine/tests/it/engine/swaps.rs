@@ -78,7 +78,8 @@ fn sealed(engine: &Engine, place: Place, keying: Keying, is_from_public_key: boo
     let options = EncryptOptions { keying: Some(keying), role, ..EncryptOptions::new(app) };
     let document = if is_from_public_key {
         let public = encrypt_with(engine, &options, &[], value).expect("encrypts");
-        let options = RewrapOptions { scheme: Some(Scheme::Symmetric), context, ..RewrapOptions::new(app) };
+        let (scheme, accept) = (Some(Scheme::Symmetric), Some(AcceptedSchemes::ALL));
+        let options = RewrapOptions { scheme, context, accept, ..RewrapOptions::new(app) };
         let work = engine.rewrap_document(&Caller::Owner, &options, None, public.len()).expect("begins");
         rewritten(work, &public).expect("rewraps")
     } else {

@@ -3,7 +3,10 @@ package io.leafseal.client;
 
 import java.util.List;
 
-/** Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}; inspection has the context. */
+/**
+ * Options of all other calls. Those beside app and time limit are for {@link LeafsealClient#rewrap}; inspection has the context and what
+ * is accepted.
+ */
 public final class CallOptions extends ReportOptions<CallOptions> {
     private static final CallOptions DEFAULTS = new CallOptions();
 
@@ -36,7 +39,7 @@ public final class CallOptions extends ReportOptions<CallOptions> {
 
     /**
      * The kinds of envelopes that are opened, separated by commas: {@code public-key}, {@code symmetric}, {@code from-public-key}.
-     * Default: all.
+     * Default: all, but {@code symmetric} alone where values are bound.
      */
     public CallOptions accept(String value) {
         CallOptions copy = copy();

@@ -47,7 +47,7 @@ public final class DecryptOptions extends ValueOptions<DecryptOptions> {
 
     /**
      * The kinds of envelopes that are opened, separated by commas: {@code public-key}, {@code symmetric}, {@code from-public-key}.
-     * Default: all.
+     * Default: all, but {@code symmetric} alone where values are bound.
      */
     public DecryptOptions accept(String value) {
         DecryptOptions copy = copy();

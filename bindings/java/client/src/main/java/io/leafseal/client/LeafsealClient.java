@@ -8,7 +8,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -297,22 +299,23 @@ public final class LeafsealClient extends QueryCalls implements AutoCloseable {
     private Prepared<List<Inspection>> inspection(Collection<String> envelopes, CallOptions options) {
         List<String> snapshot = snapshot(envelopes, "envelopes");
         int count = snapshot.size();
-        String context = contextAlone(options);
+        Map<String, String> opening = ofInspection(options);
         return plain(Method.INSPECT, options, response -> Answers.values(response, count, QueryCalls::readInspection).values(),
-                encoder -> encoder.text("app", options.app).text("context", context).texts("values", snapshot));
+                encoder -> encoder.text("app", options.app).text("context", opening.get("context")).text("accept", opening.get("accept"))
+                        .texts("values", snapshot));
     }
 
-    /** The context, of a call that has no other option. */
-    private static String contextAlone(CallOptions options) {
-        String context = null;
+    /** The context and the accepted kinds, of a call that has no other option. */
+    private static Map<String, String> ofInspection(CallOptions options) {
+        Map<String, String> given = new HashMap<>();
         for (Options.Sent option : options.sent()) {
-            if (option.field().equals("context")) {
-                context = (String) option.value();
+            if (option.field().equals("context") || option.field().equals("accept")) {
+                given.put(option.field(), (String) option.value());
             } else if (option.isSet()) {
                 throw LeafsealException.invalidArgument(option.name() + ": not an option of inspect");
             }
         }
-        return context;
+        return given;
     }
 
     @Override

@@ -228,7 +228,11 @@ class CallsTest {
         assertEquals(1, client.inspect(sealed, inside.context(context)).get(0).keyVersion().orElseThrow());
         rejects("decrypt_failed", () -> client.inspect(sealed, inside));
         rejects("invalid_params", () -> client.inspect(sealed, CALL.context(context)));
-        rejects("invalid_params", () -> client.inspect(sealed, inside.accept("symmetric")));
+        rejects("invalid_params", () -> client.inspect(sealed, CALL.accept("symmetric")));
+        assertEquals(1, client.inspect(sealed, inside.context(context).accept("symmetric")).get(0).keyVersion().orElseThrow());
+        rejects("decrypt_failed", () -> client.inspect(sealed, inside.context(context).accept("public-key,from-public-key")));
+        rejects("decrypt_failed", () -> client.inspect(List.of(open), inside.context(context)));
+        rejects("invalid_params", () -> client.inspect(sealed, inside.curve(Curve.K1)));
     }
 
     @Test

@@ -64,8 +64,8 @@ final class Config extends AbstractConfig {
             .define("plaintext.allowed", Type.BOOLEAN, false, Importance.MEDIUM,
                     "Passes selected values on that are no envelopes. By default such a record fails.", SELECTION, 11, ConfigDef.Width.SHORT, "Plaintext allowed")
             .define("accept", Type.STRING, "", ACCEPT, Importance.MEDIUM,
-                    "The kinds of envelopes that open, separated by commas: public-key, symmetric, from-public-key. Default: all, with a context all save "
-                            + "public-key.", SELECTION, 12, ConfigDef.Width.SHORT, "Accept");
+                    "The kinds of envelopes that open, separated by commas: public-key, symmetric, from-public-key. Default: all, with a context "
+                            + "symmetric alone.", SELECTION, 12, ConfigDef.Width.SHORT, "Accept");
 
     final Paths fields;
     final List<String> select;
