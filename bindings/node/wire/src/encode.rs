@@ -31,10 +31,7 @@ pub fn encode_encrypt<'env>(
     values: Js,
     contexts: Js,
 ) -> Result<BufferSlice<'env>> {
-    let (id, options) = (message_id(id)?, Options::of(options)?);
-    let taken = TakenValues::of(values, options.size_max)?;
-    let contexts = optional_texts(contexts, "contexts", options.size_max)?;
-    options.buffer(env, encoded_encrypt(id, &options, taken.scalars(), contexts.as_ref()))
+    encode_values(env, ValuesMethod::Encrypt, (id, options), values, contexts)
 }
 
 /// Encodes `encrypt` of fields of one size that `content` contains one after another.
@@ -59,7 +56,7 @@ pub fn encode_encrypt_fields<'env>(
         return Err(no_utf8(index - 1));
     }
     let fields = (0..count).map(|index| Scalar::from(&text[index * field_size..][..field_size]));
-    options.buffer(env, encoded_encrypt(id, &options, fields, None))
+    options.buffer(env, encoded(ValuesMethod::Encrypt, id, &options, fields, None))
 }
 
 /// Encodes `encrypt` or `decrypt` of strings of which the UTF-8 text lies one after another in `content`; `ends` has the end of each.
@@ -89,12 +86,12 @@ pub fn encode_texts<'env>(
         Scalar::from(&text[start..ends[index] as usize])
     });
     let contexts = optional_texts(contexts, "contexts", options.size_max)?;
-    let encoded = match method.as_str() {
-        "encrypt" => encoded_encrypt(id, &options, texts, contexts.as_ref()),
-        "decrypt" => encoded_decrypt(id, &options, texts, contexts.as_ref()),
+    let method = match method.as_str() {
+        "encrypt" => ValuesMethod::Encrypt,
+        "decrypt" => ValuesMethod::Decrypt,
         _ => return Err(invalid_params("method: expected encrypt or decrypt")),
     };
-    options.buffer(env, encoded)
+    options.buffer(env, encoded(method, id, &options, texts, contexts.as_ref()))
 }
 
 fn no_utf8(index: usize) -> JsFault {
@@ -110,10 +107,7 @@ pub fn encode_decrypt<'env>(
     values: Js,
     contexts: Js,
 ) -> Result<BufferSlice<'env>> {
-    let (id, options) = (message_id(id)?, Options::of(options)?);
-    let taken = TakenValues::of(values, options.size_max)?;
-    let contexts = optional_texts(contexts, "contexts", options.size_max)?;
-    options.buffer(env, encoded_decrypt(id, &options, taken.scalars(), contexts.as_ref()))
+    encode_values(env, ValuesMethod::Decrypt, (id, options), values, contexts)
 }
 
 /// Encodes `decrypt` of the values of an answer without creating JavaScript values.
@@ -128,7 +122,7 @@ pub fn encode_decrypt_answer<'env>(
     let ValuesResult { values, .. } = answer.list()?;
     let scalars = values.iter().collect::<std::result::Result<Vec<_>, _>>();
     let scalars = scalars.map_err(|error| of_content(&error.into()))?;
-    options.buffer(env, encoded_decrypt(id, &options, scalars.into_iter(), None))
+    options.buffer(env, encoded(ValuesMethod::Decrypt, id, &options, scalars.into_iter(), None))
 }
 
 /// Encodes `encrypt_document` of a JSON text.
@@ -426,33 +420,29 @@ fn optional_texts(array: Js, name: &str, size_max: usize) -> Result<Option<Texts
     }
 }
 
-fn encoded_encrypt<'v, V>(id: u32, options: &Options, values: V, contexts: Option<&Texts>) -> Vec<u8>
-where
-    V: ExactSizeIterator<Item = Scalar<'v>> + Clone,
-{
-    encoded(options, contexts, values, |values, out| match contexts {
-        None => request::encrypt(id, &options.for_encrypt(), values, out),
-        Some(contexts) => request::encrypt_bound(id, &options.for_encrypt(), &contexts.all(), values, out),
-    })
+/// The methods of lists of values.
+#[derive(Clone, Copy)]
+enum ValuesMethod {
+    Encrypt,
+    Decrypt,
 }
 
-fn encoded_decrypt<'v, V>(id: u32, options: &Options, values: V, contexts: Option<&Texts>) -> Vec<u8>
-where
-    V: ExactSizeIterator<Item = Scalar<'v>> + Clone,
-{
-    encoded(options, contexts, values, |values, out| match contexts {
-        None => request::decrypt(id, &options.for_decrypt(), values, out),
-        Some(contexts) => request::decrypt_bound(id, &options.for_decrypt(), &contexts.all(), values, out),
-    })
+/// Encodes a method of an array of values; `contexts` may be undefined.
+fn encode_values<'env>(
+    env: &'env Env,
+    method: ValuesMethod,
+    (id, options): (Js, Js),
+    values: Js,
+    contexts: Js,
+) -> Result<BufferSlice<'env>> {
+    let (id, options) = (message_id(id)?, Options::of(options)?);
+    let taken = TakenValues::of(values, options.size_max)?;
+    let contexts = optional_texts(contexts, "contexts", options.size_max)?;
+    options.buffer(env, encoded(method, id, &options, taken.scalars(), contexts.as_ref()))
 }
 
-/// Encodes the values with `write` into a buffer that is large enough from the start.
-fn encoded<'v, V>(
-    options: &Options,
-    contexts: Option<&Texts>,
-    values: V,
-    write: impl FnOnce(V, &mut Vec<u8>),
-) -> Vec<u8>
+/// Encodes values, with a context each or without, into a buffer that is large enough from the start.
+fn encoded<'v, V>(method: ValuesMethod, id: u32, options: &Options, values: V, contexts: Option<&Texts>) -> Vec<u8>
 where
     V: ExactSizeIterator<Item = Scalar<'v>> + Clone,
 {
@@ -464,7 +454,16 @@ where
     };
     let words = options.app.len() + options.given.texts_size() + contexts.map_or(0, Texts::size);
     let mut out = Vec::with_capacity(FIXED_SIZE + words + values.clone().map(size).sum::<usize>());
-    write(values, &mut out);
+    match (method, contexts.map(Texts::all)) {
+        (ValuesMethod::Encrypt, None) => request::encrypt(id, &options.for_encrypt(), values, &mut out),
+        (ValuesMethod::Encrypt, Some(contexts)) => {
+            request::encrypt_bound(id, &options.for_encrypt(), &contexts, values, &mut out);
+        }
+        (ValuesMethod::Decrypt, None) => request::decrypt(id, &options.for_decrypt(), values, &mut out),
+        (ValuesMethod::Decrypt, Some(contexts)) => {
+            request::decrypt_bound(id, &options.for_decrypt(), &contexts, values, &mut out);
+        }
+    }
     out
 }
 
