@@ -94,11 +94,20 @@ def test_resealed_values_open_with_their_mark(app: Leafseal, context: str | None
     assert opened(root, plain, context)[2].keys() == {"dr", "eo", "et"}
     # The mark stays in a new key version, and none appears.
     app.run("keys", "rotate", APP)
-    rewrapped = json.loads(app.run("rewrap", "--app", APP, *bound, stdin=json.dumps([*resealed, plain]).encode()))
+    document = json.dumps([*resealed, plain]).encode()
+    accept = ["--accept", "symmetric,from-public-key"]
+    rewrapped = json.loads(app.run("rewrap", "--app", APP, *bound, *accept, stdin=document))
     newest = app.symmetric_roots(APP)[-1]
     assert newest != root
     marks = [opened(newest, envelope, context)[2].get("pk") for envelope in rewrapped]
     assert marks == [True] * len(resealed) + [None]
+    # Where values are bound, marked ones open only if the call says so: they are bound to wherever they were found.
+    for command in ("decrypt", "rewrap"):
+        if context is None:
+            app.run(command, "--app", APP, stdin=document)
+        else:
+            with pytest.raises(CommandFailed):
+                app.run(command, "--app", APP, *bound, stdin=document)
 
 
 def test_the_mark_is_authenticated(app: Leafseal) -> None:
