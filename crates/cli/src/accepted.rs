@@ -31,6 +31,11 @@ pub(crate) fn words(accept: AcceptedSchemes) -> Vec<&'static str> {
     kinds.into_iter().filter_map(|(is_accepted, kind)| is_accepted.then_some(kind.as_str())).collect()
 }
 
+/// Their words with commas, or `all`: as [`parsed`] takes them.
+pub(crate) fn listed(accept: AcceptedSchemes) -> String {
+    if accept == AcceptedSchemes::ALL { "all".to_owned() } else { words(accept).join(",") }
+}
+
 /// Whether values that are sealed with this scheme are among them.
 pub(crate) fn includes(accept: AcceptedSchemes, scheme: Scheme) -> bool {
     match scheme {

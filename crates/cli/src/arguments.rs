@@ -521,27 +521,34 @@ pub(crate) enum KeysCommand {
     },
     /// Import existing keys, as a new app or as the app's newest key version
     #[command(after_help = "\
-A symmetric root must come from `keys export`, signed by this keystore or by the one that --signer names: whoever chooses roots could \
-make values that open under two of them.
+A file of --r1 or --k1 is taken as it is: make sure where it comes from. A file of --escrow is what a recipient has decrypted of a \
+`keys export`: one key version, with a statement that the exporting keystore has signed. It comes back as a whole or not at all, several \
+in the order of their numbers, and a new app accepts what the exported one did (`keys accept`). The statement must be signed by this \
+keystore, or by the one that --signer names. A symmetric root comes in no other way: whoever chooses roots could make values that open \
+under two of them.
 
 Examples:
   leafseal keys import acme --r1 acme-p256.pem --k1 acme-k1.pem
-  leafseal keys import acme --r1 1-r1.pem --k1 1-k1.pem --symmetric 1-symmetric.txt --signer $SIGNER")]
+  leafseal keys import acme --escrow 1.escrow 2.escrow --signer $SIGNER
+  leafseal keys import billing --from-app acme --escrow 1.escrow")]
     #[command(mut_arg("json", |it| it.help("Print one line of JSON: the app and its newest key version")))]
     Import {
         /// The app
         app: String,
         /// The P-256 private key, PEM: SEC1 or PKCS#8 [default: a fresh one]
-        #[arg(long, value_name = "FILE", required_unless_present_any = ["k1", "symmetric"])]
+        #[arg(long, value_name = "FILE", required_unless_present_any = ["k1", "escrow"])]
         r1: Option<PathBuf>,
         /// The secp256k1 private key, PEM: SEC1 or PKCS#8 [default: a fresh one]
         #[arg(long, value_name = "FILE")]
         k1: Option<PathBuf>,
-        /// The symmetric root, as `keys export` has encrypted it [default: a fresh one]
-        #[arg(long, value_name = "FILE")]
-        symmetric: Option<PathBuf>,
-        /// The keystore that has signed the symmetric root: `signer` of its `keys export` [default: this one]
-        #[arg(long, value_name = "HEX", requires = "symmetric", value_parser = parsed_signer)]
+        /// Key versions of one app, each as `keys export` has encrypted it
+        #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["r1", "k1"])]
+        escrow: Vec<PathBuf>,
+        /// The app from which they were exported [default: an app of the same name]
+        #[arg(long, value_name = "APP", requires = "escrow")]
+        from_app: Option<String>,
+        /// The keystore that has signed their statements: `signer` of its `keys export` [default: this one]
+        #[arg(long, value_name = "HEX", requires = "escrow", value_parser = parsed_signer)]
         signer: Option<[u8; RECORD_KEY_SIZE]>,
         /// The form.
         #[command(flatten)]
@@ -613,12 +620,13 @@ Examples:
     },
     /// Export the private keys and symmetric roots of an app for escrow, encrypted to a recipient's public key
     #[command(after_help = "\
-Prints JSON with the keys of the active versions, each as JSON Web Encryption (RFC 7516: ECDH-ES on P-256, A256GCM) of its PEM, or of a \
-signed line with a symmetric root. Any JOSE library opens them with the recipient's private key, and `keys import` reads the result. The \
-holder of both can decrypt what the app has encrypted: keep both apart, and away from the engine.
+Prints JSON with the active versions, each as JSON Web Encryption (RFC 7516: ECDH-ES on P-256, A256GCM) of a text: a statement of what \
+it has, signed by the keystore, two private keys as PEM and the symmetric root. Any JOSE library opens them with the recipient's private \
+key, and `keys import --escrow` reads the result. The holder of both can decrypt what the app has encrypted: keep both apart, and away \
+from the engine.
 
-`signer` is the key with which the keystore signs its symmetric roots. Another keystore takes them back with it alone \
-(`keys import --signer`): keep it apart from the export.
+`signer`, which is printed to standard error, too, is the key that has signed. Another keystore takes the versions back with it alone \
+(`keys import --signer`): note it apart from the export.
 
 Examples:
   leafseal keys export acme --recipient escrow.pub.pem --confirm acme -o acme.escrow.json

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use leafseal_keystore::{
-    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
-    Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret,
-    StoreError, StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName,
+    EscrowImport, EscrowImported, Generation, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
+    PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// See the module.
@@ -26,6 +26,10 @@ impl Keystore for NoStore {
     }
 
     fn add_version(&self, _: &AppName, _: NewKeys) -> Result<VersionSummary, StoreError> {
+        no_store()
+    }
+
+    fn import_escrow(&self, _: &AppName, _: EscrowImport) -> Result<EscrowImported, StoreError> {
         no_store()
     }
 

@@ -30,4 +30,26 @@ impl AcceptedSchemes {
             from_public_key: self.from_public_key && other.from_public_key,
         }
     }
+
+    /// The kinds with their words.
+    fn kinds(self) -> [(bool, &'static str); 3] {
+        [(self.public_key, "public-key"), (self.symmetric, "symmetric"), (self.from_public_key, "from-public-key")]
+    }
+
+    /// As a statement has it: `all`, `none`, or words with commas. `all` includes kinds that a later version adds.
+    pub(crate) fn text(self) -> String {
+        if self == Self::ALL {
+            return "all".to_owned();
+        }
+        let words: Vec<&str> =
+            self.kinds().into_iter().filter(|(is_there, _)| *is_there).map(|(_, word)| word).collect();
+        if words.is_empty() { "none".to_owned() } else { words.join(",") }
+    }
+
+    /// Reads that.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let has = |word| text.split(',').any(|one| one == word);
+        let [public_key, symmetric, from_public_key] = Self::ALL.kinds().map(|(_, word)| text == "all" || has(word));
+        Some(Self { public_key, symmetric, from_public_key }).filter(|accept| accept.text() == text)
+    }
 }

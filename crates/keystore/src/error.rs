@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use leafseal_crypto::Curve;
 
 use crate::edit::{MemoryFault, StoreEdit};
-use crate::escrowed::EscrowFault;
+use crate::escrow_fault::EscrowFault;
 use crate::pem::ImportError;
 use crate::root_key::{RootKeyError, RootKeyId};
 use crate::secret_path::SecretPath;
@@ -212,7 +212,7 @@ pub enum StoreError {
         /// The version that holds it.
         version: u32,
     },
-    /// A symmetric root cannot be imported.
+    /// Key versions cannot be taken back from escrow.
     #[error(transparent)]
     Escrow(#[from] EscrowFault),
     /// The app is about to be deleted.

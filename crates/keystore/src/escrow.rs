@@ -1,18 +1,13 @@
-//! Keys for escrow: a private key as PKCS#8 in PEM, a symmetric root as a signed line, each encrypted to a recipient's public key as
-//! JSON Web Encryption (RFC 7516), compact form, with ECDH-ES on P-256 (RFC 7518, 4.6) and AES-256-GCM. Any JOSE library opens
-//! it (`docs/decisions/0044-life-of-keys.md`).
+//! Keys for escrow: a key version as a signed text, encrypted to a recipient's public key as JSON Web Encryption (RFC 7516), compact form,
+//! with ECDH-ES on P-256 (RFC 7518, 4.6) and AES-256-GCM. Any JOSE library opens it (`docs/decisions/0044-life-of-keys.md`).
 
 use base64ct::{Base64, Base64UrlUnpadded, Encoding};
 use leafseal_crypto::aead::{NONCE_SIZE, SealItem, TAG_SIZE};
 use leafseal_crypto::hash::sha256_secret;
-use leafseal_crypto::symmetric::SymmetricRoot;
 use leafseal_crypto::{AeadAlgorithm, AeadKey, CryptoRng, Curve, EcContext, Nonce, PrivateKey, PublicKey, Secret};
-use zeroize::Zeroizing;
 
-use crate::AppName;
-use crate::escrowed::EscrowedRoot;
-use crate::model::AppKeyPair;
-use crate::pem::pem;
+use crate::escrowed::EscrowedVersion;
+use crate::model::{AppKeys, KeyVersion};
 use crate::record_key::RecordKey;
 
 /// The name of the content's encryption, which the key is derived for.
@@ -43,43 +38,24 @@ impl EscrowRecipient {
         PublicKey::from_spki_der(Curve::P256, &der).map(Self).map_err(|_| InvalidRecipient)
     }
 
-    /// Encrypts the private key of a version of an app. The result names app, version and curve (`kid`), which are no secret.
+    /// Encrypts the keys of a version of an app. `signer`: of its store, for [`ESCROW_SIGNER`](crate::ESCROW_SIGNER), so that they can be
+    /// imported again. The result names app and version (`kid`), which are no secret.
     pub fn seal(
         &self,
-        (app, version): (&AppName, u32),
-        pair: &AppKeyPair,
+        (app, version): (&AppKeys, &KeyVersion),
+        signer: &RecordKey,
         context: &EcContext,
         rng: &mut dyn CryptoRng,
     ) -> String {
-        let kid = format!("{app}/{version}/{}", pair.public().curve().short_name());
-        self.encrypt((&kid, "application/x-pem-file"), &private_key_pem(pair), context, rng)
+        let kid = format!("{}/{}", app.name, version.version);
+        self.encrypt(&kid, &EscrowedVersion::sign(app, version, signer).text(), context, rng)
     }
 
-    /// Encrypts the symmetric root of a version of an app. `signer`: of its store, for [`ESCROW_SIGNER`](crate::ESCROW_SIGNER), so that
-    /// the root can be imported again.
-    pub fn seal_symmetric(
-        &self,
-        (app, version): (&AppName, u32),
-        (root, signer): (&SymmetricRoot, &RecordKey),
-        context: &EcContext,
-        rng: &mut dyn CryptoRng,
-    ) -> String {
-        let kid = format!("{app}/{version}/symmetric");
-        self.encrypt((&kid, "text/plain"), &EscrowedRoot::line(root, signer), context, rng)
-    }
-
-    /// `content_type`: as `cty` has it.
-    fn encrypt(
-        &self,
-        (kid, content_type): (&str, &str),
-        plaintext: &str,
-        context: &EcContext,
-        rng: &mut dyn CryptoRng,
-    ) -> String {
+    fn encrypt(&self, kid: &str, plaintext: &str, context: &EcContext, rng: &mut dyn CryptoRng) -> String {
         let ephemeral = PrivateKey::generate(Curve::P256, rng);
         let (x, y) = coordinates(&context.public_key(&ephemeral));
         let epk = format!(r#"{{"kty":"EC","crv":"P-256","x":"{x}","y":"{y}"}}"#);
-        let header = format!(r#"{{"alg":"ECDH-ES","enc":"A256GCM","cty":"{content_type}","kid":"{kid}","epk":{epk}}}"#);
+        let header = format!(r#"{{"alg":"ECDH-ES","enc":"A256GCM","cty":"text/plain","kid":"{kid}","epk":{epk}}}"#);
         let header = Base64UrlUnpadded::encode_string(header.as_bytes());
         let key = derived(&context.agree(&ephemeral, &self.0));
         let key = AeadKey::new(AeadAlgorithm::Aes256Gcm, key.expose()).expect("32 bytes are an AES-256 key");
@@ -107,32 +83,6 @@ fn derived(shared: &Secret<32>) -> Secret<32> {
     sha256_secret(&parts)
 }
 
-/// The first bytes of a PrivateKeyInfo (RFC 5958, 2) with an ECPrivateKey (RFC 5915, 3): all of its lengths are known.
-fn pkcs8_prefix(curve: Curve) -> &'static [u8] {
-    match curve {
-        Curve::P256 => &[
-            0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
-            0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x6d, 0x30, 0x6b, 0x02, 0x01, 0x01, 0x04, 0x20,
-        ],
-        Curve::Secp256k1 => &[
-            0x30, 0x81, 0x84, 0x02, 0x01, 0x00, 0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
-            0x05, 0x2b, 0x81, 0x04, 0x00, 0x0a, 0x04, 0x6d, 0x30, 0x6b, 0x02, 0x01, 0x01, 0x04, 0x20,
-        ],
-    }
-}
-
-fn private_key_pem(pair: &AppKeyPair) -> Zeroizing<String> {
-    let public = pair.public();
-    let parts: [&[u8]; 4] = [
-        pkcs8_prefix(public.curve()),
-        pair.private().scalar().expose(),
-        &[0xa1, 0x44, 0x03, 0x42, 0x00],
-        public.uncompressed(),
-    ];
-    let der = Zeroizing::new(parts.concat());
-    Zeroizing::new(pem("PRIVATE KEY", &Zeroizing::new(Base64::encode_string(&der))))
-}
-
 #[cfg(test)]
 mod tests {
     use aes_gcm::Aes256Gcm;
@@ -142,10 +92,13 @@ mod tests {
     use sha2::{Digest, Sha256};
 
     use leafseal_crypto::Ed25519PrivateKey;
+    use leafseal_crypto::symmetric::SymmetricRoot;
 
     use super::*;
-    use crate::escrowed::UnverifiedRoot;
-    use crate::pem::{parse_private_key_pem, public_key_pem};
+    use crate::AppName;
+    use crate::accepted::AcceptedSchemes;
+    use crate::model::{AppKeyPair, KeyState};
+    use crate::pem::public_key_pem;
     use crate::store_id::StoreId;
 
     /// Opened as RFC 7516, 5.2 and RFC 7518, 4.6 have it, with RustCrypto's AES and SHA-2, by the recipient's private key.
@@ -169,30 +122,31 @@ mod tests {
     }
 
     #[test]
-    fn a_recipient_opens_each_key_as_a_pem_that_imports() {
+    fn a_recipient_opens_each_version_as_the_text_that_its_store_has_signed() {
         let mut rng = StdRng::seed_from_u64(7);
         let context = EcContext::new(&mut rng);
         let private = PrivateKey::generate(Curve::P256, &mut rng);
         let pem = public_key_pem(&context.public_key(&private));
         let recipient = EscrowRecipient::from_pem(&format!("text\n{pem}")).expect("a recipient");
-        for curve in Curve::ALL {
-            let pair = AppKeyPair::new(PrivateKey::generate(curve, &mut rng), &context);
-            let app = AppName::parse("acme").expect("valid");
-            let jwe = recipient.seal((&app, 3), &pair, &context, &mut rng);
-            let (header, opened) = open(&jwe, &private, &context);
-            assert_eq!(header["kid"], format!("acme/3/{}", curve.short_name()));
-            let key = parse_private_key_pem(&opened, curve, &context).expect("a key");
-            assert_eq!(key.scalar(), pair.private().scalar());
-            assert_ne!(jwe, recipient.seal((&app, 3), &pair, &context, &mut rng), "a fresh key each time");
-        }
-        let app = AppName::parse("acme").expect("valid");
-        let key = Ed25519PrivateKey::from_seed(Secret::random(&mut rng));
-        let (root, signer) = (SymmetricRoot::generate(&mut rng), RecordKey::new(StoreId([7; 16]), 0, key));
-        let jwe = recipient.seal_symmetric((&app, 3), (&root, &signer), &context, &mut rng);
+        let signer = RecordKey::new(StoreId([7; 16]), 0, Ed25519PrivateKey::from_seed(Secret::random(&mut rng)));
+        let pair = |curve| AppKeyPair::new(PrivateKey::generate(curve, &mut StdRng::seed_from_u64(8)), &context);
+        let version = KeyVersion {
+            version: 3,
+            created_at: 1_790_000_000,
+            state: KeyState::Active,
+            r1: pair(Curve::P256),
+            k1: pair(Curve::Secp256k1),
+            symmetric: Some(SymmetricRoot::generate(&mut rng)),
+        };
+        let name = AppName::parse("acme").expect("valid");
+        let app = AppKeys { name, disabled: false, accept: AcceptedSchemes::ALL, versions: Vec::new() };
+        let jwe = recipient.seal((&app, &version), &signer, &context, &mut rng);
         let (header, opened) = open(&jwe, &private, &context);
-        assert_eq!((&header["kid"], &header["cty"]), (&"acme/3/symmetric".into(), &"text/plain".into()));
-        let back = UnverifiedRoot::parse(&opened).and_then(|read| read.verify(Some(&signer), None)).expect("signed");
-        assert_eq!(back.into_root().bytes(), root.bytes());
+        assert_eq!((&header["kid"], &header["cty"]), (&"acme/3".into(), &"text/plain".into()));
+        let read = EscrowedVersion::parse(&opened, &context).expect("whole");
+        assert!(read.is_signed_by(&signer.public_key()));
+        let again = recipient.seal((&app, &version), &signer, &context, &mut rng);
+        assert_ne!(jwe, again, "a fresh key each time");
         for text in ["", &pem.replace("PUBLIC", "PRIVATE"), &format!("{pem}{pem}"), &pem.replace("BEGIN", "BEGIN X")] {
             assert!(EscrowRecipient::from_pem(text).is_err(), "{text}");
         }

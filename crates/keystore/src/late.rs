@@ -13,8 +13,9 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant,
-    ClientName, Generation, KeyLife, Keystore, MemoryFault, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
-    PeerSighting, RecordKey, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    ClientName, EscrowImport, EscrowImported, Generation, KeyLife, Keystore, MemoryFault, MemoryStatus, Migration,
+    NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreError, StoreScan,
+    TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Opens a store with what is given.
@@ -215,6 +216,7 @@ impl Keystore for LateKeystore {
         fn generation(&self) -> Generation;
         fn create_app(&self, app: &AppName, keys: NewKeys) -> AppSummary;
         fn add_version(&self, app: &AppName, keys: NewKeys) -> VersionSummary;
+        fn import_escrow(&self, app: &AppName, import: EscrowImport) -> EscrowImported;
         fn list_apps(&self) -> Vec<AppSummary>;
         fn app_summary(&self, app: &AppName) -> Option<AppSummary>;
         fn load_app(&self, app: &AppName) -> Option<AppKeys>;

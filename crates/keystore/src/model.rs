@@ -8,7 +8,6 @@ use leafseal_errors::Operation;
 use crate::accepted::AcceptedSchemes;
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
-use crate::escrowed::EscrowedRoot;
 use crate::root_key::RootKeyId;
 use crate::store_id::StoreId;
 use crate::{ApiKeyId, AppName, ClientName, RoleName, StoreError};
@@ -111,7 +110,7 @@ impl AppKeys {
 pub struct NewKeys {
     r1: Option<PrivateKey>,
     k1: Option<PrivateKey>,
-    symmetric: Option<EscrowedRoot>,
+    symmetric: Option<SymmetricRoot>,
 }
 
 impl NewKeys {
@@ -130,13 +129,12 @@ impl NewKeys {
         self
     }
 
-    /// `root` is imported.
-    #[must_use]
-    pub fn with_symmetric(self, root: EscrowedRoot) -> Self {
-        Self { symmetric: Some(root), ..self }
+    /// All keys come back from escrow: a symmetric root alone cannot be imported.
+    pub(crate) fn of_escrow(r1: &PrivateKey, k1: &PrivateKey, symmetric: Option<SymmetricRoot>) -> Self {
+        Self { r1: Some(r1.clone()), k1: Some(k1.clone()), symmetric }
     }
 
-    pub(crate) fn into_parts(self) -> (Option<PrivateKey>, Option<PrivateKey>, Option<EscrowedRoot>) {
+    pub(crate) fn into_parts(self) -> (Option<PrivateKey>, Option<PrivateKey>, Option<SymmetricRoot>) {
         (self.r1, self.k1, self.symmetric)
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey};
 
-use crate::escrowed::{ESCROWED_SIZE_MAX, EscrowFault, UnverifiedRoot};
+use crate::escrow_fault::EscrowFault;
+use crate::escrowed::{ESCROWED_SIZE_MAX, EscrowedVersion};
 use crate::pem::{ImportError, PEM_SIZE_MAX, parse_private_key_pem};
 use crate::{StoreError, files};
 
@@ -21,13 +22,13 @@ pub fn read_private_key_pem(path: &Path, curve: Curve, context: &EcContext) -> R
     Ok(parse_private_key_pem(text, curve, context)?)
 }
 
-/// Reads the symmetric root in a file, as an export has it.
+/// Reads the key version in a file, as an export has it.
 ///
 /// # Errors
 /// [`StoreError::Io`], [`StoreError::Escrow`].
-pub fn read_escrowed_root(path: &Path) -> Result<UnverifiedRoot, StoreError> {
+pub fn read_escrowed_version(path: &Path, context: &EcContext) -> Result<EscrowedVersion, StoreError> {
     let file = File::open(path).map_err(StoreError::io(path))?;
-    let content = files::read_secret(file, path, ESCROWED_SIZE_MAX)?.ok_or(EscrowFault::Text)?;
-    let text = std::str::from_utf8(&content).map_err(|_| EscrowFault::Text)?;
-    Ok(UnverifiedRoot::parse(text)?)
+    let content = files::read_secret(file, path, ESCROWED_SIZE_MAX)?.ok_or(EscrowFault::NoStatement)?;
+    let text = std::str::from_utf8(&content).map_err(|_| EscrowFault::NoStatement)?;
+    Ok(EscrowedVersion::parse(text, context)?)
 }

@@ -12,8 +12,8 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant,
-    ClientName, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation,
-    ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    ClientName, EscrowImport, EscrowImported, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting,
+    RecordKey, RootRotation, ScanStep, StoreError, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 settings! {
@@ -135,6 +135,14 @@ pub trait Keystore: Send + Sync {
     /// [`Error::UnknownApp`], [`Error::KeyInUse`], [`Error::SymmetricKeyInUse`], [`Error::OldSchema`],
     /// [`Error::TooMany`], [`Error::Busy`], [`Error::Full`], [`Error::RootKey`].
     fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError>;
+
+    /// Takes key versions back from escrow, all or none, the oldest first: as new versions of an app, or as a new app, which accepts what
+    /// the newest of them says. Their statements must be signed by this store, under a root that nobody else has had, or by
+    /// [`EscrowImport::signer`]. They are dated as made now: engines count from then until a version encrypts.
+    ///
+    /// # Errors
+    /// [`Error::Escrow`], and as [`Keystore::create_app`] and [`Keystore::add_version`].
+    fn import_escrow(&self, app: &AppName, import: EscrowImport) -> Result<EscrowImported, StoreError>;
 
     /// [`Keystore::add_version`] with generated keys.
     ///

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use leafseal_crypto::aead::{OpenItem, TAG_SIZE};
 use leafseal_crypto::hash::sha256;
 use leafseal_crypto::{AeadAlgorithm, AeadKey, Curve, EcContext, Nonce, PrivateKey, PublicKey};
-use leafseal_engine::admin::public_key_pem;
+use leafseal_engine::admin::{AppName, ESCROW_SIGNER, EscrowRecipient, EscrowedVersion, Keystore, public_key_pem};
 use leafseal_engine::system_random;
 
 /// A third party with a key on P-256, which opens what was exported to it.
@@ -25,6 +25,27 @@ impl EscrowHolder {
     /// Its public key.
     pub fn public_pem(&self) -> String {
         public_key_pem(&self.context.public_key(&self.key))
+    }
+
+    /// The active versions of an app as they are exported to it, newest first.
+    ///
+    /// # Panics
+    /// When the app is not there.
+    pub fn export(&self, store: &dyn Keystore, app: &AppName) -> Vec<String> {
+        let recipient = EscrowRecipient::from_pem(&self.public_pem()).expect("a public key on P-256");
+        let signer = store.record_key(ESCROW_SIGNER, None).expect("read").expect("a store");
+        let keys = store.load_app(app).expect("read").expect("there");
+        let seal = |version| recipient.seal((&keys, version), &signer, &self.context, &mut system_random());
+        let opened = keys.versions.iter().map(|version| self.open(&seal(version)));
+        opened.map(|text| String::from_utf8(text).expect("text")).collect()
+    }
+
+    /// A text that was exported.
+    ///
+    /// # Panics
+    /// When it does not read.
+    pub fn read(&self, text: &str) -> EscrowedVersion {
+        EscrowedVersion::parse(text, &self.context).expect("whole")
     }
 
     /// Decrypts a JWE (RFC 7516, 5.2) with ECDH-ES (RFC 7518, 4.6) and A256GCM.

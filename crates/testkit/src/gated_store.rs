@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
-    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName, Generation,
-    Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, ScanStep, Secret,
-    StoreError, StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName,
+    EscrowImport, EscrowImported, Generation, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
+    PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -115,6 +115,10 @@ impl Keystore for GatedStore {
 
     fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError> {
         self.store.add_version(app, keys)
+    }
+
+    fn import_escrow(&self, app: &AppName, import: EscrowImport) -> Result<EscrowImported, StoreError> {
+        self.store.import_escrow(app, import)
     }
 
     fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError> {

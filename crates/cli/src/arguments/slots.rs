@@ -63,7 +63,8 @@ Every private key is encrypted again, in one transaction. Running engines follow
 
 --compromised is for a root that others may have. There is no link, because they could follow it, too. Engines ask their key file or key \
 service again; those that were opened by a passphrase or shares must be unsealed again (leafseal unseal) or restarted. The secret that \
-signs client-side tokens is replaced: tokens from before no longer work.
+signs client-side tokens is replaced: tokens from before no longer work. This keystore takes no key versions back from escrow that were \
+exported under the former root, or one before it (leafseal keys import): export them again.
 
 The holder of the former root and a copy of the keystore also has the keys of slots and apps, which --compromised does not replace. Add \
 each slot again with leafseal slot add --replace, under a new key of the key service or a new passphrase. Rotate each app with leafseal \

@@ -1,11 +1,6 @@
-//! `keys export`, `delete`, `undelete`, `rotate-after` and `upkeep`: the life of an app's keys.
+//! `keys delete`, `undelete`, `rotate-after` and `upkeep`: the life of an app's keys.
 
-use std::path::Path;
-
-use leafseal_engine::admin::{
-    AppLife, AppName, DeletionPlan, ESCROW_SIGNER, EscrowRecipient, KeyLife, Keystore, RotationRule, StoreError, Upkeep,
-};
-use leafseal_engine::{Curve, EcContext, system_random};
+use leafseal_engine::admin::{AppLife, AppName, DeletionPlan, KeyLife, Keystore, RotationRule, StoreError, Upkeep};
 use leafseal_net::utc;
 use serde_json::{Value, json};
 
@@ -13,7 +8,7 @@ use crate::arguments::AnswerFormat;
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
-use crate::output::{OpenOutput, print, print_json};
+use crate::output::{print, print_json};
 
 fn life(store: &dyn Keystore) -> CommandOutcome<&dyn KeyLife> {
     store.life().ok_or_else(|| CommandFailure::failed("this keystore cannot be changed"))
@@ -60,44 +55,6 @@ pub(super) fn check_confirmation(app: &AppName, name: &str) -> CommandOutcome {
         return Ok(());
     }
     Err(CommandFailure::usage(format!("--confirm must repeat the name of the app: {app}")))
-}
-
-/// Writes private keys and symmetric roots of an app, encrypted to a recipient.
-pub(super) fn export(
-    context: &RunContext,
-    app: &AppName,
-    version: Option<u32>,
-    recipient: &Path,
-    output: Option<&Path>,
-) -> CommandOutcome {
-    let text = std::fs::read_to_string(recipient).map_err(|error| CommandFailure::reading(recipient, &error))?;
-    let to = EscrowRecipient::from_pem(&text)
-        .map_err(|error| CommandFailure::usage(error.to_string()).at(recipient.display()))?;
-    let store = context.store()?;
-    let keys = store.load_app(app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
-    let signer = store.record_key(ESCROW_SIGNER, None)?;
-    let ec = EcContext::new(&mut system_random());
-    let mut sealed: Vec<Value> = Vec::new();
-    for known in keys.versions.iter().filter(|known| version.is_none_or(|version| version == known.version)) {
-        let version = (app, known.version);
-        for curve in Curve::ALL {
-            let jwe = to.seal(version, known.pair(curve), &ec, &mut system_random());
-            sealed.push(json!({ "version": known.version, "curve": curve.short_name(), "jwe": jwe }));
-        }
-        // A keystore of an older schema has neither.
-        if let (Some(root), Some(signer)) = (&known.symmetric, &signer) {
-            let jwe = to.seal_symmetric(version, (root, signer), &ec, &mut system_random());
-            let key_id = root.key_id().to_string();
-            sealed.push(json!({ "version": known.version, "symmetric_key_id": key_id, "jwe": jwe }));
-        }
-    }
-    if sealed.is_empty() {
-        return Err(CommandFailure::failed(format!("app {app} has no such active version: enable it first")));
-    }
-    let mut out = OpenOutput::open(output)?;
-    let signer = signer.map(|signer| hex::encode(signer.public_key()));
-    out.write(format!("{}\n", json!({ "app": app.as_str(), "signer": signer, "keys": sealed })).as_bytes())?;
-    out.finish()
 }
 
 /// Cancels the deletion of an app.

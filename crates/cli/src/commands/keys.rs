@@ -1,17 +1,18 @@
 //! `keys`: apps and their key versions in the store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use leafseal_engine::{Curve, EcContext, admin, system_random};
 
 use leafseal_engine::admin::{
-    AcceptedSchemes, AppName, AppSummary, DeletionPlan, ESCROW_SIGNER, KeyState, NewKeys, RECORD_KEY_SIZE,
-    VersionSummary, public_key_pem, read_escrowed_root, read_private_key_pem,
+    AppName, AppSummary, DeletionPlan, EscrowImported, EscrowStatement, KeyState, NewKeys, VersionSummary,
+    public_key_pem, read_private_key_pem,
 };
 use serde_json::{Value, json};
 
-use super::key_life;
+use super::escrow::import_failed;
+use super::{escrow, key_life};
 use crate::accepted;
 use crate::arguments::{AnswerFormat, ConnectArguments, CurveName, KeysCommand};
 use crate::context::RunContext;
@@ -25,9 +26,13 @@ use leafseal_net::utc;
 pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome {
     match command {
         KeysCommand::Create { app, if_missing, form } => create(context, &AppName::parse(&app)?, if_missing, form),
-        KeysCommand::Import { app, r1, k1, symmetric, signer, form } => {
-            let keys = [(r1, Curve::P256), (k1, Curve::Secp256k1)];
-            import(context, &AppName::parse(&app)?, &ImportFiles { keys, symmetric, signer }, form)
+        KeysCommand::Import { app, r1, k1, escrow: files, from_app, signer, form } => {
+            let app = AppName::parse(&app)?;
+            if files.is_empty() {
+                return import(context, &app, &[(r1, Curve::P256), (k1, Curve::Secp256k1)], form);
+            }
+            let from = from_app.map_or_else(|| Ok(app.clone()), |from| AppName::parse(&from))?;
+            import_escrow(&escrow::import(context, &app, (&files, from, signer))?, &app, form)
         }
         KeysCommand::List { form } => list(context, form),
         KeysCommand::Rotate { app, form } => {
@@ -58,7 +63,7 @@ pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome 
         KeysCommand::Export { app, recipient, version, confirm, output } => {
             let app = AppName::parse(&app)?;
             key_life::check_confirmation(&app, &confirm)?;
-            key_life::export(context, &app, version, &recipient, output.as_deref())
+            escrow::export(context, &app, version, &recipient, output.as_deref())
         }
         KeysCommand::Delete { app, delay, unused_for, confirm, form } => {
             let plan = DeletionPlan { delay, unused_for };
@@ -69,8 +74,7 @@ pub(super) fn run(context: &RunContext, command: KeysCommand) -> CommandOutcome 
         KeysCommand::Accept { app, kinds: accept } => {
             let app = AppName::parse(&app)?;
             context.store()?.set_accepted(&app, accept)?;
-            let all = accept == AcceptedSchemes::ALL;
-            let kinds = if all { "all".to_owned() } else { accepted::words(accept).join(",") };
+            let kinds = accepted::listed(accept);
             print(&format!("app {app} accepts {kinds}: running engines follow within seconds\n"))?;
             let scheme = context.config().engine.scheme;
             if !accepted::includes(accept, scheme) {
@@ -156,31 +160,20 @@ fn what(app: &AppName, version: Option<u32>) -> String {
     }
 }
 
-/// What to import.
-struct ImportFiles {
-    keys: [(Option<PathBuf>, Curve); 2],
-    symmetric: Option<PathBuf>,
-    /// Of the keystore that has signed the symmetric root, if that is not this one.
-    signer: Option<[u8; RECORD_KEY_SIZE]>,
-}
-
-fn import(context: &RunContext, app: &AppName, files: &ImportFiles, form: AnswerFormat) -> CommandOutcome {
+fn import(
+    context: &RunContext,
+    app: &AppName,
+    files: &[(Option<PathBuf>, Curve)],
+    form: AnswerFormat,
+) -> CommandOutcome {
     let ec = EcContext::new(&mut system_random());
     let mut keys = NewKeys::generated();
-    for (path, curve) in &files.keys {
+    for (path, curve) in files {
         if let Some(path) = path {
             keys = keys.with(read_private_key_pem(path, *curve, &ec).map_err(|error| import_failed(error, path))?);
         }
     }
-    let root =
-        files.symmetric.as_deref().map(|path| read_escrowed_root(path).map_err(|error| import_failed(error, path)));
-    let root = root.transpose()?;
     let store = context.store_or_new()?;
-    if let (Some(path), Some(root)) = (&files.symmetric, root) {
-        let own = store.record_key(ESCROW_SIGNER, Some(root.epoch()))?;
-        let root = root.verify(own.as_ref(), files.signer.as_ref());
-        keys = keys.with_symmetric(root.map_err(|error| import_failed(error.into(), path))?);
-    }
     let version = match store.app_summary(app)? {
         Some(_) => store.add_version(app, keys)?,
         None => {
@@ -191,14 +184,20 @@ fn import(context: &RunContext, app: &AppName, files: &ImportFiles, form: Answer
     tell_version(form, "imported", app, &version)
 }
 
-/// With the file that cannot be imported.
-fn import_failed(error: admin::StoreError, path: &Path) -> CommandFailure {
-    match error {
-        admin::StoreError::Import(error) => CommandFailure::failed(error.to_string()).at(path.display()),
-        admin::StoreError::Escrow(error) => CommandFailure::failed(error.to_string()).at(path.display()),
-        admin::StoreError::Io { source, .. } => CommandFailure::reading(path, &source),
-        error => error.into(),
+fn import_escrow(imported: &EscrowImported, app: &AppName, form: AnswerFormat) -> CommandOutcome {
+    if let Some((_, newest)) = imported.versions.last()
+        && form.json
+    {
+        return tell_version(form, "imported", app, newest);
     }
+    let line = |(exported, version): &(EscrowStatement, VersionSummary)| {
+        let (number, at) = (version.version, utc(exported.created_at));
+        format!(
+            "imported version {number} of app {app}: it was version {} of app {}, created {at}\n",
+            exported.version, exported.app
+        )
+    };
+    print(&imported.versions.iter().map(line).collect::<String>())
 }
 
 fn tell_version(form: AnswerFormat, done: &str, app: &AppName, version: &VersionSummary) -> CommandOutcome {

@@ -5,6 +5,7 @@ mod bench;
 mod certs;
 mod config;
 mod dev;
+mod escrow;
 mod generate;
 mod info;
 mod inspect;

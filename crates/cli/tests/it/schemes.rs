@@ -89,43 +89,59 @@ fn values_open_in_an_extract() {
     assert_opens(&folder, "acme", &["--dir", "extracted"]);
 }
 
-/// The keys of an export, opened by its recipient to files that an import reads. Returns the signer.
-fn open_export(folder: &TestFolder, holder: &EscrowHolder, export: &[u8]) -> String {
-    let export: Value = serde_json::from_slice(export).expect("JSON");
+/// The versions of an export, opened by its recipient to files that an import reads. Returns the signer, of which standard error says the
+/// same.
+fn open_export(folder: &TestFolder, holder: &EscrowHolder, app: &str) -> String {
+    folder.write("to.pem", holder.public_pem());
+    let exported = folder.run(&["keys", "export", app, "--recipient", "to.pem", "--confirm", app]);
+    let noted = exported.stderr.clone();
+    let export: Value = serde_json::from_slice(&exported.ok()).expect("JSON");
     for key in export["keys"].as_array().expect("a list") {
-        let kind = key["curve"].as_str().unwrap_or("symmetric");
-        folder.write(&format!("{}-{kind}", key["version"]), holder.open(key["jwe"].as_str().expect("text")));
+        folder.write(&format!("{app}-{}", key["version"]), holder.open(key["jwe"].as_str().expect("text")));
     }
-    export["signer"].as_str().expect("text").to_owned()
+    let signer = export["signer"].as_str().expect("text").to_owned();
+    assert!(noted.contains(&format!("signer {signer}: note it")), "{noted}");
+    signer
 }
 
 #[test]
 fn values_open_under_another_name_after_a_recovery_from_escrow() {
     let (folder, holder) = (TestFolder::with_app(), EscrowHolder::default());
     seal(&folder, &[]);
-    folder.write("to.pem", holder.public_pem());
-    let export = folder.run(&["keys", "export", "acme", "--recipient", "to.pem", "--confirm", "acme"]).ok();
-    let signer = open_export(&folder, &holder, &export);
-    let recover = |version: u32, app: &str, flags: &[&str]| {
-        let [r1, k1, symmetric] = ["r1", "k1", "symmetric"].map(|kind| format!("{version}-{kind}"));
-        let keys = ["keys", "import", app, "--r1", &r1, "--k1", &k1, "--symmetric", &symmetric];
-        folder.run(&[&keys[..], flags].concat())
+    folder.run(&["keys", "accept", "acme", "--kinds", "public-key,symmetric"]).ok();
+    let signer = open_export(&folder, &holder, "acme");
+    let recover = |app: &str, files: &[&str], flags: &[&str]| {
+        let command = ["keys", "import", app, "--escrow"];
+        folder.run(&[&command[..], files, flags].concat())
     };
-    // Another store, where nothing vouches for the root, or the wrong one does.
-    let new = ["--dir", "new"];
-    let unsigned = "not signed by this keystore";
-    assert!(recover(1, "billing", &new).fails(1).contains(unsigned));
-    let wrong = ["--dir", "new", "--signer", &"0f".repeat(32)];
-    assert!(recover(1, "billing", &wrong).fails(1).contains(unsigned));
-    let trusted = ["--dir", "new", "--signer", &signer];
-    recover(1, "billing", &trusted).ok();
-    recover(2, "billing", &trusted).ok();
-    assert_opens(&folder, "billing", &new);
+    let all = ["acme-2", "acme-1"];
+    // Another store, where nothing vouches for the keys, or the wrong one does, and another name, which must be meant.
+    let unsigned = "version 1 of app acme is not signed by this keystore";
+    let from = ["--from-app", "acme", "--dir", "new"];
+    assert!(recover("billing", &all, &from).fails(1).contains(unsigned));
+    assert!(
+        recover("billing", &all, &[&from[..], &["--signer", &"0f".repeat(32)]].concat()).fails(1).contains(unsigned)
+    );
+    let trusted = [&from[..], &["--signer", &signer]].concat();
+    let unnamed = recover("billing", &all, &["--dir", "new", "--signer", &signer]).fails(1);
+    assert!(unnamed.contains("these are keys of app acme, not of billing") && unnamed.contains("--from-app acme"));
+    let imported = recover("billing", &all, &trusted).text();
+    let lines: Vec<&str> = imported.lines().collect();
+    assert!(
+        lines[0].starts_with("imported version 1 of app billing: it was version 1 of app acme, created 20"),
+        "{imported}"
+    );
+    assert!(
+        lines[1].starts_with("imported version 2 of app billing: it was version 2 of app acme, created 20"),
+        "{imported}"
+    );
+    assert_opens(&folder, "billing", &["--dir", "new"]);
+    assert!(folder.run(&["keys", "list", "--dir", "new"]).text().contains("accepts public-key,symmetric"));
     // Each is one version's of one app.
-    let taken = folder.run(&["keys", "import", "acme", "--symmetric", "1-symmetric"]).fails(1);
-    assert!(taken.contains("already that of version 1 of app acme"), "{taken}");
-    // A root of the store itself needs no signer, also under a later root of the store.
-    folder.run(&["keys", "create", "spare"]).ok();
+    let taken = recover("acme", &["acme-1"], &[]).fails(1);
+    assert!(taken.contains("this r1 key is already version 1 of app acme"), "{taken}");
+    // The store's own need no signer, also under a later root, and change nothing else.
+    folder.run(&["keys", "accept", "acme", "--kinds", "all"]).ok();
     folder.run(&["keys", "disable", "acme", "--version", "1"]).ok();
     folder.run(&["keys", "trim", "acme", "--version", "1", "--yes"]).ok();
     folder
@@ -143,12 +159,40 @@ fn values_open_under_another_name_after_a_recovery_from_escrow() {
         ])
         .fails(1);
     folder.run(&["slot", "rotate-root"]).ok();
-    folder.run(&["keys", "import", "acme", "--symmetric", "1-symmetric"]).ok();
+    let kept = recover("acme", &["acme-1"], &[]);
+    let noted = kept.stderr.clone();
+    assert!(
+        noted.contains("app acme accepts all as before, not public-key,symmetric as the exported app did"),
+        "{noted}"
+    );
+    kept.ok();
     assert_opens(&folder, "acme", &[]);
-    // A root that someone has chosen has no signature.
-    let text = String::from_utf8(folder.read("1-symmetric")).expect("text");
-    let other = String::from_utf8(folder.read("2-symmetric")).expect("text");
-    let signature = |text: &str| text.rsplit_once('=').expect("signed").1.to_owned();
-    folder.write("forged", text.replace(&signature(&text), &signature(&other)));
-    assert!(folder.run(&["keys", "import", "spare", "--symmetric", "forged"]).fails(1).contains(unsigned));
+}
+
+#[test]
+fn an_escrow_that_others_may_have_signed_is_refused() {
+    let (folder, holder) = (TestFolder::with_app(), EscrowHolder::default());
+    let signer = open_export(&folder, &holder, "acme");
+    folder.run(&["keys", "rotate", "acme"]).ok();
+    folder.run(&["keys", "disable", "acme", "--version", "1"]).ok();
+    folder.run(&["keys", "trim", "acme", "--version", "1", "--yes"]).ok();
+    folder.run(&["slot", "rotate-root", "--compromised"]).ok();
+    for flags in [&[][..], &["--signer", &signer]] {
+        let refused = folder.run(&[&["keys", "import", "acme", "--escrow", "acme-1"], flags].concat()).fails(1);
+        let expected = "leafseal: the statement of version 1 of app acme is signed under a root of this keystore that others may have \
+                        had (slot rotate-root --compromised), so that they may have signed it: take the keys from a backup of the \
+                        keystore instead\n";
+        assert_eq!(refused, expected);
+    }
+    // Unless only the private keys are taken, as those from anywhere are.
+    let text = String::from_utf8(folder.read("acme-1")).expect("text");
+    let at = text.find("-----BEGIN").expect("a key");
+    let end = text.find("-----END PRIVATE KEY-----\n").expect("its end") + 26;
+    folder.write("r1.pem", &text[at..end]);
+    folder.run(&["keys", "import", "acme", "--r1", "r1.pem"]).ok();
+    // What is exported under the new root comes back.
+    open_export(&folder, &holder, "acme");
+    folder.run(&["keys", "disable", "acme", "--version", "2"]).ok();
+    folder.run(&["keys", "trim", "acme", "--version", "2", "--yes"]).ok();
+    folder.run(&["keys", "import", "acme", "--escrow", "acme-2"]).ok();
 }

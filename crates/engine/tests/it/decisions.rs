@@ -402,7 +402,7 @@ fn no_entry_point_reads_keys_around_the_engine() {
     for package in ["service", "server", "relay", "load", "cli"].map(|name| format!("crates/{name}")) {
         for (path, text) in sources_of(&package).into_iter().chain(sources_of("bindings/python")) {
             // Escrow, by a command that needs what opens the store: there is no caller to decide about.
-            let is_escrow = path.ends_with("crates/cli/src/commands/key_life.rs");
+            let is_escrow = path.ends_with("crates/cli/src/commands/escrow.rs");
             assert!(
                 is_escrow || !text.contains("load_app("),
                 "{} reads keys: use the engine, which decides",

@@ -13,7 +13,6 @@ use super::value::{SqlRow, SqlValue, params};
 use super::{EnabledState, SqlBackend, SqlKeystore};
 use crate::accepted::AcceptedSchemes;
 use crate::error::{KeyFault, LimitedEntries};
-use crate::escrowed::EscrowedRoot;
 use crate::model::{AppKeyPair, AppKeys, AppSummary, KeyState, KeyVersion, NewKeys, TrimmedVersion, VersionSummary};
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
 use crate::wrapping::{self, KeyLocation};
@@ -25,7 +24,7 @@ pub(super) struct AppRow {
     pub(super) name: AppName,
     created_at: u64,
     pub(super) disabled: bool,
-    accept: AcceptedSchemes,
+    pub(super) accept: AcceptedSchemes,
 }
 
 /// The table of an app's entry with what is accepted.
@@ -418,14 +417,14 @@ impl<B: SqlBackend> SqlKeystore<B> {
         &self,
         session: &mut StoreSession<'_>,
         place: &KeyLocation<'_>,
-        imported: Option<EscrowedRoot>,
+        imported: Option<SymmetricRoot>,
     ) -> Result<Option<(SymmetricKeyId, Vec<u8>)>, StoreError> {
         if session.schema < TREE_SCHEMA_VERSION {
             let (found, needed) = (session.schema, SCHEMA_VERSION);
             return if imported.is_none() { Ok(None) } else { Err(StoreError::OldSchema { found, needed }) };
         }
         let mut rng = self.rng();
-        let root = imported.map_or_else(|| SymmetricRoot::generate(rng.as_mut()), EscrowedRoot::into_root);
+        let root = imported.unwrap_or_else(|| SymmetricRoot::generate(rng.as_mut()));
         let id = root.key_id();
         if let Some((app, version)) = bounds::symmetric_holder(session.sql, id)? {
             return Err(StoreError::SymmetricKeyInUse { app: app_name(&app)?, version });

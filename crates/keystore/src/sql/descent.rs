@@ -39,6 +39,34 @@ pub(super) fn record(
     entries.insert(secret_key(&purpose), EntryRows(vec![vec![row]]));
 }
 
+/// The purpose of the secret with the newest root that others may have had.
+const COMPROMISED: &str = "compromised roots";
+
+/// Adds to the entries under the root `next` that others may have had the one before, and with it the keys of all roots before that one.
+pub(super) fn record_compromised(
+    entries: &mut BTreeMap<EntryKey, EntryRows>,
+    (before, next): (&OpenRoot, &OpenRoot),
+    rng: &mut dyn CryptoRng,
+) {
+    let aad = secret_associated_data(next.tree.store, TREE_SCHEMA_VERSION, COMPROMISED);
+    let sealed = next.root.seal(&aad, &before.epoch.to_be_bytes(), rng);
+    let row = SqlRow(params![COMPROMISED, sealed].to_vec());
+    entries.insert(secret_key(COMPROMISED), EntryRows(vec![vec![row]]));
+}
+
+/// The epoch of the newest root that others may have had, if there is one: what is signed under it, or under one before, may be theirs.
+pub(super) fn compromised(session: &mut StoreSession<'_>) -> Result<Option<u32>, StoreError> {
+    const DAMAGED: StoreError = StoreError::Inconsistent("what is known of former roots does not open under the root");
+    if session.schema < TREE_SCHEMA_VERSION {
+        return Ok(None);
+    }
+    let Some(rows) = session.entry(&secret_key(COMPROMISED))? else { return Ok(None) };
+    let open = session.open;
+    let aad = secret_associated_data(open.tree.store, session.schema, COMPROMISED);
+    let opened = open.root.open(&aad, rows.head()?.blob(1)?).map_err(|_| DAMAGED)?;
+    Ok(Some(u32::from_be_bytes(opened.as_slice().try_into().map_err(|_| DAMAGED)?)))
+}
+
 /// The key of an epoch before that of the session.
 fn key(session: &mut StoreSession<'_>, epoch: u32) -> Result<Option<SightingKey>, StoreError> {
     let purpose = purpose(epoch);

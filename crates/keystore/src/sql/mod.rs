@@ -12,6 +12,7 @@ mod clients;
 pub(crate) mod copy;
 mod descent;
 pub(crate) mod dump;
+mod escrow;
 mod life;
 pub(crate) mod migration;
 mod pages;
@@ -48,6 +49,7 @@ use value::{Sql, SqlRow};
 
 use crate::accepted::AcceptedSchemes;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
+use crate::escrowed::{EscrowImport, EscrowImported};
 use crate::life::KeyLife;
 use crate::memory::{MemoryStatus, PeerSighting, StoreSighting};
 use crate::model::{
@@ -383,6 +385,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError> {
         self.change(|session| self.append_version(session, app, keys))
+    }
+
+    fn import_escrow(&self, app: &AppName, import: EscrowImport) -> Result<EscrowImported, StoreError> {
+        self.change(|session| self.insert_escrowed(session, app, import))
     }
 
     fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError> {

@@ -114,8 +114,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
             require_slots(session)?;
             let root = StoreRoot::generate(self.rng().as_mut());
             let next = OpenRoot::new(root, session.open.epoch + 1, self.id);
-            let secrets = if link.is_none() { TokenSecrets::Renewed } else { TokenSecrets::Kept };
-            let sealed_count = self.write_under(session, &next, secrets, progress)?;
+            let former = if link.is_none() { FormerRoot::Compromised } else { FormerRoot::Trusted };
+            let sealed_count = self.write_under(session, &next, former, progress)?;
             let links_until = link.map_or(0, |link| self.now().saturating_add(link.as_secs()));
             if link.is_none() {
                 RootLink::remove(session.sql, FOREVER)?;
@@ -134,7 +134,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         &self,
         session: &mut StoreSession<'_>,
         next: &OpenRoot,
-        secrets: TokenSecrets,
+        former: FormerRoot,
         progress: SealingProgress<'_>,
     ) -> Result<usize, StoreError> {
         let mut entries = session.all_entries()?;
@@ -148,8 +148,9 @@ impl<B: SqlBackend> SqlKeystore<B> {
             replaced.map_err(|error: ProviderError| StoreError::Provider { kind, error })?;
             *rows = slots::rows(&slot);
         }
-        if secrets == TokenSecrets::Renewed {
+        if former == FormerRoot::Compromised {
             api_keys::renew_token_secret(&mut entries, next, self.rng().as_mut());
+            descent::record_compromised(&mut entries, (session.open, next), self.rng().as_mut());
         }
         descent::record(&mut entries, (session.open, next), self.rng().as_mut());
         resealing::write(session, next, &entries)?;
@@ -157,12 +158,12 @@ impl<B: SqlBackend> SqlKeystore<B> {
     }
 }
 
-/// What becomes of the secret that signs tokens.
+/// What is known of the root that is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TokenSecrets {
-    Kept,
-    /// Whoever had the former root could sign with the former one.
-    Renewed,
+enum FormerRoot {
+    Trusted,
+    /// Others may have it, and could sign tokens and key versions in escrow.
+    Compromised,
 }
 
 pub(super) fn remove_links(session: &mut StoreSession<'_>) -> Result<(), StoreError> {

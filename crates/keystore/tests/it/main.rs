@@ -7,6 +7,7 @@ mod copy;
 mod crash;
 mod descent;
 mod edits;
+mod escrow;
 mod extract;
 mod file;
 mod life;
