@@ -416,6 +416,13 @@ pub enum StoreFault {
         /// The fault.
         fault: KeyFault,
     },
+    /// Several versions have the same symmetric root, or roots of one id.
+    SharedSymmetricKey {
+        /// The id.
+        id: SymmetricKeyId,
+        /// The app and number of each version.
+        versions: Vec<(AppName, u32)>,
+    },
     /// The versions of the app do not count up from 1, or none is active.
     Versions(AppName),
     /// A table, column, rule, trigger or view that differs from what this program makes.
@@ -440,6 +447,12 @@ impl std::fmt::Display for StoreFault {
             Self::SymmetricKey { app, version, fault } => {
                 let (app, version, fault) = (app.clone(), *version, *fault);
                 StoreError::DamagedSymmetricKey { app, version, fault }.fmt(f)
+            }
+            Self::SharedSymmetricKey { id, versions } => {
+                write!(f, "an envelope must name one key, and the symmetric key id {id} is that of several:")?;
+                versions.iter().enumerate().try_for_each(|(index, (app, version))| {
+                    write!(f, "{} version {version} of app {app}", if index == 0 { "" } else { "," })
+                })
             }
             Self::Versions(app) => write!(f, "the versions of app {app} do not count up from 1, or none is active"),
             Self::Schema(what) => write!(f, "the schema of the database is not as this program makes it: {what}"),

@@ -41,6 +41,17 @@ pub(super) fn symmetric_holder(sql: &mut dyn Sql, id: SymmetricKeyId) -> Result<
     version(sql, "SELECT app, version FROM symmetric_key WHERE key_id = ?1 LIMIT 1", &id.0)
 }
 
+/// Symmetric key ids that several versions have, each with app and number of the version, sorted; `limit` of them.
+pub(super) fn shared_symmetric_keys(
+    sql: &mut dyn Sql,
+    limit: u32,
+) -> Result<Vec<(SymmetricKeyId, String, u32)>, StoreError> {
+    let select = "SELECT key_id, app, version FROM symmetric_key WHERE key_id IN \
+                  (SELECT key_id FROM symmetric_key GROUP BY key_id HAVING count(*) > 1) ORDER BY key_id, app, version LIMIT ?1";
+    let rows = sql.rows(select, params![limit])?;
+    rows.iter().map(|row| Ok((SymmetricKeyId(row.array(0)?), row.text(1)?.to_owned(), row.number(2)?))).collect()
+}
+
 fn version(sql: &mut dyn Sql, select: &str, key: &[u8]) -> Result<Option<(String, u32)>, StoreError> {
     let found = sql.first(select, params![key])?;
     found.map(|row| Ok((row.text(0)?.to_owned(), row.number(1)?))).transpose()

@@ -5,21 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use leafseal_crypto::Curve;
+use leafseal_crypto::symmetric::SymmetricKeyId;
 
 use super::session::StoreSession;
 use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{RANGE, Sql, attempt, is_of_content};
-use super::{SqlBackend, SqlKeystore, api_keys, apps, clients, scan, schema, stored};
-use crate::StoreError;
+use super::{SqlBackend, SqlKeystore, api_keys, apps, bounds, clients, scan, schema, stored};
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::model::{CheckReport, KeyState, StoreFault};
 use crate::scan::{ScanPlace, ScanStep, TreeWalk};
 use crate::schema_version::TREE_SCHEMA_VERSION;
+use crate::{AppName, StoreError};
 
 /// Leaves that are in memory at once.
 const LEAVES_AIMED: u32 = 2_000;
+/// Versions that share a symmetric key which a check names.
+const SHARED_MAX: u32 = 1_000;
 /// Edits that a check names.
 const EDITS_MAX: usize = 10_000;
 
@@ -56,6 +59,10 @@ impl<B: SqlBackend> SqlKeystore<B> {
         match attempt(sql, |sql| self.check_apps(sql, (open, schema), &mut report))? {
             Ok(()) => {}
             Err(error) => report.faults.push(unreadable("the apps", error)?),
+        }
+        match attempt(sql, |sql| shared_symmetric_keys(sql, schema))? {
+            Ok(faults) => report.faults.extend(faults),
+            Err(error) => report.faults.push(unreadable("the symmetric keys", error)?),
         }
         let readers: [(EntryKind, &str, StoredReader); 2] = [
             (EntryKind::Client, "the clients", clients::read_stored),
@@ -195,6 +202,17 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
         Ok(())
     }
+}
+
+/// The symmetric keys that several versions have, of which some are named.
+fn shared_symmetric_keys(sql: &mut dyn Sql, schema: u32) -> Result<Vec<StoreFault>, StoreError> {
+    let mut shared: BTreeMap<SymmetricKeyId, Vec<(AppName, u32)>> = BTreeMap::new();
+    if schema >= TREE_SCHEMA_VERSION {
+        for (id, app, version) in bounds::shared_symmetric_keys(sql, SHARED_MAX)? {
+            shared.entry(id).or_default().push((apps::app_name(&app)?, version));
+        }
+    }
+    Ok(shared.into_iter().map(|(id, versions)| StoreFault::SharedSymmetricKey { id, versions }).collect())
 }
 
 /// How the rows differ from the authenticated tree, of which some are named; nothing in a store of a schema without one. `known`: the

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leafseal_keystore::{
     AcceptedSchemes, ESCROW_SIGNER, EscrowFault, EscrowImport, EscrowImported, KeyState, NewKeys, RECORD_KEY_SIZE,
-    StoreError, SymmetricRoot, VersionSummary,
+    StoreError, StoreFault, SymmetricRoot, VersionSummary,
 };
 use leafseal_testkit::EscrowHolder;
 
@@ -18,6 +18,7 @@ on_both_databases! {
     a_signature_counts_by_whose_it_is,
     a_compromised_root_signs_for_nobody,
     a_version_without_a_symmetric_root_comes_back_without_one,
+    a_symmetric_key_of_several_versions_is_reported,
 }
 
 const SYMMETRIC: AcceptedSchemes = AcceptedSchemes { public_key: false, ..AcceptedSchemes::ALL };
@@ -243,4 +244,21 @@ fn a_version_without_a_symmetric_root_comes_back_without_one(place: &Place) {
     old.disable_version(&app("spare"), 1).expect("disabled");
     old.trim_versions(&app("spare"), &[1].into()).expect("trimmed");
     import_from(&old, "spare", "spare", &[&spare[0]], None).expect("imported");
+}
+
+fn a_symmetric_key_of_several_versions_is_reported(place: &Place) {
+    let store = place.open();
+    for name in ["a", "b", "c"] {
+        store.create_app(&app(name), NewKeys::generated()).expect("made");
+    }
+    place.without_rules("symmetric_key");
+    let id = store.app_summary(&app("a")).expect("read").expect("there").versions[0].symmetric.expect("a root");
+    place.tamper(&format!("UPDATE symmetric_key SET key_id = x'{id}' WHERE app = 'c'"));
+    let faults = store.check().expect("checked").faults;
+    let expected = StoreFault::SharedSymmetricKey { id, versions: vec![(app("a"), 1), (app("c"), 1)] };
+    assert!(faults.contains(&expected), "{faults:?}");
+    let text = format!(
+        "an envelope must name one key, and the symmetric key id {id} is that of several: version 1 of app a, version 1 of app c"
+    );
+    assert_eq!(expected.to_string(), text);
 }
