@@ -7,11 +7,13 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
-use leafseal_engine::admin::{ApiKeyId, NewKeys, Operation, Roles};
-use leafseal_engine::{Caller, Engine, ErrorCode, LookupRun, Settings};
-use leafseal_testkit::{Gate, GatedStore, ScratchStore};
+use leafseal_engine::admin::{ApiKeyId, ESCROW_SIGNER, EscrowImport, NewKeys, Operation, Roles};
+use leafseal_engine::{
+    Caller, DecryptOptions, EncryptOptions, Engine, ErrorCode, LookupRun, OnFailure, Progress, Scheme, Settings,
+};
+use leafseal_testkit::{EscrowHolder, Gate, GatedStore, ScratchStore};
 
-use crate::common::{ManualClock, app, grant};
+use crate::common::{ManualClock, app, grant, rewritten, test_engine};
 
 /// An engine whose look-ups are made by threads.
 struct Served {
@@ -112,6 +114,43 @@ fn names_that_the_store_does_not_have_are_remembered_until_it_changes() {
         assert_eq!(served.kind("invented"), Err(ErrorCode::AppDisabled));
     }
     assert_eq!(served.gate.reads("invented"), 3);
+}
+
+/// An id that nobody knew before may come with a key: whoever imports it from escrow brings it into the store.
+#[test]
+fn a_key_id_without_a_key_is_remembered_until_the_key_is_imported() {
+    let (other, holder) = (test_engine(), EscrowHolder::default());
+    let options = EncryptOptions { scheme: Some(Scheme::Symmetric), ..EncryptOptions::new("acme") };
+    let work = other.engine.encrypt_document(&Caller::Owner, &options, None, 7).expect("begins");
+    let sealed = rewritten(work, "\"4242\" ").expect("encrypts");
+    let list = format!("[{}]", [sealed.as_str(); 3].join(","));
+    let served = Served::new(Settings { step_values_max: 1, ..patient() });
+    let begin = |on_failure| {
+        let options = DecryptOptions { on_failure, ..DecryptOptions::new("acme") };
+        served.engine.decrypt_document(&Caller::Owner, &options, None, list.len()).expect("begins")
+    };
+    let open = || rewritten(begin(OnFailure::Fail), &list).map_err(|error| error.code);
+    assert_eq!(open(), Err(ErrorCode::DecryptFailed));
+    let before = served.engine.counters().lookups;
+    for _ in 0..5 {
+        assert_eq!(open(), Err(ErrorCode::DecryptFailed));
+    }
+    let after = served.engine.counters().lookups;
+    assert_eq!((after.made, after.misses, after.misses_remembered - before.misses_remembered), (before.made, 1, 5));
+    // A request that has missed it already.
+    let (mut running, mut out) = (begin(OnFailure::Null), Vec::new());
+    assert_eq!(running.step(list.as_bytes(), &mut out).expect("goes on"), Progress::More);
+
+    let signer = other.engine.store().record_key(ESCROW_SIGNER, None).expect("read").map(|key| key.public_key());
+    let versions = holder.export(other.engine.store(), &app("acme")).iter().map(|text| holder.read(text)).collect();
+    let import = EscrowImport { versions, from: app("acme"), signer };
+    served.engine.store().import_escrow(&app("acme"), import).expect("imported");
+    assert_eq!(open(), Err(ErrorCode::DecryptFailed), "until the engine has seen that the store has changed");
+    served.engine.maintain().expect("refreshed");
+    assert_eq!(open().expect("opens"), "[\"4242\" ,\"4242\" ,\"4242\" ]");
+    while running.step(list.as_bytes(), &mut out).expect("goes on") == Progress::More {}
+    let text = String::from_utf8(out).expect("UTF-8");
+    assert!(text.starts_with("[null") && text.ends_with("\"4242\" ]"), "{text}");
 }
 
 #[test]
