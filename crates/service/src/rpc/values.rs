@@ -162,7 +162,8 @@ fn encrypt(
     let scalars = &read.scalars[..own.as_ref().map_or(read.scalars.len(), Vec::len)];
     let mut numbers: Vec<NumberBuffer> = Vec::new();
     numbers.resize_with(scalars.len(), NumberBuffer::new);
-    let settled = match encryptor.settles() {
+    let settles = encryptor.settles();
+    let settled = match settles {
         true => {
             let texts: Vec<&[u8]> = scalars.iter().map(text_of).collect();
             encryptor.settle_bound(&texts, own.as_deref()).map_err(convert::error)?
@@ -177,14 +178,17 @@ fn encrypt(
     for (index, (scalar, buffer)) in scalars.iter().zip(&mut numbers).enumerate() {
         let Some((kind, text)) = scalar.text(buffer) else { continue };
         let value = SealedInput { value_type: convert::value_type(kind), text };
-        if !encryptor.leaves(&value) && !settled.leaves(index) {
-            size += write::HEAD_SIZE_MAX + ENVELOPE_OVERHEAD + text.len() + text.len().div_ceil(3);
-            values.push(value);
-            of_values.extend(own.as_ref().map(|own| Arc::clone(&own[index])));
-            if settled.has_envelopes() {
-                envelopes.push(settled.envelope(index));
-            }
-            kept.push(index);
+        if encryptor.leaves(&value) || settles && settled.leaves(index) {
+            continue;
+        }
+        size += write::HEAD_SIZE_MAX + ENVELOPE_OVERHEAD + text.len() + text.len().div_ceil(3);
+        values.push(value);
+        kept.push(index);
+        if let Some(own) = &own {
+            of_values.push(Arc::clone(&own[index]));
+        }
+        if settles && settled.has_envelopes() {
+            envelopes.push(settled.envelope(index));
         }
     }
     out.reserve(size);
