@@ -464,8 +464,11 @@ function idText(id: unknown): string | undefined {
   return isId ? String(id) : undefined;
 }
 
+/** Parts of base64 after labels: no text that means anything else. */
+const ENVELOPE = /^ev:(?:debug:)?[A-Za-z0-9+/=]{4}:(?:(?:number|boolean):)?(?:[A-Za-z0-9+/]+=*:){3}\$$/;
+
 function isEnvelope(value: Value): boolean {
-  return typeof value === 'string' && value.startsWith('ev:') && value.endsWith(':$');
+  return typeof value === 'string' && ENVELOPE.test(value);
 }
 
 function isBag(value: unknown): value is Bag {

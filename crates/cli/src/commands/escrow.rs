@@ -59,14 +59,20 @@ pub(super) fn import(
     let read = |path: &PathBuf| read_escrowed_version(path, &ec).map_err(|error| import_failed(error, path));
     let versions = files.iter().map(read).collect::<Result<_, _>>()?;
     let imported = context.store_or_new()?.import_escrow(app, EscrowImport { versions, from, signer })?;
-    if let Some((exported, _)) = imported.versions.last()
-        && exported.accept != imported.accept
-    {
+    if let Some((exported, newest)) = imported.versions.last() {
         let kinds = |accept| accepted::listed(accept);
+        let accepts = match exported.accept == imported.accept {
+            true => format!("accepts {}", kinds(imported.accept)),
+            false => format!(
+                "accepts {} as before, not {} as the exported app did: leafseal keys accept changes it",
+                kinds(imported.accept),
+                kinds(exported.accept)
+            ),
+        };
+        note(format_args!("app {app} {accepts}"));
+        let (now, then) = (newest.version, exported.version);
         note(format_args!(
-            "app {app} accepts {} as before, not {} as the exported app did: leafseal keys accept changes it",
-            kinds(imported.accept),
-            kinds(exported.accept)
+            "version {now}, which was {then}, encrypts from now on: unless it was the newest and is not disclosed, leafseal keys rotate {app}"
         ));
     }
     Ok(imported)

@@ -29,7 +29,9 @@ pub(super) fn find_overlap(earlier: &Rule, later: &Rule) -> Option<Overlap> {
     let is_left = later.probes()
         && (later.role.is_none() || later.role == earlier.role)
         && binding(later) == binding(earlier)
-        && later.sealing.accept.is_none();
+        && later.sealing.accept.is_none()
+        // What it has resealed is marked, and a rule that binds values opens what is marked only if it says so.
+        && (earlier.sealing.reseal.is_none() || later.sealing.reseal.is_some() || !later.sealing.is_bound());
     let effect = match (earlier.action, later.action) {
         (Action::Encrypt, Action::Decrypt) => Effect::Undone,
         (Action::Encrypt, Action::Encrypt) if !is_left => Effect::Twice,

@@ -164,6 +164,12 @@ fn values_that_two_rules_encrypt_cause_a_warning() {
             "json = [\"$.a\"], scheme = \"symmetric\", context = \"b\", skip_sealed = true",
             "JSON value",
         ),
+        // What the first has resealed is marked, which a bound rule does not open by default.
+        (
+            "json = [\"$.a\"], role = \"pci\", reseal = \"symmetric\", context = \"a\"",
+            "json = [\"$.a\"], role = \"pci\", scheme = \"symmetric\", context = \"a\", skip_sealed = true",
+            "JSON value",
+        ),
     ] {
         let reported = warnings(&(encrypt(first) + &encrypt(second))).unwrap().warnings;
         let found = reported.iter().find(|it| it.message.contains("encrypted twice"));

@@ -254,6 +254,11 @@ pub struct RuleSealing {
 }
 
 impl RuleSealing {
+    /// Whether values are bound to anything.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.context.is_some() || self.binds_places()
+    }
+
     /// Whether each value is bound by its place in a document.
     pub(crate) fn binds_places(&self) -> bool {
         self.context_select.is_some() || self.bind.is_some()

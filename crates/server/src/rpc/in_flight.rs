@@ -161,31 +161,3 @@ impl RequestEntry {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The requests that are tried, of those of which none, or some, need no worker.
-    fn tried(requests: u32, is_left: impl Fn(u32) -> bool) -> Vec<u32> {
-        let mut trials = InlineTrials::default();
-        let mut try_one = |request: &u32| {
-            let is_due = trials.is_due();
-            if is_due {
-                trials.note(Duration::from_micros(1), is_left(*request));
-            }
-            is_due
-        };
-        (0..requests).filter(|request| try_one(request)).collect()
-    }
-
-    #[test]
-    fn requests_that_lack_their_keys_are_tried_ever_less() {
-        assert_eq!(tried(10, |_| false).len(), 10);
-        assert_eq!(tried(200, |_| true), [0, 1, 3, 7, 15, 31, 63, 95, 127, 159, 191]);
-        // One that needs no worker ends the pauses.
-        assert_eq!(tried(12, |request| request < 7), [0, 1, 3, 7, 8, 9, 10, 11]);
-        // Every other one: each that lacks its key is the first of a row.
-        assert_eq!(tried(10, |request| request % 2 == 0).len(), 10);
-    }
-}

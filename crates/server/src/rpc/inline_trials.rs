@@ -8,7 +8,8 @@ const PAUSE_DOUBLINGS_MAX: u32 = 5;
 /// more often.
 const ANSWERED_PER_HALVING: u32 = 8;
 
-/// The trials of a connection. A request that lacks its key has been read on the network thread for nothing; each such trial is followed by
+/// The trials of a connection. A request that lacks its key, waits for the store or is more work than it seemed has been read on the
+/// network thread for nothing; each such trial is followed by
 /// a pause, in which requests go to the workers untried: of 0, 1, 3, 7, 15 and then always 31 requests. Every eighth request that needed no
 /// worker shortens the next pause by one of these steps.
 ///
