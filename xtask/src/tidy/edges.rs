@@ -7,10 +7,11 @@ use super::{Finding, Repository};
 use crate::metadata::{DependencyUse, Package, short};
 
 /// Crate, and the crates that its shipped code may import.
-const EDGES: [(&str, &[&str]); 26] = [
+const EDGES: [(&str, &[&str]); 27] = [
     ("lanes-macros", &[]),
     ("lanes", &["lanes-macros"]),
     ("crypto", &["lanes"]),
+    ("audit", &["crypto"]),
     ("envelope", &["lanes", "crypto"]),
     ("document", &["config"]),
     ("errors", &[]),

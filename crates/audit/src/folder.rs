@@ -1,0 +1,138 @@
+//! The folder of a log: its files by name, read within bounds, and written so that a file is whole or not there.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The signed size and root.
+pub(crate) const CHECKPOINT: &str = "checkpoint";
+/// The public key, as text.
+pub(crate) const KEY: &str = "key";
+/// The first entry that is still there, as a number; without this file, 0.
+pub(crate) const MINIMUM: &str = "minimum";
+/// Entries that are in no checkpoint yet.
+pub(crate) const JOURNAL: &str = "journal";
+/// Held by the writer.
+pub(crate) const LOCK: &str = "lock";
+/// Files that are being written.
+const TEMPORARY: &str = "tmp";
+/// Longest file that is read at once: a bundle of 256 of the longest entries.
+const FILE_SIZE_MAX: u64 = 256 * (2 + u16::MAX as u64);
+
+/// A log's folder.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The content of a file; `None` if there is none.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let mut file = match File::open(self.path(name)) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut content = Vec::new();
+        (&mut file).take(FILE_SIZE_MAX + 1).read_to_end(&mut content)?;
+        if content.len() as u64 > FILE_SIZE_MAX {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_SIZE_MAX} bytes")));
+        }
+        Ok(Some(content))
+    }
+
+    /// Removes a folder of files, if it is there.
+    pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
+        match fs::remove_dir_all(self.path(name)) {
+            Err(error) if is_absent(&error) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// All files and links below, as paths with `/`, without those that are being written.
+    pub(crate) fn files(&self) -> io::Result<Vec<String>> {
+        let (mut found, mut open) = (Vec::new(), vec![String::new()]);
+        while let Some(folder) = open.pop() {
+            for entry in fs::read_dir(self.path(&folder))? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                if entry.file_type()?.is_dir() {
+                    open.push(name);
+                } else {
+                    found.push(name);
+                }
+            }
+        }
+        found.retain(|name| !name.starts_with("tmp/"));
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// Writes several files, and makes them durable together.
+#[derive(Debug)]
+pub(crate) struct Writing<'f> {
+    folder: &'f Folder,
+    /// Folders with new names.
+    changed: BTreeSet<PathBuf>,
+}
+
+impl<'f> Writing<'f> {
+    pub(crate) fn begin(folder: &'f Folder) -> io::Result<Self> {
+        fs::create_dir_all(folder.path(TEMPORARY))?;
+        Ok(Self { folder, changed: BTreeSet::new() })
+    }
+
+    /// Writes a file. It is durable after [`Writing::finish`].
+    pub(crate) fn write(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        let temporary = self.folder.path(TEMPORARY).join("file");
+        let mut file = File::create(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        let target = self.folder.path(name);
+        let parent = target.parent().expect("a name within the folder");
+        self.make(parent)?;
+        fs::rename(&temporary, &target)?;
+        self.changed.insert(parent.to_owned());
+        Ok(())
+    }
+
+    fn make(&mut self, folder: &Path) -> io::Result<()> {
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let parent = folder.parent().expect("below the folder of the log");
+        self.make(parent)?;
+        fs::create_dir(folder)?;
+        self.changed.insert(parent.to_owned());
+        Ok(())
+    }
+
+    /// Makes the names durable.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.changed.iter().try_for_each(|folder| sync_folder(folder))
+    }
+}
+
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if is_absent(&error) => Ok(()),
+        done => done,
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}

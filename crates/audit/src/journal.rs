@@ -1,0 +1,163 @@
+//! The journal: entries that are durable and in no checkpoint yet, in segments, each a file named by its first entry.
+//!
+//! A segment is a head and frames. A frame is appended and made durable at once, so that only the last can be torn by a crash. Each has an
+//! HMAC over itself and the one before, from the head on, which names the log, the first entry and the root of the tree before it: no
+//! frame can be changed, moved or dropped from the middle without the key.
+//!
+//! ```text
+//! segment = title ‖ start (u64) ‖ root (32) ‖ mac ‖ frame…        mac = HMAC(key, title ‖ origin ‖ start ‖ root)
+//! frame   = size (u32) ‖ entries ‖ mac                            mac = HMAC(key, mac of the frame before ‖ entries)
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+
+use leafseal_crypto::Secret;
+use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify};
+
+use crate::folder::{Folder, JOURNAL, sync_folder};
+use crate::merkle::Hash;
+use crate::tile::bundle_entries;
+
+const TITLE: &[u8; 8] = b"LSAUDIT1";
+const MAC_SIZE: usize = 32;
+const HEAD_SIZE: usize = TITLE.len() + 8 + 32 + MAC_SIZE;
+/// Most bytes of entries in a frame.
+pub(crate) const FRAME_SIZE_MAX: usize = 16 << 20;
+/// Longest segment that is read: the next begins when one exceeds what a log's rules say, which is far less.
+const SEGMENT_SIZE_MAX: u64 = 1 << 30;
+
+/// The key of the journal's codes.
+pub(crate) type JournalKey = Secret<32>;
+
+fn name(start: u64) -> String {
+    format!("{JOURNAL}/{start:020}")
+}
+
+/// The starts of the segments that there are, in order.
+pub(crate) fn segments(folder: &Folder) -> io::Result<Vec<u64>> {
+    let path = folder.path(JOURNAL);
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut starts = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let text = entry?.file_name().to_string_lossy().into_owned();
+        let start = text.parse().ok().filter(|start| name(*start) == format!("{JOURNAL}/{text}"));
+        starts.push(start.ok_or_else(|| io::Error::other(format!("{JOURNAL}/{text} is no segment of a journal")))?);
+    }
+    starts.sort_unstable();
+    Ok(starts)
+}
+
+pub(crate) fn segment_path(folder: &Folder, start: u64) -> PathBuf {
+    folder.path(&name(start))
+}
+
+/// What the code of a head is over.
+fn head_message(origin: &str, start: u64, root: &Hash) -> Vec<u8> {
+    [&TITLE[..], origin.as_bytes(), b"\n", &start.to_be_bytes(), root].concat()
+}
+
+/// The segment that is written.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: File,
+    mac: Hash,
+    pub(crate) size: u64,
+}
+
+impl Segment {
+    /// A new segment. Durable when this returns.
+    pub(crate) fn create(folder: &Folder, key: &JournalKey, origin: &str, start: u64, root: &Hash) -> io::Result<Self> {
+        let path = segment_path(folder, start);
+        let parent = folder.path(JOURNAL);
+        fs::create_dir_all(&parent)?;
+        // One of this name has nothing that counts: it was begun and never used.
+        let mut file = File::create(&path)?;
+        let mac = hmac_sha256(key.expose(), &head_message(origin, start, root));
+        file.write_all(&[&TITLE[..], &start.to_be_bytes(), root, &mac].concat())?;
+        file.sync_all()?;
+        sync_folder(&parent)?;
+        sync_folder(parent.parent().expect("the folder of the log"))?;
+        Ok(Self { file, mac, size: HEAD_SIZE as u64 })
+    }
+
+    /// Appends entries, as in a bundle. Durable when this returns. After an error the segment may end with a part of them, and nothing may
+    /// be appended to it.
+    pub(crate) fn append(&mut self, key: &JournalKey, entries: &[u8]) -> io::Result<()> {
+        assert!(entries.len() <= FRAME_SIZE_MAX, "a frame within its bound");
+        let mac = hmac_sha256(key.expose(), &[&self.mac[..], entries].concat());
+        let size = u32::try_from(entries.len()).expect("within the bound");
+        self.file.write_all(&[&size.to_be_bytes()[..], entries, &mac].concat())?;
+        self.file.sync_data()?;
+        self.mac = mac;
+        self.size += 4 + (entries.len() + MAC_SIZE) as u64;
+        Ok(())
+    }
+}
+
+/// A segment that is read again after a start.
+#[derive(Debug)]
+pub(crate) struct OldSegment {
+    content: Vec<u8>,
+    place: usize,
+    mac: Hash,
+    /// The root of the tree before it.
+    pub(crate) root: Hash,
+}
+
+/// What follows in a segment.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// A frame's entries, as in a bundle.
+    Frame(Vec<u8>),
+    /// Nothing.
+    End,
+    /// So many bytes that are no frame, and no frame follows: a write that did not end.
+    Torn(usize),
+    /// Something that is no frame, and more follows.
+    Damaged,
+}
+
+impl OldSegment {
+    /// `None` if its head is not whole or not of this log: if it is the last, it was being begun.
+    pub(crate) fn read(folder: &Folder, key: &JournalKey, origin: &str, start: u64) -> io::Result<Option<Self>> {
+        let path = segment_path(folder, start);
+        if fs::metadata(&path)?.len() > SEGMENT_SIZE_MAX {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {SEGMENT_SIZE_MAX} bytes")));
+        }
+        let content = fs::read(&path)?;
+        let Some(head) = content.first_chunk::<HEAD_SIZE>() else { return Ok(None) };
+        let (text, mac) = head.split_at(HEAD_SIZE - MAC_SIZE);
+        let root: Hash = text[text.len() - 32..].try_into().expect("32 bytes");
+        let is_ours = *text == [&TITLE[..], &start.to_be_bytes(), &root].concat()
+            && hmac_sha256_verify(key.expose(), &head_message(origin, start, &root), mac);
+        let mac = mac.try_into().expect("its size");
+        Ok(is_ours.then_some(Self { content, place: HEAD_SIZE, mac, root }))
+    }
+
+    /// The next frame.
+    pub(crate) fn next(&mut self, key: &JournalKey) -> Next {
+        let rest = &self.content[self.place..];
+        if rest.is_empty() {
+            return Next::End;
+        }
+        let torn = Next::Torn(rest.len());
+        let Some((size, rest)) = rest.split_first_chunk::<4>() else { return torn };
+        let size = u32::from_be_bytes(*size) as usize;
+        let Some((entries, rest)) = rest.split_at_checked(size) else { return torn };
+        let Some((mac, rest)) = rest.split_at_checked(MAC_SIZE) else { return torn };
+        if !hmac_sha256_verify(key.expose(), &[&self.mac[..], entries].concat(), mac) {
+            return if rest.is_empty() { torn } else { Next::Damaged };
+        }
+        if bundle_entries(entries).any(|entry| entry.is_none()) {
+            return Next::Damaged;
+        }
+        let entries = entries.to_vec();
+        self.mac = mac.try_into().expect("its size");
+        self.place += 4 + size + MAC_SIZE;
+        Next::Frame(entries)
+    }
+}

@@ -1,0 +1,23 @@
+//! The audit log: records in an append-only log in files, as C2SP `tlog-tiles` with signed checkpoints, so that no record can be changed,
+//! removed, added or moved unnoticed.
+//!
+//! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed, `log`
+//! is the one writer of a folder, `reader` finds records in it, and `verify` checks all of it.
+#![forbid(unsafe_code)]
+
+mod checkpoint;
+mod folder;
+mod journal;
+mod log;
+mod merkle;
+mod note;
+mod reader;
+mod tile;
+mod verify;
+
+pub use checkpoint::{Checkpoint, CheckpointFault};
+pub use log::{AuditLog, LogError, LogRules, Recovery};
+pub use merkle::{Hash, Hashes, Tree, leaf_hash, verify_consistency, verify_inclusion};
+pub use note::{NoteFault, NoteSigner, VerifierKey};
+pub use reader::{LogReader, ReadError};
+pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};

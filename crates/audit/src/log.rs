@@ -1,0 +1,455 @@
+//! The writer of a log: one for each folder.
+//!
+//! ```text
+//! append:  frame to the journal, flushed                     now the entries are durable
+//! publish: full rows and bundles, then the last ones, then the checkpoint, each flushed; then old segments of the journal go
+//! open:    the tree of the checkpoint from its last rows, and the frames of the journal after it
+//! ```
+//!
+//! A checkpoint is signed only over entries that are durable, so that no start signs one that contradicts it.
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use leafseal_crypto::Secret;
+use thiserror::Error;
+
+use crate::checkpoint::{Checkpoint, CheckpointFault};
+use crate::folder::{CHECKPOINT, Folder, KEY, LOCK, MINIMUM, Writing, remove};
+use crate::journal::{FRAME_SIZE_MAX, JournalKey, Next, OldSegment, Segment, segment_path, segments};
+use crate::merkle::{Hash, ROW_BITS, ROW_WIDTH, Row, Tree, leaf_hash, row_levels, row_width};
+use crate::note::NoteSigner;
+use crate::tile::{ENTRY_SIZE_MAX, TileKind, TileName, bundle_entries, push_entry, tile_hashes};
+
+/// Bounds of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogRules {
+    /// Bytes of a segment of the journal from which on the next begins.
+    pub segment_bytes: u64,
+    /// Bytes of entries in memory, not published, from which on [`AuditLog::append`] publishes them.
+    pub pending_bytes_max: usize,
+}
+
+impl Default for LogRules {
+    fn default() -> Self {
+        Self { segment_bytes: 16 << 20, pending_bytes_max: 32 << 20 }
+    }
+}
+
+/// Why a log cannot be opened or written.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The disk refuses.
+    #[error("{}: {fault}", path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        fault: io::Error,
+    },
+    /// Another process writes it.
+    #[error("another process writes the audit log in {}: each engine needs a folder of its own", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It is of another engine or store.
+    #[error("the audit log in {} is of {found}, not of {expected}: name another folder", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// The key of the log.
+        found: String,
+        /// The key that was given.
+        expected: String,
+    },
+    /// A file was changed, or is missing.
+    #[error("the audit log in {} was changed: {what}. Keep it as evidence, and name another folder for a log with another origin", path.display())]
+    Damaged {
+        /// The folder.
+        path: PathBuf,
+        /// Where.
+        what: String,
+    },
+    /// More than an entry may have.
+    #[error("a record of {size} bytes; at most {ENTRY_SIZE_MAX} fit")]
+    EntrySize {
+        /// Its bytes.
+        size: usize,
+    },
+}
+
+/// What the start of a log found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Entries that were durable and in no checkpoint.
+    pub replayed: u64,
+    /// Bytes of a write that did not end.
+    pub torn_bytes: usize,
+}
+
+/// A log that is open for writing.
+pub struct AuditLog {
+    folder: Folder,
+    path: PathBuf,
+    signer: NoteSigner,
+    journal_key: JournalKey,
+    rules: LogRules,
+    tree: Tree,
+    published: u64,
+    /// Entries after the last full bundle, as a bundle.
+    bundle: Vec<u8>,
+    /// Bundles and rows that are full and not written.
+    full: Vec<(TileName, Vec<u8>)>,
+    pending_bytes: usize,
+    /// `None` after a failed write.
+    segment: Option<Segment>,
+    /// Starts of the segments that are kept, in order, with the one that is written.
+    starts: Vec<u64>,
+    _lock: File,
+}
+
+impl fmt::Debug for AuditLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, published, .. } = self;
+        let size = self.tree.size();
+        f.debug_struct("AuditLog")
+            .field("path", path)
+            .field("size", &size)
+            .field("published", published)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AuditLog {
+    /// Opens the log in a folder, or begins one if the folder is empty or not there. `journal_key` is a secret of the log, which
+    /// authenticates what no checkpoint covers yet.
+    ///
+    /// # Errors
+    /// [`LogError`]. Nothing that was acknowledged is ever dropped: where that cannot be shown, the log is [`LogError::Damaged`].
+    pub fn open(
+        path: &Path,
+        signer: NoteSigner,
+        journal_key: Secret<32>,
+        rules: LogRules,
+    ) -> Result<(Self, Recovery), LogError> {
+        let at = |fault| LogError::Io { path: path.to_owned(), fault };
+        std::fs::create_dir_all(path).map_err(at)?;
+        let folder = Folder::new(path);
+        let lock = lock(&folder, path)?;
+        own(&folder, path, &signer)?;
+        let mut log = Self {
+            path: path.to_owned(),
+            signer,
+            journal_key,
+            rules,
+            tree: Tree::default(),
+            published: 0,
+            bundle: Vec::new(),
+            full: Vec::new(),
+            pending_bytes: 0,
+            segment: None,
+            starts: segments(&folder).map_err(at)?,
+            folder,
+            _lock: lock,
+        };
+        log.load_published()?;
+        let recovery = log.replay()?;
+        log.begin_segment()?;
+        Ok((log, recovery))
+    }
+
+    /// Entries that are durable.
+    pub fn size(&self) -> u64 {
+        self.tree.size()
+    }
+
+    /// Entries that the newest checkpoint covers.
+    pub fn published(&self) -> u64 {
+        self.published
+    }
+
+    /// Appends entries. They are durable when this returns; after an error none of them counts, and it may be tried again.
+    ///
+    /// # Errors
+    /// [`LogError::EntrySize`], [`LogError::Io`].
+    pub fn append<'e>(&mut self, entries: impl IntoIterator<Item = &'e [u8]>) -> Result<(), LogError> {
+        let mut frame = Vec::new();
+        for entry in entries {
+            if entry.len() > ENTRY_SIZE_MAX {
+                return Err(LogError::EntrySize { size: entry.len() });
+            }
+            if frame.len() + 2 + entry.len() > FRAME_SIZE_MAX {
+                self.append_frame(&std::mem::take(&mut frame))?;
+            }
+            push_entry(entry, &mut frame);
+        }
+        if frame.is_empty() { Ok(()) } else { self.append_frame(&frame) }
+    }
+
+    fn append_frame(&mut self, frame: &[u8]) -> Result<(), LogError> {
+        if self.pending_bytes >= self.rules.pending_bytes_max {
+            self.publish()?;
+        }
+        if self.segment.as_ref().is_none_or(|segment| segment.size >= self.rules.segment_bytes) {
+            self.begin_segment()?;
+        }
+        let segment = self.segment.as_mut().expect("begun");
+        if let Err(fault) = segment.append(&self.journal_key, frame) {
+            // What the file ends with now is not known. The next segment begins where this frame would have begun, which excludes it.
+            self.segment = None;
+            let start = *self.starts.last().expect("the one that is written");
+            return Err(LogError::Io { path: segment_path(&self.folder, start), fault });
+        }
+        self.take_in(frame);
+        Ok(())
+    }
+
+    /// Takes durable entries into the tree.
+    fn take_in(&mut self, frame: &[u8]) {
+        for entry in bundle_entries(frame) {
+            let entry = entry.expect("checked when the frame was made or read");
+            push_entry(entry, &mut self.bundle);
+            let full = &mut self.full;
+            let before = full.len();
+            self.tree.push(leaf_hash(entry), |row| full.push(tile(row)));
+            if full.len() > before {
+                let index = (self.tree.size() >> ROW_BITS) - 1;
+                let name = TileName { kind: TileKind::Entries, index, width: ROW_WIDTH };
+                full.push((name, std::mem::take(&mut self.bundle)));
+            }
+        }
+        self.pending_bytes += frame.len();
+    }
+
+    /// Writes and signs a checkpoint over all entries, if there are new ones. What it covers can be read and verified.
+    ///
+    /// # Errors
+    /// [`LogError::Io`]; it may be tried again, and no entry is lost.
+    pub fn publish(&mut self) -> Result<(), LogError> {
+        if self.tree.size() == self.published {
+            return Ok(());
+        }
+        self.write_published().map_err(|fault| LogError::Io { path: self.path.clone(), fault })?;
+        self.published = self.tree.size();
+        self.pending_bytes = 0;
+        let full = std::mem::take(&mut self.full);
+        self.tidy(full.into_iter().map(|(name, _)| name))
+            .map_err(|fault| LogError::Io { path: self.path.clone(), fault })
+    }
+
+    fn write_published(&self) -> io::Result<()> {
+        let mut writing = Writing::begin(&self.folder)?;
+        for (name, content) in &self.full {
+            writing.write(&name.path(), content)?;
+        }
+        let size = self.tree.size();
+        let width = row_width(size, 0);
+        if width > 0 {
+            let name = TileName { kind: TileKind::Entries, index: size >> ROW_BITS, width };
+            writing.write(&name.path(), &self.bundle)?;
+        }
+        for row in self.tree.partial_rows() {
+            let (name, content) = tile(row);
+            writing.write(&name.path(), &content)?;
+        }
+        writing.finish()?;
+        let origin = self.signer.public().name().to_owned();
+        let checkpoint = Checkpoint { origin, size, root: self.tree.root() };
+        let mut writing = Writing::begin(&self.folder)?;
+        writing.write(CHECKPOINT, checkpoint.sign(&self.signer).as_bytes())?;
+        writing.finish()
+    }
+
+    /// Removes what the published files replace: segments of the journal, and parts of rows that are full now.
+    fn tidy(&mut self, full: impl Iterator<Item = TileName>) -> io::Result<()> {
+        for name in full {
+            self.folder.remove_folder(&name.parts_path())?;
+        }
+        while let [first, second, ..] = self.starts[..]
+            && second <= self.published
+        {
+            remove(&segment_path(&self.folder, first))?;
+            self.starts.remove(0);
+        }
+        Ok(())
+    }
+
+    /// Begins a segment of the journal at the current size.
+    fn begin_segment(&mut self) -> Result<(), LogError> {
+        let (start, root) = (self.tree.size(), self.tree.root());
+        let segment = Segment::create(&self.folder, &self.journal_key, self.signer.public().name(), start, &root);
+        let segment = segment.map_err(|fault| LogError::Io { path: segment_path(&self.folder, start), fault })?;
+        if self.starts.last() != Some(&start) {
+            self.starts.push(start);
+        }
+        self.segment = Some(segment);
+        Ok(())
+    }
+
+    fn damaged(&self, what: impl Into<String>) -> LogError {
+        LogError::Damaged { path: self.path.clone(), what: what.into() }
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, LogError> {
+        self.folder.read(name).map_err(|fault| LogError::Io { path: self.folder.path(name), fault })
+    }
+
+    /// Loads the tree of the checkpoint, and the entries of its last bundle.
+    fn load_published(&mut self) -> Result<(), LogError> {
+        let Some(note) = self.read(CHECKPOINT)? else { return Ok(()) };
+        let opened = Checkpoint::open(&note, self.signer.public());
+        let Checkpoint { size, root, .. } =
+            opened.map_err(|fault: CheckpointFault| self.damaged(format!("{CHECKPOINT}: {fault}")))?;
+        let mut rows = Vec::new();
+        for level in 0..row_levels(size) {
+            rows.push(self.read_row(size, level)?);
+        }
+        self.tree = Tree::from_rows(size, rows)
+            .filter(|tree| tree.root() == root)
+            .ok_or_else(|| self.damaged("its last tiles are not those of its checkpoint"))?;
+        self.bundle = self.read_last_bundle(size)?;
+        self.published = size;
+        Ok(())
+    }
+
+    fn read_row(&self, size: u64, level: usize) -> Result<Vec<Hash>, LogError> {
+        let width = row_width(size, level as u32);
+        if width == 0 {
+            return Ok(Vec::new());
+        }
+        let index = size.checked_shr(ROW_BITS * (level as u32 + 1)).unwrap_or(0);
+        let path = TileName { kind: TileKind::Level(level as u8), index, width }.path();
+        let content = self.read(&path)?.ok_or_else(|| self.damaged(format!("{path} is missing")))?;
+        tile_hashes(&content, width).ok_or_else(|| self.damaged(format!("{path} has not {width} hashes")))
+    }
+
+    fn read_last_bundle(&self, size: u64) -> Result<Vec<u8>, LogError> {
+        let width = row_width(size, 0);
+        if width == 0 {
+            return Ok(Vec::new());
+        }
+        let path = TileName { kind: TileKind::Entries, index: size >> ROW_BITS, width }.path();
+        let bundle = self.read(&path)?.ok_or_else(|| self.damaged(format!("{path} is missing")))?;
+        let hashes = bundle_entries(&bundle).map(|entry| entry.map(leaf_hash));
+        let row = self.tree.partial_rows().find(|row| row.level == 0).expect("it has a width");
+        if hashes.eq(row.hashes.iter().map(|hash| Some(*hash))) { Ok(bundle) } else { Err(self.damaged(path)) }
+    }
+
+    /// Reads the journal after the checkpoint.
+    fn replay(&mut self) -> Result<Recovery, LogError> {
+        let mut recovery = Recovery::default();
+        let starts = self.starts.clone();
+        for (number, &start) in starts.iter().enumerate() {
+            let next = starts.get(number + 1).copied();
+            self.replay_segment(start, next, &mut recovery)?;
+        }
+        if self.tree.size() < self.published {
+            return Err(self.damaged("entries are missing"));
+        }
+        recovery.replayed = self.tree.size() - self.published;
+        Ok(recovery)
+    }
+
+    /// Reads the entries of a segment up to where the next begins; of the last, all.
+    fn replay_segment(&mut self, start: u64, next: Option<u64>, recovery: &mut Recovery) -> Result<(), LogError> {
+        let path = segment_path(&self.folder, start);
+        let shown = format!("journal/{start:020}");
+        let origin = self.signer.public().name().to_owned();
+        let segment = OldSegment::read(&self.folder, &self.journal_key, &origin, start)
+            .map_err(|fault| LogError::Io { path: path.clone(), fault })?;
+        let Some(mut segment) = segment else {
+            // The last one, at the end of the log, was being begun.
+            let is_begun = next.is_none() && start == self.tree.size();
+            return if is_begun { Ok(()) } else { Err(self.damaged(format!("{shown} has a wrong head"))) };
+        };
+        if start > self.tree.size() || start == self.tree.size() && segment.root != self.tree.root() {
+            return Err(self.damaged(format!("{shown} does not continue what is before it")));
+        }
+        let mut place = start;
+        while next.is_none_or(|next| place < next) {
+            let entries = match segment.next(&self.journal_key) {
+                Next::Frame(entries) => entries,
+                Next::End if next.is_none() => return Ok(()),
+                Next::Torn(bytes) if next.is_none() => {
+                    recovery.torn_bytes = bytes;
+                    return Ok(());
+                }
+                _ => return Err(self.damaged(format!("{shown} is damaged after entry {place}"))),
+            };
+            let count = bundle_entries(&entries).count() as u64;
+            if place == self.tree.size() {
+                self.take_in(&entries);
+            } else if place + count > self.tree.size() {
+                return Err(self.damaged(format!("{shown} has a frame across the checkpoint")));
+            }
+            place += count;
+        }
+        if next.is_some_and(|next| place > next) {
+            Err(self.damaged(format!("{shown} overlaps the next one")))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Removes bundles and tiles that only entries before `minimum` need. Everything from it on can still be read and verified.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub fn prune(&mut self, minimum: u64) -> Result<u64, LogError> {
+        self.prune_files(minimum.min(self.published)).map_err(|fault| LogError::Io { path: self.path.clone(), fault })
+    }
+
+    fn prune_files(&self, minimum: u64) -> io::Result<u64> {
+        let mut writing = Writing::begin(&self.folder)?;
+        writing.write(MINIMUM, format!("{minimum}\n").as_bytes())?;
+        writing.finish()?;
+        let mut removed = 0;
+        for path in self.folder.files()? {
+            let end = TileName::parse(&path).and_then(TileName::end);
+            if end.is_some_and(|end| end <= minimum) {
+                remove(&self.folder.path(&path))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn tile(row: Row) -> (TileName, Vec<u8>) {
+    let Row { level, index, hashes } = row;
+    (TileName { kind: TileKind::Level(level), index, width: hashes.len() }, hashes.concat())
+}
+
+fn lock(folder: &Folder, path: &Path) -> Result<File, LogError> {
+    let at = |fault| LogError::Io { path: folder.path(LOCK), fault };
+    let file = File::options().create(true).truncate(false).write(true).open(folder.path(LOCK)).map_err(at)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LogError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(fault)) => Err(at(fault)),
+    }
+}
+
+/// Checks that the folder's log has this key; in a folder without one, writes it.
+fn own(folder: &Folder, path: &Path, signer: &NoteSigner) -> Result<(), LogError> {
+    let at = |fault| LogError::Io { path: folder.path(KEY), fault };
+    let expected = signer.public().to_text();
+    if let Some(found) = folder.read(KEY).map_err(at)? {
+        let found = String::from_utf8_lossy(&found).trim_end().to_owned();
+        if found == expected {
+            return Ok(());
+        }
+        return Err(LogError::Foreign { path: path.to_owned(), found, expected });
+    }
+    let others = folder.files().map_err(at)?;
+    if let Some(other) = others.iter().find(|name| *name != LOCK) {
+        let what = format!("it has {other} and no file {KEY:?}");
+        return Err(LogError::Damaged { path: path.to_owned(), what });
+    }
+    let mut writing = Writing::begin(folder).map_err(at)?;
+    writing.write(KEY, format!("{expected}\n").as_bytes()).map_err(at)?;
+    writing.finish().map_err(at)
+}

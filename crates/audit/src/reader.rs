@@ -1,0 +1,220 @@
+//! Reads a log: what it returns is in the tree of the log's checkpoint, checked tile by tile from the root down.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use thiserror::Error;
+
+use crate::checkpoint::{Checkpoint, CheckpointFault};
+use crate::folder::{CHECKPOINT, Folder, MINIMUM};
+use crate::merkle::{Hash, Hashes, ROW_BITS, ROW_WIDTH, Tree, leaf_hash, perfect_root, row_levels, row_width};
+use crate::note::VerifierKey;
+use crate::tile::{TileKind, TileName, bundle_entries, tile_hashes};
+
+/// Rows above the entries' that are kept: those of 2^24 entries.
+const ROWS_KEPT_MAX: usize = 512;
+
+/// Why a part of a log cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The disk refuses.
+    #[error("{name}: {fault}")]
+    Io {
+        /// Which file.
+        name: String,
+        /// Why.
+        fault: io::Error,
+    },
+    /// There is no checkpoint.
+    #[error("no audit log: it has no file {CHECKPOINT:?}")]
+    Absent,
+    /// The checkpoint is not one of this log.
+    #[error("{CHECKPOINT}: {0}")]
+    Checkpoint(#[from] CheckpointFault),
+    /// A file that the checkpoint covers is missing.
+    #[error("{0} is missing")]
+    Missing(String),
+    /// A file has not the content that the checkpoint covers.
+    #[error("{0} was changed")]
+    Changed(String),
+    /// An entry is before the minimum index, or beyond the checkpoint.
+    #[error("entry {index} is not in this log: it has entries {minimum} to {size}")]
+    Outside {
+        /// Which.
+        index: u64,
+        /// The first that there is.
+        minimum: u64,
+        /// The number of all.
+        size: u64,
+    },
+}
+
+/// A log, as its newest checkpoint at the time of opening shows it.
+#[derive(Debug)]
+pub struct LogReader {
+    folder: Folder,
+    checkpoint: Checkpoint,
+    minimum: u64,
+    /// The last rows, which the root covers.
+    last: Tree,
+    /// Full rows that were checked, above the entries' level.
+    rows: RefCell<HashMap<(u32, u64), Rc<Vec<Hash>>>>,
+    /// The last one of the entries' level that was checked.
+    leaves: RefCell<Option<(u64, Rc<Vec<Hash>>)>>,
+}
+
+impl LogReader {
+    /// Opens the log in a folder; `key` is that of the log, from a trustworthy place.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn open(path: &Path, key: &VerifierKey) -> Result<Self, ReadError> {
+        let folder = Folder::new(path);
+        let note = read(&folder, CHECKPOINT)?.ok_or(ReadError::Absent)?;
+        let checkpoint = Checkpoint::open(&note, key)?;
+        let minimum = read(&folder, MINIMUM)?.map_or(Ok(0), |text| {
+            let number = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().parse::<u64>().ok());
+            let number = number.filter(|number| *number <= checkpoint.size && format!("{number}\n").as_bytes() == text);
+            number.ok_or_else(|| ReadError::Changed(MINIMUM.to_owned()))
+        })?;
+        let size = checkpoint.size;
+        let rows: Result<Vec<_>, _> =
+            (0..row_levels(size)).map(|level| last_row(&folder, size, level as u32)).collect();
+        let last = Tree::from_rows(size, rows?).filter(|tree| tree.root() == checkpoint.root);
+        let last = last.ok_or_else(|| ReadError::Changed("one of the last tiles".to_owned()))?;
+        Ok(Self { folder, checkpoint, minimum, last, rows: RefCell::default(), leaves: RefCell::default() })
+    }
+
+    /// The checkpoint.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// Entries.
+    pub fn size(&self) -> u64 {
+        self.checkpoint.size
+    }
+
+    /// The first entry that was not pruned, by what the folder says.
+    pub fn minimum(&self) -> u64 {
+        self.minimum
+    }
+
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// The first index of a bundle and all of its entries.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn bundle_of(&self, index: u64) -> Result<(u64, Vec<Vec<u8>>), ReadError> {
+        let bundle = index >> ROW_BITS;
+        if index >= self.size() || index < self.minimum {
+            return Err(ReadError::Outside { index, minimum: self.minimum, size: self.size() });
+        }
+        let hashes = self.row(0, bundle)?;
+        let path = TileName { kind: TileKind::Entries, index: bundle, width: hashes.len() }.path();
+        let content = read(&self.folder, &path)?.ok_or_else(|| ReadError::Missing(path.clone()))?;
+        let entries: Option<Vec<&[u8]>> = bundle_entries(&content).collect();
+        let entries = entries.filter(|entries| entries.iter().map(|entry| leaf_hash(entry)).eq(hashes.iter().copied()));
+        let entries = entries.ok_or(ReadError::Changed(path))?;
+        Ok((bundle << ROW_BITS, entries.into_iter().map(<[u8]>::to_vec).collect()))
+    }
+
+    /// The first entry for which `is_before` is false, if it is true for some and then false for all the others: of a bundle, the first
+    /// entry is looked at.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn partition_point(&self, mut is_before: impl FnMut(&[u8]) -> bool) -> Result<u64, ReadError> {
+        let (mut low, mut high) = (self.minimum >> ROW_BITS, self.size().div_ceil(ROW_WIDTH as u64));
+        // Of bundles below `low`, the first entry is before; of those from `high` on, it is not.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (_, entries) = self.bundle_of((middle << ROW_BITS).max(self.minimum))?;
+            if is_before(&entries[0]) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let Some(bundle) = low.checked_sub(1).filter(|bundle| *bundle >= self.minimum >> ROW_BITS) else {
+            return Ok(self.minimum);
+        };
+        let (start, entries) = self.bundle_of((bundle << ROW_BITS).max(self.minimum))?;
+        let before = entries.partition_point(|entry| is_before(entry));
+        Ok((start + before as u64).max(self.minimum))
+    }
+
+    /// A row of hashes that the checkpoint covers.
+    pub(crate) fn row(&self, level: u32, index: u64) -> Result<Rc<Vec<Hash>>, ReadError> {
+        let last = self.size().checked_shr(ROW_BITS * (level + 1)).unwrap_or(0);
+        if index >= last {
+            let row = self.last.partial_rows().find(|row| u32::from(row.level) == level && row.index == index);
+            return row.map(|row| Rc::new(row.hashes)).ok_or(ReadError::Outside { index, minimum: 0, size: last });
+        }
+        if let Some(known) = self.known(level, index) {
+            return Ok(known);
+        }
+        let parent = self.row(level + 1, index >> ROW_BITS)?;
+        let path = TileName { kind: TileKind::Level(level as u8), index, width: ROW_WIDTH }.path();
+        let content = read(&self.folder, &path)?.ok_or_else(|| ReadError::Missing(path.clone()))?;
+        let row = tile_hashes(&content, ROW_WIDTH)
+            .filter(|row| perfect_root(row) == parent[index as usize % ROW_WIDTH])
+            .ok_or(ReadError::Changed(path))?;
+        let row = Rc::new(row);
+        self.keep(level, index, &row);
+        Ok(row)
+    }
+
+    fn known(&self, level: u32, index: u64) -> Option<Rc<Vec<Hash>>> {
+        if level > 0 {
+            return self.rows.borrow().get(&(level, index)).cloned();
+        }
+        self.leaves.borrow().as_ref().filter(|(known, _)| *known == index).map(|(_, row)| Rc::clone(row))
+    }
+
+    fn keep(&self, level: u32, index: u64, row: &Rc<Vec<Hash>>) {
+        if level == 0 {
+            *self.leaves.borrow_mut() = Some((index, Rc::clone(row)));
+            return;
+        }
+        let mut rows = self.rows.borrow_mut();
+        if rows.len() >= ROWS_KEPT_MAX {
+            rows.clear();
+        }
+        rows.insert((level, index), Rc::clone(row));
+    }
+}
+
+impl Hashes for LogReader {
+    type Error = ReadError;
+
+    fn perfect(&self, height: u32, index: u64) -> Result<Hash, ReadError> {
+        let (level, within) = (height / ROW_BITS, height % ROW_BITS);
+        let start = index << within;
+        let row = self.row(level, start >> ROW_BITS)?;
+        let start = start as usize % ROW_WIDTH;
+        let hashes = row.get(start..start + (1 << within));
+        hashes.map(perfect_root).ok_or(ReadError::Outside { index, minimum: self.minimum, size: self.size() })
+    }
+}
+
+fn read(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, ReadError> {
+    folder.read(name).map_err(|fault| ReadError::Io { name: name.to_owned(), fault })
+}
+
+fn last_row(folder: &Folder, size: u64, level: u32) -> Result<Vec<Hash>, ReadError> {
+    let width = row_width(size, level);
+    if width == 0 {
+        return Ok(Vec::new());
+    }
+    let index = size.checked_shr(ROW_BITS * (level + 1)).unwrap_or(0);
+    let path = TileName { kind: TileKind::Level(level as u8), index, width }.path();
+    let content = read(folder, &path)?.ok_or_else(|| ReadError::Missing(path.clone()))?;
+    tile_hashes(&content, width).ok_or(ReadError::Changed(path))
+}

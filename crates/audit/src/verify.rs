@@ -1,0 +1,196 @@
+//! Verifies all of a log: its checkpoint, each tile and entry from the root down, each file that lies in its folder, and that checkpoints
+//! which were kept elsewhere are of the same log.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::checkpoint::{Checkpoint, CheckpointFault};
+use crate::folder::{CHECKPOINT, JOURNAL, KEY, LOCK, MINIMUM};
+use crate::merkle::{Hashes as _, ROW_BITS, ROW_WIDTH, leaf_hash};
+use crate::note::VerifierKey;
+use crate::reader::{LogReader, ReadError};
+use crate::tile::{TileKind, TileName, bundle_entries};
+
+/// What is wrong with a log.
+#[derive(Debug)]
+pub enum LogFault {
+    /// A part of it is missing or was changed.
+    Read(ReadError),
+    /// A file that no log has.
+    Unknown(String),
+    /// A tile or bundle beyond the checkpoint. One of a log that is being written may be there for a moment.
+    Beyond(String),
+    /// The folder says that entries before this number were pruned, and more than may be.
+    Pruned(u64),
+    /// A checkpoint that was kept elsewhere is none of this log.
+    Foreign(usize, CheckpointFault),
+    /// The log has less entries than a checkpoint that was kept elsewhere: the newest were cut off.
+    CutOff {
+        /// Which of the checkpoints.
+        checkpoint: usize,
+        /// Entries that it covers.
+        size: u64,
+    },
+    /// The log is another one than a checkpoint that was kept elsewhere covers: entries before its size were replaced.
+    Replaced {
+        /// Which of the checkpoints.
+        checkpoint: usize,
+        /// Entries that it covers.
+        size: u64,
+    },
+}
+
+impl fmt::Display for LogFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(error) => error.fmt(f),
+            Self::Unknown(name) => write!(f, "{name} is no part of a log"),
+            Self::Beyond(name) => write!(f, "{name} is beyond the checkpoint"),
+            Self::Pruned(minimum) => write!(f, "records before {minimum} were removed"),
+            Self::Foreign(number, fault) => write!(f, "kept checkpoint {number}: {fault}"),
+            Self::CutOff { checkpoint, size } => {
+                write!(f, "the newest records were cut off: kept checkpoint {checkpoint} covers {size}")
+            }
+            Self::Replaced { checkpoint, size } => {
+                write!(f, "records before {size} were replaced: kept checkpoint {checkpoint} is of another log")
+            }
+        }
+    }
+}
+
+impl From<ReadError> for LogFault {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}
+
+/// What to verify a log against.
+#[derive(Debug, Clone, Default)]
+pub struct VerifyOptions {
+    /// Checkpoints that were kept where the log's host could not change them, each a signed note.
+    pub kept: Vec<Vec<u8>>,
+    /// Entries before this number may have been pruned.
+    pub minimum: u64,
+    /// Faults after which verification ends; 0: none ends it.
+    pub faults_max: usize,
+}
+
+/// What a verification found.
+#[derive(Debug)]
+pub struct LogReport {
+    /// The log's checkpoint; `None` if it is no checkpoint of the log.
+    pub checkpoint: Option<Checkpoint>,
+    /// The first entry that was verified.
+    pub first: u64,
+    /// Entries that were verified.
+    pub entries: u64,
+    /// Everything that is wrong, in the order in which it was found.
+    pub faults: Vec<LogFault>,
+}
+
+/// Verifies the log in a folder. `key` is the log's, from a trustworthy place; `each` receives each entry that was verified, in order.
+pub fn verify_log(
+    path: &Path,
+    key: &VerifierKey,
+    options: &VerifyOptions,
+    mut each: impl FnMut(u64, &[u8]),
+) -> LogReport {
+    let mut report = LogReport { checkpoint: None, first: 0, entries: 0, faults: Vec::new() };
+    let reader = match LogReader::open(path, key) {
+        Ok(reader) => reader,
+        Err(error) => {
+            report.faults.push(error.into());
+            return report;
+        }
+    };
+    report.checkpoint = Some(reader.checkpoint().clone());
+    report.first = reader.minimum();
+    let is_enough = |report: &LogReport| options.faults_max > 0 && report.faults.len() >= options.faults_max;
+    if reader.minimum() > options.minimum {
+        report.faults.push(LogFault::Pruned(reader.minimum()));
+    }
+    for (number, note) in options.kept.iter().enumerate() {
+        report.faults.extend(kept_fault(&reader, key, number, note));
+    }
+    let bundles = reader.minimum() >> ROW_BITS..reader.size().div_ceil(ROW_WIDTH as u64);
+    for bundle in bundles {
+        match reader.bundle_of((bundle << ROW_BITS).max(reader.minimum())) {
+            Ok((start, entries)) => {
+                let first = reader.minimum().saturating_sub(start) as usize;
+                for (index, entry) in (start..).zip(&entries).skip(first) {
+                    each(index, entry);
+                    report.entries += 1;
+                }
+            }
+            Err(error) => report.faults.push(error.into()),
+        }
+        if is_enough(&report) {
+            return report;
+        }
+    }
+    match reader.folder().files() {
+        Ok(files) => {
+            // The files may be of a checkpoint that was written since: of the next reader, all that it does not know are beyond.
+            let newest = LogReader::open(path, key).unwrap_or(reader);
+            report.faults.extend(files.iter().filter_map(|name| file_fault(&newest, key, name)));
+            if !files.iter().any(|name| name == KEY) {
+                report.faults.push(LogFault::Read(ReadError::Missing(KEY.to_owned())));
+            }
+        }
+        Err(fault) => report.faults.push(LogFault::Read(ReadError::Io { name: path.display().to_string(), fault })),
+    }
+    report
+}
+
+/// What is wrong with the log by a checkpoint that was kept elsewhere.
+fn kept_fault(reader: &LogReader, key: &VerifierKey, number: usize, note: &[u8]) -> Option<LogFault> {
+    let kept = match Checkpoint::open(note, key) {
+        Ok(kept) => kept,
+        Err(fault) => return Some(LogFault::Foreign(number, fault)),
+    };
+    if kept.size > reader.size() {
+        return Some(LogFault::CutOff { checkpoint: number, size: kept.size });
+    }
+    match reader.root(0, kept.size) {
+        Ok(root) if root == kept.root => None,
+        Ok(_) => Some(LogFault::Replaced { checkpoint: number, size: kept.size }),
+        Err(error) => Some(error.into()),
+    }
+}
+
+/// What is wrong with a file that lies in the folder, beyond what reading all entries has shown.
+fn file_fault(reader: &LogReader, key: &VerifierKey, name: &str) -> Option<LogFault> {
+    let is_journal = name.strip_prefix(JOURNAL).is_some_and(|rest| rest.starts_with('/'));
+    if [CHECKPOINT, LOCK, MINIMUM].contains(&name) || is_journal {
+        return None;
+    }
+    if name == KEY {
+        let text = reader.folder().read(KEY).ok().flatten();
+        let is_same = text.is_some_and(|text| text == format!("{}\n", key.to_text()).as_bytes());
+        return (!is_same).then(|| LogFault::Read(ReadError::Changed(name.to_owned())));
+    }
+    let Some(tile) = TileName::parse(name) else { return Some(LogFault::Unknown(name.to_owned())) };
+    let level = match tile.kind {
+        TileKind::Entries => 0,
+        TileKind::Level(level) => u32::from(level),
+    };
+    if tile.end().is_none_or(|end| end > reader.size()) {
+        return Some(LogFault::Beyond(name.to_owned()));
+    }
+    let content = match reader.folder().read(name) {
+        Ok(Some(content)) => content,
+        // The writer has replaced it by a full one.
+        Ok(None) => return None,
+        Err(fault) => return Some(LogFault::Read(ReadError::Io { name: name.to_owned(), fault })),
+    };
+    let row = match reader.row(level, tile.index) {
+        Ok(row) => row,
+        Err(error) => return Some(error.into()),
+    };
+    let expected = row[..tile.width].iter().copied();
+    let is_same = match tile.kind {
+        TileKind::Entries => bundle_entries(&content).map(|entry| entry.map(leaf_hash)).eq(expected.map(Some)),
+        TileKind::Level(_) => content == row[..tile.width].concat(),
+    };
+    if is_same { None } else { Some(LogFault::Read(ReadError::Changed(name.to_owned()))) }
+}

@@ -1,0 +1,6 @@
+//! Logs in folders: what is acknowledged is there after any end, and what is changed is found.
+
+mod edits;
+mod ends;
+mod place;
+mod reading;
