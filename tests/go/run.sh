@@ -28,6 +28,11 @@ go mod verify
 go vet ./...
 echo '== go: go test -race'
 go test -race -count=1 -timeout 30m "$@" ./...
+echo '== go: logs of crates/audit read by sumdb and torchwood'
+build_example audit_log
+AUDIT_LOG=$(dirname "$LEAFSEAL")/examples/audit_log
+export AUDIT_LOG
+(cd "$here/audit" && go mod verify && go vet ./... && go test -count=1 ./...)
 echo "== go: ${CONVERSATIONS:-10000} generated conversations"
 generate_conversations
 go test -count=1 -run TestGeneratedConversations .
