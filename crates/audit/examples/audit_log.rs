@@ -17,7 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut log, _) = AuditLog::open(Path::new(&folder), signer, Secret::from_bytes(&[6; 32]), LogRules::default())?;
     for size in arguments {
         let size: u64 = size.parse()?;
-        let entries: Vec<_> = (log.size()..size).map(|number| format!("entry {number}").repeat(number as usize % 5)).collect();
+        let entries: Vec<_> =
+            (log.size()..size).map(|number| format!("entry {number}").repeat(number as usize % 5)).collect();
         log.append(entries.iter().map(String::as_bytes))?;
         log.publish()?;
         println!("{}", STANDARD.encode(std::fs::read(Path::new(&folder).join("checkpoint"))?));

@@ -2,7 +2,8 @@
 //! removed, added or moved unnoticed.
 //!
 //! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed, `log`
-//! is the one writer of a folder, `reader` finds records in it, and `verify` checks all of it.
+//! is the one writer of a folder, `recorder` the thread that many others give records to, `reader` finds records, and `verify` checks all of
+//! a log.
 #![forbid(unsafe_code)]
 
 mod checkpoint;
@@ -12,7 +13,9 @@ mod log;
 mod merkle;
 mod note;
 mod reader;
+mod recorder;
 mod tile;
+mod time;
 mod verify;
 
 pub use checkpoint::{Checkpoint, CheckpointFault};
@@ -20,4 +23,5 @@ pub use log::{AuditLog, LogError, LogRules, Recovery};
 pub use merkle::{Hash, Hashes, Tree, leaf_hash, verify_consistency, verify_inclusion};
 pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};
+pub use recorder::{Clock, RECORD_SIZE_MAX, RecordRefusal, Recorder, RecorderRules, Ticket};
 pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};

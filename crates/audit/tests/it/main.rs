@@ -4,3 +4,4 @@ mod edits;
 mod ends;
 mod place;
 mod reading;
+mod recording;

@@ -1,0 +1,308 @@
+//! Takes records from many threads and makes them durable in groups, on one thread of its own, so that no request waits for a disk unless it
+//! asks to.
+//!
+//! ```text
+//! record:  under a short lock, time and text go to the open group        the ticket is its number
+//! thread:  take the open group ─▶ append ─▶ durable up to its last ticket ─▶ wake who waits; once in a while, publish
+//! a disk refuses:  the group is kept and tried again; the open group grows to its bound; then records are refused and counted, and a
+//!                  gap record says how many there were as soon as one is written again
+//! ```
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+use crate::log::AuditLog;
+use crate::tile::{ENTRY_SIZE_MAX, bundle_entries, push_entry};
+use crate::time::time_text;
+
+/// Bytes of a record that its time takes.
+const TIME_SIZE_MAX: usize = 96;
+/// Longest text of a record, without its time.
+pub const RECORD_SIZE_MAX: usize = ENTRY_SIZE_MAX - TIME_SIZE_MAX;
+/// How much the clock may go back before a record says so.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
+/// Bounds and pace of a recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecorderRules {
+    /// Bytes of records that wait to be written.
+    pub waiting_bytes_max: usize,
+    /// Between two checkpoints, while there are new records.
+    pub checkpoint_interval: Duration,
+    /// Between two attempts while a disk refuses.
+    pub retry_interval: Duration,
+}
+
+impl Default for RecorderRules {
+    fn default() -> Self {
+        Self {
+            waiting_bytes_max: 8 << 20,
+            checkpoint_interval: Duration::from_secs(1),
+            retry_interval: Duration::from_millis(500),
+        }
+    }
+}
+
+/// The number of a record, in the order of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// Why a record was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum RecordRefusal {
+    /// The log's disk refuses, or is too slow: what waits to be written has reached its bound.
+    #[error("the audit log takes no records: its disk is full or does not answer")]
+    Full,
+    /// Longer than [`RECORD_SIZE_MAX`], or no JSON object.
+    #[error("not a record of at most {RECORD_SIZE_MAX} bytes")]
+    Malformed,
+    /// The recorder ends.
+    #[error("the audit log is closed")]
+    Closed,
+}
+
+/// Unix time in microseconds.
+pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+
+type Waiter = (Ticket, Box<dyn FnOnce() + Send>);
+
+/// A log that many threads write to.
+pub struct Recorder {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<AuditLog>>,
+}
+
+struct Shared {
+    rules: RecorderRules,
+    clock: Clock,
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Records that are not being written yet, as a bundle.
+    open: Vec<u8>,
+    /// The number of the next record.
+    next: u64,
+    /// Records below are durable.
+    durable: u64,
+    /// Bytes that are being written.
+    writing_bytes: usize,
+    /// By ticket.
+    waiters: VecDeque<Waiter>,
+    /// Time of the last record.
+    last_us: u64,
+    /// Records that were refused since the last gap record, and the time of the first.
+    lost: u64,
+    lost_since_us: u64,
+    fault: Option<String>,
+    is_closed: bool,
+}
+
+impl Recorder {
+    /// Starts the thread that writes. `clock` gives the time of records; if it goes back, the log's times stand still, and records have
+    /// a second time.
+    ///
+    /// # Panics
+    /// When the system starts no thread.
+    pub fn start(log: AuditLog, rules: RecorderRules, last_us: u64, clock: Clock) -> Self {
+        let state = State { last_us, ..State::default() };
+        let shared = Arc::new(Shared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
+        let writer = Arc::clone(&shared);
+        let run = move || Writer { shared: writer, log, published_at: Instant::now() }.run();
+        let thread = std::thread::Builder::new().name("leafseal-audit".to_owned()).spawn(run).expect("a thread");
+        Self { shared, thread: Some(thread) }
+    }
+
+    /// Takes a record: the text of a JSON object with at least one member, to which the time is added in front. Does not wait for the disk.
+    ///
+    /// # Errors
+    /// [`RecordRefusal`]. A record that is refused because of the disk is counted, and a gap record will say so.
+    pub fn record(&self, object: &[u8]) -> Result<Ticket, RecordRefusal> {
+        let members = object.strip_prefix(b"{").filter(|members| members.len() > 1 && object.len() <= RECORD_SIZE_MAX);
+        let members = members.ok_or(RecordRefusal::Malformed)?;
+        let now_us = (self.shared.clock)();
+        let mut state = self.shared.lock();
+        if state.is_closed {
+            return Err(RecordRefusal::Closed);
+        }
+        if state.open.len() + state.writing_bytes + object.len() + TIME_SIZE_MAX > self.shared.rules.waiting_bytes_max {
+            if state.lost == 0 {
+                state.lost_since_us = now_us;
+            }
+            state.lost += 1;
+            return Err(RecordRefusal::Full);
+        }
+        state.push_gap(now_us);
+        let ticket = state.push(now_us, members);
+        drop(state);
+        self.shared.news.notify_one();
+        Ok(ticket)
+    }
+
+    /// Whether a record is durable.
+    pub fn is_durable(&self, ticket: Ticket) -> bool {
+        ticket.0 < self.shared.lock().durable
+    }
+
+    /// Calls `then` once a record is durable: at once if it is, else on the writing thread, which it must not hold up.
+    pub fn when_durable(&self, ticket: Ticket, then: impl FnOnce() + Send + 'static) {
+        let mut state = self.shared.lock();
+        if ticket.0 >= state.durable {
+            let place = state.waiters.partition_point(|(other, _)| *other <= ticket);
+            state.waiters.insert(place, (ticket, Box::new(then)));
+            return;
+        }
+        drop(state);
+        then();
+    }
+
+    /// Why the disk refuses, while it does.
+    pub fn fault(&self) -> Option<String> {
+        self.shared.lock().fault.clone()
+    }
+
+    /// Ends: what waits is written and published if the disk takes it; else it is lost with this process.
+    pub fn close(mut self) -> Option<AuditLog> {
+        self.shared.lock().is_closed = true;
+        self.shared.news.notify_one();
+        self.thread.take().and_then(|thread| thread.join().ok())
+    }
+}
+
+impl fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.shared.lock();
+        f.debug_struct("Recorder").field("next", &state.next).field("durable", &state.durable).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.shared.lock().is_closed = true;
+        self.shared.news.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Adds a record with its time. `members` is a JSON object without its first brace.
+    fn push(&mut self, now_us: u64, members: &[u8]) -> Ticket {
+        let time_us = now_us.max(self.last_us);
+        self.last_us = time_us;
+        let mut entry = format!("{{\"time\":\"{}\",", time_text(time_us)).into_bytes();
+        if Duration::from_micros(time_us - now_us) > CLOCK_TOLERANCE {
+            entry.extend_from_slice(format!("\"clock\":\"{}\",", time_text(now_us)).as_bytes());
+        }
+        entry.extend_from_slice(members);
+        push_entry(&entry, &mut self.open);
+        self.next += 1;
+        Ticket(self.next - 1)
+    }
+
+    /// Adds what was refused, if anything was.
+    fn push_gap(&mut self, now_us: u64) {
+        if self.lost > 0 {
+            let since = time_text(self.lost_since_us);
+            let gap = format!("\"kind\":\"gap\",\"records\":{},\"since\":\"{since}\"}}", self.lost);
+            self.lost = 0;
+            self.push(now_us, gap.as_bytes());
+        }
+    }
+}
+
+/// What the thread has.
+struct Writer {
+    shared: Arc<Shared>,
+    log: AuditLog,
+    published_at: Instant,
+}
+
+impl Writer {
+    fn run(mut self) -> AuditLog {
+        while let Some((group, last)) = self.next_group() {
+            if !group.is_empty() && !self.write(&group, last) {
+                break;
+            }
+            self.publish_if_due();
+        }
+        // The last records are durable; a start publishes what this attempt does not.
+        let _ = self.log.publish();
+        self.log
+    }
+
+    /// The open group, once it has records, and the number after its last; an empty one when a checkpoint is due, and none at the end.
+    fn next_group(&self) -> Option<(Vec<u8>, u64)> {
+        let mut state = self.shared.lock();
+        loop {
+            if !state.open.is_empty() {
+                let group = std::mem::take(&mut state.open);
+                state.writing_bytes = group.len();
+                return Some((group, state.next));
+            }
+            if state.is_closed {
+                return None;
+            }
+            let due = self.until_checkpoint();
+            if due.is_zero() {
+                return Some((Vec::new(), state.next));
+            }
+            let waited = self.shared.news.wait_timeout(state, due);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// How long no checkpoint is due.
+    fn until_checkpoint(&self) -> Duration {
+        if self.log.size() == self.log.published() {
+            return Duration::MAX;
+        }
+        self.shared.rules.checkpoint_interval.saturating_sub(self.published_at.elapsed())
+    }
+
+    /// Writes a group, however long the disk refuses; false if the recorder ends before.
+    fn write(&mut self, group: &[u8], last: u64) -> bool {
+        let entries: Vec<_> = bundle_entries(group).flatten().collect();
+        while let Err(error) = self.log.append(entries.iter().copied()) {
+            let mut state = self.shared.lock();
+            state.fault = Some(error.to_string());
+            if state.is_closed {
+                return false;
+            }
+            let waited =
+                self.shared.news.wait_timeout_while(state, self.shared.rules.retry_interval, |state| !state.is_closed);
+            drop(waited);
+        }
+        let mut state = self.shared.lock();
+        (state.durable, state.writing_bytes, state.fault) = (last, 0, None);
+        let now_us = (self.shared.clock)();
+        state.push_gap(now_us);
+        let count = state.waiters.partition_point(|(ticket, _)| ticket.0 < last);
+        let woken: Vec<_> = state.waiters.drain(..count).collect();
+        drop(state);
+        woken.into_iter().for_each(|(_, then)| then());
+        true
+    }
+
+    fn publish_if_due(&mut self) {
+        if self.until_checkpoint().is_zero() {
+            self.published_at = Instant::now();
+            let fault = self.log.publish().err().map(|error| error.to_string());
+            self.shared.lock().fault = fault;
+        }
+    }
+}
