@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use thiserror::Error;
 
-use crate::merkle::Hash;
+use crate::merkle::NodeHash;
 use crate::note::{Note, NoteFault, NoteSigner, VerifierKey};
 
 /// Why a text is not a checkpoint of a log.
@@ -29,7 +29,7 @@ pub struct Checkpoint {
     /// Entries.
     pub size: u64,
     /// Root hash.
-    pub root: Hash,
+    pub root: NodeHash,
 }
 
 impl Checkpoint {

@@ -22,9 +22,9 @@ const FILE_SIZE_MAX: u64 = 256 * (2 + u16::MAX as u64);
 
 /// A log's folder.
 #[derive(Debug, Clone)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct LogFolder(PathBuf);
 
-impl Folder {
+impl LogFolder {
     pub(crate) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
@@ -79,19 +79,19 @@ impl Folder {
 
 /// Writes several files, and makes them durable together.
 #[derive(Debug)]
-pub(crate) struct Writing<'f> {
-    folder: &'f Folder,
+pub(crate) struct FilesWriting<'f> {
+    folder: &'f LogFolder,
     /// Folders with new names.
     changed: BTreeSet<PathBuf>,
 }
 
-impl<'f> Writing<'f> {
-    pub(crate) fn begin(folder: &'f Folder) -> io::Result<Self> {
+impl<'f> FilesWriting<'f> {
+    pub(crate) fn begin(folder: &'f LogFolder) -> io::Result<Self> {
         fs::create_dir_all(folder.path(TEMPORARY))?;
         Ok(Self { folder, changed: BTreeSet::new() })
     }
 
-    /// Writes a file. It is durable after [`Writing::finish`].
+    /// Writes a file. It is durable after [`FilesWriting::finish`].
     pub(crate) fn write(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         let temporary = self.folder.path(TEMPORARY).join("file");
         let mut file = File::create(&temporary)?;

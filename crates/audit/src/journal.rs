@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use leafseal_crypto::Secret;
 use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify};
 
-use crate::folder::{Folder, JOURNAL, sync_folder};
-use crate::merkle::Hash;
+use crate::folder::{JOURNAL, LogFolder, sync_folder};
+use crate::merkle::NodeHash;
 use crate::tile::bundle_entries;
 
 const TITLE: &[u8; 8] = b"LSAUDIT1";
@@ -36,7 +36,7 @@ fn name(start: u64) -> String {
 }
 
 /// The starts of the segments that there are, in order.
-pub(crate) fn segments(folder: &Folder) -> io::Result<Vec<u64>> {
+pub(crate) fn segments(folder: &LogFolder) -> io::Result<Vec<u64>> {
     let path = folder.path(JOURNAL);
     if !path.is_dir() {
         return Ok(Vec::new());
@@ -51,26 +51,32 @@ pub(crate) fn segments(folder: &Folder) -> io::Result<Vec<u64>> {
     Ok(starts)
 }
 
-pub(crate) fn segment_path(folder: &Folder, start: u64) -> PathBuf {
+pub(crate) fn segment_path(folder: &LogFolder, start: u64) -> PathBuf {
     folder.path(&name(start))
 }
 
 /// What the code of a head is over.
-fn head_message(origin: &str, start: u64, root: &Hash) -> Vec<u8> {
+fn head_message(origin: &str, start: u64, root: &NodeHash) -> Vec<u8> {
     [&TITLE[..], origin.as_bytes(), b"\n", &start.to_be_bytes(), root].concat()
 }
 
 /// The segment that is written.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub(crate) struct JournalSegment {
     file: File,
-    mac: Hash,
+    mac: NodeHash,
     pub(crate) size: u64,
 }
 
-impl Segment {
+impl JournalSegment {
     /// A new segment. Durable when this returns.
-    pub(crate) fn create(folder: &Folder, key: &JournalKey, origin: &str, start: u64, root: &Hash) -> io::Result<Self> {
+    pub(crate) fn create(
+        folder: &LogFolder,
+        key: &JournalKey,
+        origin: &str,
+        start: u64,
+        root: &NodeHash,
+    ) -> io::Result<Self> {
         let path = segment_path(folder, start);
         let parent = folder.path(JOURNAL);
         fs::create_dir_all(&parent)?;
@@ -100,17 +106,17 @@ impl Segment {
 
 /// A segment that is read again after a start.
 #[derive(Debug)]
-pub(crate) struct OldSegment {
+pub(crate) struct OldJournalSegment {
     content: Vec<u8>,
     place: usize,
-    mac: Hash,
+    mac: NodeHash,
     /// The root of the tree before it.
-    pub(crate) root: Hash,
+    pub(crate) root: NodeHash,
 }
 
 /// What follows in a segment.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum NextFrame {
     /// A frame's entries, as in a bundle.
     Frame(Vec<u8>),
     /// Nothing.
@@ -121,9 +127,9 @@ pub(crate) enum Next {
     Damaged,
 }
 
-impl OldSegment {
+impl OldJournalSegment {
     /// `None` if its head is not whole or not of this log: if it is the last, it was being begun.
-    pub(crate) fn read(folder: &Folder, key: &JournalKey, origin: &str, start: u64) -> io::Result<Option<Self>> {
+    pub(crate) fn read(folder: &LogFolder, key: &JournalKey, origin: &str, start: u64) -> io::Result<Option<Self>> {
         let path = segment_path(folder, start);
         if fs::metadata(&path)?.len() > SEGMENT_SIZE_MAX {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {SEGMENT_SIZE_MAX} bytes")));
@@ -131,7 +137,7 @@ impl OldSegment {
         let content = fs::read(&path)?;
         let Some(head) = content.first_chunk::<HEAD_SIZE>() else { return Ok(None) };
         let (text, mac) = head.split_at(HEAD_SIZE - MAC_SIZE);
-        let root: Hash = text[text.len() - 32..].try_into().expect("32 bytes");
+        let root: NodeHash = text[text.len() - 32..].try_into().expect("32 bytes");
         let is_ours = *text == [&TITLE[..], &start.to_be_bytes(), &root].concat()
             && hmac_sha256_verify(key.expose(), &head_message(origin, start, &root), mac);
         let mac = mac.try_into().expect("its size");
@@ -139,25 +145,25 @@ impl OldSegment {
     }
 
     /// The next frame.
-    pub(crate) fn next(&mut self, key: &JournalKey) -> Next {
+    pub(crate) fn next(&mut self, key: &JournalKey) -> NextFrame {
         let rest = &self.content[self.place..];
         if rest.is_empty() {
-            return Next::End;
+            return NextFrame::End;
         }
-        let torn = Next::Torn(rest.len());
+        let torn = NextFrame::Torn(rest.len());
         let Some((size, rest)) = rest.split_first_chunk::<4>() else { return torn };
         let size = u32::from_be_bytes(*size) as usize;
         let Some((entries, rest)) = rest.split_at_checked(size) else { return torn };
         let Some((mac, rest)) = rest.split_at_checked(MAC_SIZE) else { return torn };
         if !hmac_sha256_verify(key.expose(), &[&self.mac[..], entries].concat(), mac) {
-            return if rest.is_empty() { torn } else { Next::Damaged };
+            return if rest.is_empty() { torn } else { NextFrame::Damaged };
         }
         if bundle_entries(entries).any(|entry| entry.is_none()) {
-            return Next::Damaged;
+            return NextFrame::Damaged;
         }
         let entries = entries.to_vec();
         self.mac = mac.try_into().expect("its size");
         self.place += 4 + size + MAC_SIZE;
-        Next::Frame(entries)
+        NextFrame::Frame(entries)
     }
 }

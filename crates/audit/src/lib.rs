@@ -2,9 +2,8 @@
 //! removed, added or moved unnoticed.
 //!
 //! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed, `log`
-//! is the one writer of a folder, `recorder` the thread that many others give records to, `reader` finds records, and `verify` checks all of
-//! a log.
-#![forbid(unsafe_code)]
+//! is the one writer of a folder, `recorder` the thread that many others give records to, `reader` finds records, and `verify` checks all
+//! of a log.
 
 mod checkpoint;
 mod folder;
@@ -20,8 +19,8 @@ mod verify;
 
 pub use checkpoint::{Checkpoint, CheckpointFault};
 pub use log::{AuditLog, LogError, LogRules, Recovery};
-pub use merkle::{Hash, Hashes, Tree, leaf_hash, verify_consistency, verify_inclusion};
+pub use merkle::{Hashes, MerkleTree, NodeHash, leaf_hash, verify_consistency, verify_inclusion};
 pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};
-pub use recorder::{Clock, RECORD_SIZE_MAX, RecordRefusal, Recorder, RecorderRules, Ticket};
+pub use recorder::{Clock, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
 pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};

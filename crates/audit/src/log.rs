@@ -17,9 +17,11 @@ use leafseal_crypto::Secret;
 use thiserror::Error;
 
 use crate::checkpoint::{Checkpoint, CheckpointFault};
-use crate::folder::{CHECKPOINT, Folder, KEY, LOCK, MINIMUM, Writing, remove};
-use crate::journal::{FRAME_SIZE_MAX, JournalKey, Next, OldSegment, Segment, segment_path, segments};
-use crate::merkle::{Hash, ROW_BITS, ROW_WIDTH, Row, Tree, leaf_hash, row_levels, row_width};
+use crate::folder::{CHECKPOINT, FilesWriting, KEY, LOCK, LogFolder, MINIMUM, remove};
+use crate::journal::{
+    FRAME_SIZE_MAX, JournalKey, JournalSegment, NextFrame, OldJournalSegment, segment_path, segments,
+};
+use crate::merkle::{MerkleTree, NodeHash, ROW_BITS, ROW_WIDTH, TileRow, leaf_hash, row_levels, row_width};
 use crate::note::NoteSigner;
 use crate::tile::{ENTRY_SIZE_MAX, TileKind, TileName, bundle_entries, push_entry, tile_hashes};
 
@@ -66,7 +68,7 @@ pub enum LogError {
         expected: String,
     },
     /// A file was changed, or is missing.
-    #[error("the audit log in {} was changed: {what}. Keep it as evidence, and name another folder for a log with another origin", path.display())]
+    #[error("the audit log in {} was changed: {what}. Keep it as evidence, and name another folder", path.display())]
     Damaged {
         /// The folder.
         path: PathBuf,
@@ -92,12 +94,12 @@ pub struct Recovery {
 
 /// A log that is open for writing.
 pub struct AuditLog {
-    folder: Folder,
+    folder: LogFolder,
     path: PathBuf,
     signer: NoteSigner,
     journal_key: JournalKey,
     rules: LogRules,
-    tree: Tree,
+    tree: MerkleTree,
     published: u64,
     /// Entries after the last full bundle, as a bundle.
     bundle: Vec<u8>,
@@ -105,7 +107,7 @@ pub struct AuditLog {
     full: Vec<(TileName, Vec<u8>)>,
     pending_bytes: usize,
     /// `None` after a failed write.
-    segment: Option<Segment>,
+    segment: Option<JournalSegment>,
     /// Starts of the segments that are kept, in order, with the one that is written.
     starts: Vec<u64>,
     _lock: File,
@@ -137,7 +139,7 @@ impl AuditLog {
     ) -> Result<(Self, Recovery), LogError> {
         let at = |fault| LogError::Io { path: path.to_owned(), fault };
         std::fs::create_dir_all(path).map_err(at)?;
-        let folder = Folder::new(path);
+        let folder = LogFolder::new(path);
         let lock = lock(&folder, path)?;
         own(&folder, path, &signer)?;
         let mut log = Self {
@@ -145,7 +147,7 @@ impl AuditLog {
             signer,
             journal_key,
             rules,
-            tree: Tree::default(),
+            tree: MerkleTree::default(),
             published: 0,
             bundle: Vec::new(),
             full: Vec::new(),
@@ -241,7 +243,7 @@ impl AuditLog {
     }
 
     fn write_published(&self) -> io::Result<()> {
-        let mut writing = Writing::begin(&self.folder)?;
+        let mut writing = FilesWriting::begin(&self.folder)?;
         for (name, content) in &self.full {
             writing.write(&name.path(), content)?;
         }
@@ -258,7 +260,7 @@ impl AuditLog {
         writing.finish()?;
         let origin = self.signer.public().name().to_owned();
         let checkpoint = Checkpoint { origin, size, root: self.tree.root() };
-        let mut writing = Writing::begin(&self.folder)?;
+        let mut writing = FilesWriting::begin(&self.folder)?;
         writing.write(CHECKPOINT, checkpoint.sign(&self.signer).as_bytes())?;
         writing.finish()
     }
@@ -280,7 +282,8 @@ impl AuditLog {
     /// Begins a segment of the journal at the current size.
     fn begin_segment(&mut self) -> Result<(), LogError> {
         let (start, root) = (self.tree.size(), self.tree.root());
-        let segment = Segment::create(&self.folder, &self.journal_key, self.signer.public().name(), start, &root);
+        let segment =
+            JournalSegment::create(&self.folder, &self.journal_key, self.signer.public().name(), start, &root);
         let segment = segment.map_err(|fault| LogError::Io { path: segment_path(&self.folder, start), fault })?;
         if self.starts.last() != Some(&start) {
             self.starts.push(start);
@@ -307,7 +310,7 @@ impl AuditLog {
         for level in 0..row_levels(size) {
             rows.push(self.read_row(size, level)?);
         }
-        self.tree = Tree::from_rows(size, rows)
+        self.tree = MerkleTree::from_rows(size, rows)
             .filter(|tree| tree.root() == root)
             .ok_or_else(|| self.damaged("its last tiles are not those of its checkpoint"))?;
         self.bundle = self.read_last_bundle(size)?;
@@ -315,7 +318,7 @@ impl AuditLog {
         Ok(())
     }
 
-    fn read_row(&self, size: u64, level: usize) -> Result<Vec<Hash>, LogError> {
+    fn read_row(&self, size: u64, level: usize) -> Result<Vec<NodeHash>, LogError> {
         let width = row_width(size, level as u32);
         if width == 0 {
             return Ok(Vec::new());
@@ -358,7 +361,7 @@ impl AuditLog {
         let path = segment_path(&self.folder, start);
         let shown = format!("journal/{start:020}");
         let origin = self.signer.public().name().to_owned();
-        let segment = OldSegment::read(&self.folder, &self.journal_key, &origin, start)
+        let segment = OldJournalSegment::read(&self.folder, &self.journal_key, &origin, start)
             .map_err(|fault| LogError::Io { path: path.clone(), fault })?;
         let Some(mut segment) = segment else {
             // The last one, at the end of the log, was being begun.
@@ -371,9 +374,9 @@ impl AuditLog {
         let mut place = start;
         while next.is_none_or(|next| place < next) {
             let entries = match segment.next(&self.journal_key) {
-                Next::Frame(entries) => entries,
-                Next::End if next.is_none() => return Ok(()),
-                Next::Torn(bytes) if next.is_none() => {
+                NextFrame::Frame(entries) => entries,
+                NextFrame::End if next.is_none() => return Ok(()),
+                NextFrame::Torn(bytes) if next.is_none() => {
                     recovery.torn_bytes = bytes;
                     return Ok(());
                 }
@@ -403,7 +406,7 @@ impl AuditLog {
     }
 
     fn prune_files(&self, minimum: u64) -> io::Result<u64> {
-        let mut writing = Writing::begin(&self.folder)?;
+        let mut writing = FilesWriting::begin(&self.folder)?;
         writing.write(MINIMUM, format!("{minimum}\n").as_bytes())?;
         writing.finish()?;
         let mut removed = 0;
@@ -418,12 +421,12 @@ impl AuditLog {
     }
 }
 
-fn tile(row: Row) -> (TileName, Vec<u8>) {
-    let Row { level, index, hashes } = row;
+fn tile(row: TileRow) -> (TileName, Vec<u8>) {
+    let TileRow { level, index, hashes } = row;
     (TileName { kind: TileKind::Level(level), index, width: hashes.len() }, hashes.concat())
 }
 
-fn lock(folder: &Folder, path: &Path) -> Result<File, LogError> {
+fn lock(folder: &LogFolder, path: &Path) -> Result<File, LogError> {
     let at = |fault| LogError::Io { path: folder.path(LOCK), fault };
     let file = File::options().create(true).truncate(false).write(true).open(folder.path(LOCK)).map_err(at)?;
     match file.try_lock() {
@@ -434,7 +437,7 @@ fn lock(folder: &Folder, path: &Path) -> Result<File, LogError> {
 }
 
 /// Checks that the folder's log has this key; in a folder without one, writes it.
-fn own(folder: &Folder, path: &Path, signer: &NoteSigner) -> Result<(), LogError> {
+fn own(folder: &LogFolder, path: &Path, signer: &NoteSigner) -> Result<(), LogError> {
     let at = |fault| LogError::Io { path: folder.path(KEY), fault };
     let expected = signer.public().to_text();
     if let Some(found) = folder.read(KEY).map_err(at)? {
@@ -449,7 +452,7 @@ fn own(folder: &Folder, path: &Path, signer: &NoteSigner) -> Result<(), LogError
         let what = format!("it has {other} and no file {KEY:?}");
         return Err(LogError::Damaged { path: path.to_owned(), what });
     }
-    let mut writing = Writing::begin(folder).map_err(at)?;
+    let mut writing = FilesWriting::begin(folder).map_err(at)?;
     writing.write(KEY, format!("{expected}\n").as_bytes()).map_err(at)?;
     writing.finish().map_err(at)
 }

@@ -3,7 +3,7 @@
 use leafseal_crypto::hash::sha256;
 
 /// SHA-256.
-pub type Hash = [u8; 32];
+pub type NodeHash = [u8; 32];
 
 /// Bits of a row's width: a tile is a subtree of this height.
 pub(crate) const ROW_BITS: u32 = 8;
@@ -11,16 +11,16 @@ pub(crate) const ROW_BITS: u32 = 8;
 pub(crate) const ROW_WIDTH: usize = 1 << ROW_BITS;
 
 /// The hash of an entry.
-pub fn leaf_hash(entry: &[u8]) -> Hash {
+pub fn leaf_hash(entry: &[u8]) -> NodeHash {
     sha256(&[&[0], entry])
 }
 
-fn node_hash(left: &Hash, right: &Hash) -> Hash {
+fn node_hash(left: &NodeHash, right: &NodeHash) -> NodeHash {
     sha256(&[&[1][..], left, right])
 }
 
 /// The root over a power of two of hashes.
-pub(crate) fn perfect_root(hashes: &[Hash]) -> Hash {
+pub(crate) fn perfect_root(hashes: &[NodeHash]) -> NodeHash {
     debug_assert!(hashes.len().is_power_of_two(), "{} hashes", hashes.len());
     let mut row = hashes.to_vec();
     while row.len() > 1 {
@@ -31,21 +31,21 @@ pub(crate) fn perfect_root(hashes: &[Hash]) -> Hash {
 
 /// A row of hashes of a tree: the `index`-th full row of a level, or the last, which is not full.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct TileRow {
     pub(crate) level: u8,
     pub(crate) index: u64,
-    pub(crate) hashes: Vec<Hash>,
+    pub(crate) hashes: Vec<NodeHash>,
 }
 
 /// A growing tree, of which only the rows that are not full are kept: less than 256 hashes for each level.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tree {
+pub struct MerkleTree {
     size: u64,
     /// The last row of each level, from the entries up.
-    rows: Vec<Vec<Hash>>,
+    rows: Vec<Vec<NodeHash>>,
 }
 
-impl Tree {
+impl MerkleTree {
     /// Entries.
     pub fn size(&self) -> u64 {
         self.size
@@ -54,14 +54,14 @@ impl Tree {
     /// A tree from its last rows.
     ///
     /// Returns `None` if they have not the widths that a tree of this size has.
-    pub(crate) fn from_rows(size: u64, rows: Vec<Vec<Hash>>) -> Option<Self> {
+    pub(crate) fn from_rows(size: u64, rows: Vec<Vec<NodeHash>>) -> Option<Self> {
         let widths = (0..rows.len()).map(|level| row_width(size, level as u32));
         let fit = widths.eq(rows.iter().map(Vec::len)) && row_levels(size) == rows.len();
         fit.then_some(Self { size, rows })
     }
 
     /// Adds the hash of an entry. `full` receives each row that this completes.
-    pub(crate) fn push(&mut self, leaf: Hash, mut full: impl FnMut(Row)) {
+    pub(crate) fn push(&mut self, leaf: NodeHash, mut full: impl FnMut(TileRow)) {
         self.size += 1;
         let mut hash = leaf;
         for level in 0.. {
@@ -75,13 +75,13 @@ impl Tree {
             }
             hash = perfect_root(row);
             let hashes = std::mem::replace(row, Vec::with_capacity(ROW_WIDTH));
-            full(Row { level: level as u8, index: (self.size >> (ROW_BITS as usize * (level + 1))) - 1, hashes });
+            full(TileRow { level: level as u8, index: (self.size >> (ROW_BITS as usize * (level + 1))) - 1, hashes });
         }
     }
 
     /// The rows that are neither full nor empty.
-    pub(crate) fn partial_rows(&self) -> impl Iterator<Item = Row> + '_ {
-        self.rows.iter().enumerate().filter(|(_, row)| !row.is_empty()).map(|(level, row)| Row {
+    pub(crate) fn partial_rows(&self) -> impl Iterator<Item = TileRow> + '_ {
+        self.rows.iter().enumerate().filter(|(_, row)| !row.is_empty()).map(|(level, row)| TileRow {
             level: level as u8,
             index: self.size >> (ROW_BITS as usize * (level + 1)),
             hashes: row.clone(),
@@ -89,7 +89,7 @@ impl Tree {
     }
 
     /// The root hash; that of an empty text for no entries.
-    pub fn root(&self) -> Hash {
+    pub fn root(&self) -> NodeHash {
         let mut root = None;
         for row in &self.rows {
             let mut rest = row.as_slice();
@@ -124,13 +124,13 @@ pub trait Hashes {
     ///
     /// # Errors
     /// When it is not there.
-    fn perfect(&self, height: u32, index: u64) -> Result<Hash, Self::Error>;
+    fn perfect(&self, height: u32, index: u64) -> Result<NodeHash, Self::Error>;
 
     /// The root over the entries from `start` to `end`, where `start` is 0 or a multiple of the power of two that is not below the count.
     ///
     /// # Errors
     /// Those of [`Hashes::perfect`].
-    fn root(&self, start: u64, end: u64) -> Result<Hash, Self::Error> {
+    fn root(&self, start: u64, end: u64) -> Result<NodeHash, Self::Error> {
         let count = end - start;
         if count == 0 {
             return Ok(sha256(&[]));
@@ -151,7 +151,7 @@ pub trait Hashes {
     ///
     /// # Panics
     /// Unless `index < size`.
-    fn inclusion(&self, index: u64, size: u64) -> Result<Vec<Hash>, Self::Error> {
+    fn inclusion(&self, index: u64, size: u64) -> Result<Vec<NodeHash>, Self::Error> {
         assert!(index < size, "entry {index} of {size}");
         let (mut start, mut end, mut proof) = (0, size, Vec::new());
         while end - start > 1 {
@@ -175,7 +175,7 @@ pub trait Hashes {
     ///
     /// # Panics
     /// Unless `old <= size`.
-    fn consistency(&self, old: u64, size: u64) -> Result<Vec<Hash>, Self::Error> {
+    fn consistency(&self, old: u64, size: u64) -> Result<Vec<NodeHash>, Self::Error> {
         assert!(old <= size, "{old} of {size} entries");
         if old == 0 || old == size {
             return Ok(Vec::new());
@@ -206,7 +206,7 @@ fn split(count: u64) -> u64 {
 
 /// Whether `proof` shows that the entry with hash `leaf` is number `index` in the tree of `size` entries and this root.
 /// RFC 9162, section 2.1.3.2.
-pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, root: &Hash, proof: &[Hash]) -> bool {
+pub fn verify_inclusion(leaf: &NodeHash, index: u64, size: u64, root: &NodeHash, proof: &[NodeHash]) -> bool {
     if index >= size {
         return false;
     }
@@ -230,7 +230,7 @@ pub fn verify_inclusion(leaf: &Hash, index: u64, size: u64, root: &Hash, proof: 
 
 /// Whether `proof` shows that the tree of `old` entries with root `old_root` begins the tree of `size` entries and root `root`.
 /// RFC 9162, section 2.1.4.2.
-pub fn verify_consistency(old: u64, old_root: &Hash, size: u64, root: &Hash, proof: &[Hash]) -> bool {
+pub fn verify_consistency(old: u64, old_root: &NodeHash, size: u64, root: &NodeHash, proof: &[NodeHash]) -> bool {
     if old == 0 {
         return proof.is_empty() && *old_root == sha256(&[]);
     }
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     /// RFC 6962, section 2.1, as it is written, with another library.
-    fn mth(entries: &[Vec<u8>]) -> Hash {
+    fn mth(entries: &[Vec<u8>]) -> NodeHash {
         match entries {
             [] => Sha256::digest([]).into(),
             [entry] => Sha256::new().chain_update([0]).chain_update(entry).finalize().into(),
@@ -293,7 +293,7 @@ mod tests {
     impl Hashes for Slow<'_> {
         type Error = std::convert::Infallible;
 
-        fn perfect(&self, height: u32, index: u64) -> Result<Hash, Self::Error> {
+        fn perfect(&self, height: u32, index: u64) -> Result<NodeHash, Self::Error> {
             let start = (index << height) as usize;
             Ok(mth(&self.0[start..start + (1 << height)]))
         }
@@ -306,11 +306,12 @@ mod tests {
     #[test]
     fn roots_are_those_of_the_definition() {
         let entries = entries(600);
-        let mut tree = Tree::default();
+        let mut tree = MerkleTree::default();
         for size in 0..=entries.len() {
             if size < 300 || size > 508 && size < 520 || size == 600 {
                 assert_eq!(tree.root(), mth(&entries[..size]), "{size}");
-                let again = Tree::from_rows(tree.size, tree.rows[..row_levels(tree.size)].to_vec()).expect("its rows");
+                let again =
+                    MerkleTree::from_rows(tree.size, tree.rows[..row_levels(tree.size)].to_vec()).expect("its rows");
                 assert_eq!(again.root(), tree.root());
             }
             if let Some(entry) = entries.get(size) {

@@ -9,8 +9,10 @@ use std::rc::Rc;
 use thiserror::Error;
 
 use crate::checkpoint::{Checkpoint, CheckpointFault};
-use crate::folder::{CHECKPOINT, Folder, MINIMUM};
-use crate::merkle::{Hash, Hashes, ROW_BITS, ROW_WIDTH, Tree, leaf_hash, perfect_root, row_levels, row_width};
+use crate::folder::{CHECKPOINT, LogFolder, MINIMUM};
+use crate::merkle::{
+    Hashes, MerkleTree, NodeHash, ROW_BITS, ROW_WIDTH, leaf_hash, perfect_root, row_levels, row_width,
+};
 use crate::note::VerifierKey;
 use crate::tile::{TileKind, TileName, bundle_entries, tile_hashes};
 
@@ -52,18 +54,21 @@ pub enum ReadError {
     },
 }
 
+/// Rows by level and index.
+type Rows = HashMap<(u32, u64), Rc<Vec<NodeHash>>>;
+
 /// A log, as its newest checkpoint at the time of opening shows it.
 #[derive(Debug)]
 pub struct LogReader {
-    folder: Folder,
+    folder: LogFolder,
     checkpoint: Checkpoint,
     minimum: u64,
     /// The last rows, which the root covers.
-    last: Tree,
+    last: MerkleTree,
     /// Full rows that were checked, above the entries' level.
-    rows: RefCell<HashMap<(u32, u64), Rc<Vec<Hash>>>>,
+    rows: RefCell<Rows>,
     /// The last one of the entries' level that was checked.
-    leaves: RefCell<Option<(u64, Rc<Vec<Hash>>)>>,
+    leaves: RefCell<Option<(u64, Rc<Vec<NodeHash>>)>>,
 }
 
 impl LogReader {
@@ -72,7 +77,7 @@ impl LogReader {
     /// # Errors
     /// [`ReadError`].
     pub fn open(path: &Path, key: &VerifierKey) -> Result<Self, ReadError> {
-        let folder = Folder::new(path);
+        let folder = LogFolder::new(path);
         let note = read(&folder, CHECKPOINT)?.ok_or(ReadError::Absent)?;
         let checkpoint = Checkpoint::open(&note, key)?;
         let minimum = read(&folder, MINIMUM)?.map_or(Ok(0), |text| {
@@ -83,7 +88,7 @@ impl LogReader {
         let size = checkpoint.size;
         let rows: Result<Vec<_>, _> =
             (0..row_levels(size)).map(|level| last_row(&folder, size, level as u32)).collect();
-        let last = Tree::from_rows(size, rows?).filter(|tree| tree.root() == checkpoint.root);
+        let last = MerkleTree::from_rows(size, rows?).filter(|tree| tree.root() == checkpoint.root);
         let last = last.ok_or_else(|| ReadError::Changed("one of the last tiles".to_owned()))?;
         Ok(Self { folder, checkpoint, minimum, last, rows: RefCell::default(), leaves: RefCell::default() })
     }
@@ -103,7 +108,7 @@ impl LogReader {
         self.minimum
     }
 
-    pub(crate) fn folder(&self) -> &Folder {
+    pub(crate) fn folder(&self) -> &LogFolder {
         &self.folder
     }
 
@@ -151,7 +156,7 @@ impl LogReader {
     }
 
     /// A row of hashes that the checkpoint covers.
-    pub(crate) fn row(&self, level: u32, index: u64) -> Result<Rc<Vec<Hash>>, ReadError> {
+    pub(crate) fn row(&self, level: u32, index: u64) -> Result<Rc<Vec<NodeHash>>, ReadError> {
         let last = self.size().checked_shr(ROW_BITS * (level + 1)).unwrap_or(0);
         if index >= last {
             let row = self.last.partial_rows().find(|row| u32::from(row.level) == level && row.index == index);
@@ -171,14 +176,14 @@ impl LogReader {
         Ok(row)
     }
 
-    fn known(&self, level: u32, index: u64) -> Option<Rc<Vec<Hash>>> {
+    fn known(&self, level: u32, index: u64) -> Option<Rc<Vec<NodeHash>>> {
         if level > 0 {
             return self.rows.borrow().get(&(level, index)).cloned();
         }
         self.leaves.borrow().as_ref().filter(|(known, _)| *known == index).map(|(_, row)| Rc::clone(row))
     }
 
-    fn keep(&self, level: u32, index: u64, row: &Rc<Vec<Hash>>) {
+    fn keep(&self, level: u32, index: u64, row: &Rc<Vec<NodeHash>>) {
         if level == 0 {
             *self.leaves.borrow_mut() = Some((index, Rc::clone(row)));
             return;
@@ -194,7 +199,7 @@ impl LogReader {
 impl Hashes for LogReader {
     type Error = ReadError;
 
-    fn perfect(&self, height: u32, index: u64) -> Result<Hash, ReadError> {
+    fn perfect(&self, height: u32, index: u64) -> Result<NodeHash, ReadError> {
         let (level, within) = (height / ROW_BITS, height % ROW_BITS);
         let start = index << within;
         let row = self.row(level, start >> ROW_BITS)?;
@@ -204,11 +209,11 @@ impl Hashes for LogReader {
     }
 }
 
-fn read(folder: &Folder, name: &str) -> Result<Option<Vec<u8>>, ReadError> {
+fn read(folder: &LogFolder, name: &str) -> Result<Option<Vec<u8>>, ReadError> {
     folder.read(name).map_err(|fault| ReadError::Io { name: name.to_owned(), fault })
 }
 
-fn last_row(folder: &Folder, size: u64, level: u32) -> Result<Vec<Hash>, ReadError> {
+fn last_row(folder: &LogFolder, size: u64, level: u32) -> Result<Vec<NodeHash>, ReadError> {
     let width = row_width(size, level);
     if width == 0 {
         return Ok(Vec::new());

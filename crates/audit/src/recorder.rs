@@ -1,5 +1,5 @@
-//! Takes records from many threads and makes them durable in groups, on one thread of its own, so that no request waits for a disk unless it
-//! asks to.
+//! Takes records from many threads and makes them durable in groups, on one thread of its own, so that no request waits for a disk unless
+//! it asks to.
 //!
 //! ```text
 //! record:  under a short lock, time and text go to the open group        the ticket is its number
@@ -50,7 +50,7 @@ impl Default for RecorderRules {
 
 /// The number of a record, in the order of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(u64);
+pub struct RecordTicket(u64);
 
 /// Why a record was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -69,23 +69,23 @@ pub enum RecordRefusal {
 /// Unix time in microseconds.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
-type Waiter = (Ticket, Box<dyn FnOnce() + Send>);
+type Waiter = (RecordTicket, Box<dyn FnOnce() + Send>);
 
 /// A log that many threads write to.
 pub struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<RecorderShared>,
     thread: Option<JoinHandle<AuditLog>>,
 }
 
-struct Shared {
+struct RecorderShared {
     rules: RecorderRules,
     clock: Clock,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
     news: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct RecorderState {
     /// Records that are not being written yet, as a bundle.
     open: Vec<u8>,
     /// The number of the next record.
@@ -112,10 +112,10 @@ impl Recorder {
     /// # Panics
     /// When the system starts no thread.
     pub fn start(log: AuditLog, rules: RecorderRules, last_us: u64, clock: Clock) -> Self {
-        let state = State { last_us, ..State::default() };
-        let shared = Arc::new(Shared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
+        let state = RecorderState { last_us, ..RecorderState::default() };
+        let shared = Arc::new(RecorderShared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
         let writer = Arc::clone(&shared);
-        let run = move || Writer { shared: writer, log, published_at: Instant::now() }.run();
+        let run = move || RecordWriter { shared: writer, log, published_at: Instant::now() }.run();
         let thread = std::thread::Builder::new().name("leafseal-audit".to_owned()).spawn(run).expect("a thread");
         Self { shared, thread: Some(thread) }
     }
@@ -124,7 +124,7 @@ impl Recorder {
     ///
     /// # Errors
     /// [`RecordRefusal`]. A record that is refused because of the disk is counted, and a gap record will say so.
-    pub fn record(&self, object: &[u8]) -> Result<Ticket, RecordRefusal> {
+    pub fn record(&self, object: &[u8]) -> Result<RecordTicket, RecordRefusal> {
         let members = object.strip_prefix(b"{").filter(|members| members.len() > 1 && object.len() <= RECORD_SIZE_MAX);
         let members = members.ok_or(RecordRefusal::Malformed)?;
         let now_us = (self.shared.clock)();
@@ -147,12 +147,12 @@ impl Recorder {
     }
 
     /// Whether a record is durable.
-    pub fn is_durable(&self, ticket: Ticket) -> bool {
+    pub fn is_durable(&self, ticket: RecordTicket) -> bool {
         ticket.0 < self.shared.lock().durable
     }
 
     /// Calls `then` once a record is durable: at once if it is, else on the writing thread, which it must not hold up.
-    pub fn when_durable(&self, ticket: Ticket, then: impl FnOnce() + Send + 'static) {
+    pub fn when_durable(&self, ticket: RecordTicket, then: impl FnOnce() + Send + 'static) {
         let mut state = self.shared.lock();
         if ticket.0 >= state.durable {
             let place = state.waiters.partition_point(|(other, _)| *other <= ticket);
@@ -193,15 +193,15 @@ impl Drop for Recorder {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl RecorderShared {
+    fn lock(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RecorderState {
     /// Adds a record with its time. `members` is a JSON object without its first brace.
-    fn push(&mut self, now_us: u64, members: &[u8]) -> Ticket {
+    fn push(&mut self, now_us: u64, members: &[u8]) -> RecordTicket {
         let time_us = now_us.max(self.last_us);
         self.last_us = time_us;
         let mut entry = format!("{{\"time\":\"{}\",", time_text(time_us)).into_bytes();
@@ -211,7 +211,7 @@ impl State {
         entry.extend_from_slice(members);
         push_entry(&entry, &mut self.open);
         self.next += 1;
-        Ticket(self.next - 1)
+        RecordTicket(self.next - 1)
     }
 
     /// Adds what was refused, if anything was.
@@ -226,13 +226,13 @@ impl State {
 }
 
 /// What the thread has.
-struct Writer {
-    shared: Arc<Shared>,
+struct RecordWriter {
+    shared: Arc<RecorderShared>,
     log: AuditLog,
     published_at: Instant,
 }
 
-impl Writer {
+impl RecordWriter {
     fn run(mut self) -> AuditLog {
         while let Some((group, last)) = self.next_group() {
             if !group.is_empty() && !self.write(&group, last) {

@@ -1,6 +1,6 @@
 //! Names and contents of tiles and bundles of entries (C2SP `tlog-tiles`).
 
-use crate::merkle::{Hash, ROW_BITS, ROW_WIDTH};
+use crate::merkle::{NodeHash, ROW_BITS, ROW_WIDTH};
 
 /// Longest entry: its length has 16 bits.
 pub(crate) const ENTRY_SIZE_MAX: usize = u16::MAX as usize;
@@ -87,7 +87,7 @@ impl TileName {
 }
 
 /// The hashes of a tile; `None` unless it is `width` of them.
-pub(crate) fn tile_hashes(bytes: &[u8], width: usize) -> Option<Vec<Hash>> {
+pub(crate) fn tile_hashes(bytes: &[u8], width: usize) -> Option<Vec<NodeHash>> {
     let (hashes, rest) = bytes.as_chunks::<32>();
     (rest.is_empty() && hashes.len() == width).then(|| hashes.to_vec())
 }

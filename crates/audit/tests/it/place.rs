@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use leafseal_audit::{
-    AuditLog, Hash, LogError, LogReport, LogRules, NoteSigner, Recovery, VerifierKey, VerifyOptions, verify_log,
+    AuditLog, LogError, LogReport, LogRules, NodeHash, NoteSigner, Recovery, VerifierKey, VerifyOptions, verify_log,
 };
 use leafseal_crypto::{Ed25519PrivateKey, Secret};
 use sha2::{Digest as _, Sha256};
@@ -70,8 +70,8 @@ pub(crate) fn append(log: &mut AuditLog, count: u64) {
 }
 
 /// The root over the first entries: RFC 6962, section 2.1, as it is written, with another library.
-pub(crate) fn root(size: u64) -> Hash {
-    fn mth(start: u64, end: u64) -> Hash {
+pub(crate) fn root(size: u64) -> NodeHash {
+    fn mth(start: u64, end: u64) -> NodeHash {
         match end - start {
             0 => Sha256::digest([]).into(),
             1 => Sha256::new().chain_update([0]).chain_update(entry(start)).finalize().into(),
