@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let private = Ed25519PrivateKey::from_seed(Secret::from_bytes(&[5; 32]));
     let signer = NoteSigner::of_log("leafseal/0123/engine-1", private)?;
     println!("{}", signer.public().to_text());
-    let (mut log, _) = AuditLog::open(Path::new(&folder), signer, Secret::from_bytes(&[6; 32]), LogRules::default())?;
+    let (mut log, _) = AuditLog::open(Path::new(&folder), signer, LogRules::default())?;
     for size in arguments {
         let size: u64 = size.parse()?;
         let entries: Vec<_> =

@@ -13,6 +13,7 @@ mod merkle;
 mod note;
 mod reader;
 mod recorder;
+mod text;
 mod tile;
 mod time;
 mod verify;
@@ -23,4 +24,5 @@ pub use merkle::{Hashes, MerkleTree, NodeHash, leaf_hash, verify_consistency, ve
 pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};
 pub use recorder::{Clock, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
+pub use text::RecordText;
 pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};

@@ -13,17 +13,17 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use leafseal_crypto::Secret;
 use thiserror::Error;
 
-use crate::checkpoint::{Checkpoint, CheckpointFault};
+use crate::checkpoint::Checkpoint;
 use crate::folder::{CHECKPOINT, FilesWriting, KEY, LOCK, LogFolder, MINIMUM, remove};
 use crate::journal::{
     FRAME_SIZE_MAX, JournalKey, JournalSegment, NextFrame, OldJournalSegment, segment_path, segments,
 };
-use crate::merkle::{MerkleTree, NodeHash, ROW_BITS, ROW_WIDTH, TileRow, leaf_hash, row_levels, row_width};
+use crate::merkle::{MerkleTree, ROW_BITS, ROW_WIDTH, TileRow, leaf_hash, row_width};
 use crate::note::NoteSigner;
-use crate::tile::{ENTRY_SIZE_MAX, TileKind, TileName, bundle_entries, push_entry, tile_hashes};
+use crate::reader::{LogReader, ReadError};
+use crate::tile::{ENTRY_SIZE_MAX, TileKind, TileName, bundle_entries, push_entry};
 
 /// Bounds of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +103,8 @@ pub struct AuditLog {
     published: u64,
     /// Entries after the last full bundle, as a bundle.
     bundle: Vec<u8>,
+    /// Empty before the first.
+    last_entry: Vec<u8>,
     /// Bundles and rows that are full and not written.
     full: Vec<(TileName, Vec<u8>)>,
     pending_bytes: usize,
@@ -126,17 +128,11 @@ impl fmt::Debug for AuditLog {
 }
 
 impl AuditLog {
-    /// Opens the log in a folder, or begins one if the folder is empty or not there. `journal_key` is a secret of the log, which
-    /// authenticates what no checkpoint covers yet.
+    /// Opens the log in a folder, or begins one if the folder is empty or not there.
     ///
     /// # Errors
     /// [`LogError`]. Nothing that was acknowledged is ever dropped: where that cannot be shown, the log is [`LogError::Damaged`].
-    pub fn open(
-        path: &Path,
-        signer: NoteSigner,
-        journal_key: Secret<32>,
-        rules: LogRules,
-    ) -> Result<(Self, Recovery), LogError> {
+    pub fn open(path: &Path, signer: NoteSigner, rules: LogRules) -> Result<(Self, Recovery), LogError> {
         let at = |fault| LogError::Io { path: path.to_owned(), fault };
         std::fs::create_dir_all(path).map_err(at)?;
         let folder = LogFolder::new(path);
@@ -144,12 +140,13 @@ impl AuditLog {
         own(&folder, path, &signer)?;
         let mut log = Self {
             path: path.to_owned(),
+            journal_key: signer.journal_key(),
             signer,
-            journal_key,
             rules,
             tree: MerkleTree::default(),
             published: 0,
             bundle: Vec::new(),
+            last_entry: Vec::new(),
             full: Vec::new(),
             pending_bytes: 0,
             segment: None,
@@ -166,6 +163,11 @@ impl AuditLog {
     /// Entries that are durable.
     pub fn size(&self) -> u64 {
         self.tree.size()
+    }
+
+    /// The last entry; empty if there is none.
+    pub fn last_entry(&self) -> &[u8] {
+        &self.last_entry
     }
 
     /// Entries that the newest checkpoint covers.
@@ -214,6 +216,8 @@ impl AuditLog {
         for entry in bundle_entries(frame) {
             let entry = entry.expect("checked when the frame was made or read");
             push_entry(entry, &mut self.bundle);
+            self.last_entry.clear();
+            self.last_entry.extend_from_slice(entry);
             let full = &mut self.full;
             let before = full.len();
             self.tree.push(leaf_hash(entry), |row| full.push(tile(row)));
@@ -296,49 +300,28 @@ impl AuditLog {
         LogError::Damaged { path: self.path.clone(), what: what.into() }
     }
 
-    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, LogError> {
-        self.folder.read(name).map_err(|fault| LogError::Io { path: self.folder.path(name), fault })
-    }
-
     /// Loads the tree of the checkpoint, and the entries of its last bundle.
     fn load_published(&mut self) -> Result<(), LogError> {
-        let Some(note) = self.read(CHECKPOINT)? else { return Ok(()) };
-        let opened = Checkpoint::open(&note, self.signer.public());
-        let Checkpoint { size, root, .. } =
-            opened.map_err(|fault: CheckpointFault| self.damaged(format!("{CHECKPOINT}: {fault}")))?;
-        let mut rows = Vec::new();
-        for level in 0..row_levels(size) {
-            rows.push(self.read_row(size, level)?);
+        let loaded = LogReader::open(&self.path, self.signer.public()).and_then(|reader| {
+            let entries = match reader.size().checked_sub(1) {
+                Some(last) => reader.bundle_of(last)?.1,
+                None => Vec::new(),
+            };
+            Ok((reader, entries))
+        });
+        let (reader, entries) = match loaded {
+            Ok(loaded) => loaded,
+            Err(ReadError::Absent) => return Ok(()),
+            Err(ReadError::Io { name, fault }) => return Err(LogError::Io { path: self.folder.path(&name), fault }),
+            Err(error) => return Err(self.damaged(error.to_string())),
+        };
+        self.tree = reader.into_tree();
+        self.published = self.tree.size();
+        if row_width(self.published, 0) > 0 {
+            entries.iter().for_each(|entry| push_entry(entry, &mut self.bundle));
         }
-        self.tree = MerkleTree::from_rows(size, rows)
-            .filter(|tree| tree.root() == root)
-            .ok_or_else(|| self.damaged("its last tiles are not those of its checkpoint"))?;
-        self.bundle = self.read_last_bundle(size)?;
-        self.published = size;
+        self.last_entry = entries.into_iter().next_back().unwrap_or_default();
         Ok(())
-    }
-
-    fn read_row(&self, size: u64, level: usize) -> Result<Vec<NodeHash>, LogError> {
-        let width = row_width(size, level as u32);
-        if width == 0 {
-            return Ok(Vec::new());
-        }
-        let index = size.checked_shr(ROW_BITS * (level as u32 + 1)).unwrap_or(0);
-        let path = TileName { kind: TileKind::Level(level as u8), index, width }.path();
-        let content = self.read(&path)?.ok_or_else(|| self.damaged(format!("{path} is missing")))?;
-        tile_hashes(&content, width).ok_or_else(|| self.damaged(format!("{path} has not {width} hashes")))
-    }
-
-    fn read_last_bundle(&self, size: u64) -> Result<Vec<u8>, LogError> {
-        let width = row_width(size, 0);
-        if width == 0 {
-            return Ok(Vec::new());
-        }
-        let path = TileName { kind: TileKind::Entries, index: size >> ROW_BITS, width }.path();
-        let bundle = self.read(&path)?.ok_or_else(|| self.damaged(format!("{path} is missing")))?;
-        let hashes = bundle_entries(&bundle).map(|entry| entry.map(leaf_hash));
-        let row = self.tree.partial_rows().find(|row| row.level == 0).expect("it has a width");
-        if hashes.eq(row.hashes.iter().map(|hash| Some(*hash))) { Ok(bundle) } else { Err(self.damaged(path)) }
     }
 
     /// Reads the journal after the checkpoint.
@@ -402,7 +385,9 @@ impl AuditLog {
     /// # Errors
     /// [`LogError::Io`].
     pub fn prune(&mut self, minimum: u64) -> Result<u64, LogError> {
-        self.prune_files(minimum.min(self.published)).map_err(|fault| LogError::Io { path: self.path.clone(), fault })
+        // The last entry stays: the next start reads its time.
+        self.prune_files(minimum.min(self.published.saturating_sub(1)))
+            .map_err(|fault| LogError::Io { path: self.path.clone(), fault })
     }
 
     fn prune_files(&self, minimum: u64) -> io::Result<u64> {

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use leafseal_crypto::Secret;
 use leafseal_crypto::ed25519::{self, Ed25519PrivateKey, PUBLIC_KEY_SIZE, SIGNATURE_SIZE};
-use leafseal_crypto::hash::sha256;
+use leafseal_crypto::hash::{hkdf_sha256, sha256};
 use thiserror::Error;
 
 /// Longest note that is read. Post-quantum signatures, which are ignored, have up to 5 kB.
@@ -154,6 +155,13 @@ impl NoteSigner {
         &self.public
     }
 
+    /// A secret that this key alone yields, for what is written before it is signed: signatures are deterministic (RFC 8032, section
+    /// 5.1.6), and that of this text is never published.
+    pub(crate) fn journal_key(&self) -> Secret<32> {
+        let signature = self.private.sign(b"leafseal audit journal key 1\n");
+        hkdf_sha256(&signature, b"leafseal audit journal 1")
+    }
+
     /// A note with this text, which ends with a line end, signed.
     pub fn sign(&self, text: &str) -> String {
         format!("{text}\n{}", self.line(&self.private.sign(text.as_bytes())))
@@ -227,8 +235,6 @@ impl<'n> Note<'n> {
 
 #[cfg(test)]
 mod tests {
-    use leafseal_crypto::Secret;
-
     use super::*;
 
     /// The examples of C2SP `signed-note` and `tlog-cosignature`. Their public keys are not published, but every signature line parses.

@@ -108,6 +108,11 @@ impl LogReader {
         self.minimum
     }
 
+    /// Its tree, to which more can be added.
+    pub(crate) fn into_tree(self) -> MerkleTree {
+        self.last
+    }
+
     pub(crate) fn folder(&self) -> &LogFolder {
         &self.folder
     }

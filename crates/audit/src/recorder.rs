@@ -18,7 +18,7 @@ use thiserror::Error;
 
 use crate::log::AuditLog;
 use crate::tile::{ENTRY_SIZE_MAX, bundle_entries, push_entry};
-use crate::time::time_text;
+use crate::time::{entry_time, time_text};
 
 /// Bytes of a record that its time takes.
 const TIME_SIZE_MAX: usize = 96;
@@ -111,7 +111,8 @@ impl Recorder {
     ///
     /// # Panics
     /// When the system starts no thread.
-    pub fn start(log: AuditLog, rules: RecorderRules, last_us: u64, clock: Clock) -> Self {
+    pub fn start(log: AuditLog, rules: RecorderRules, clock: Clock) -> Self {
+        let last_us = entry_time(log.last_entry()).unwrap_or(0);
         let state = RecorderState { last_us, ..RecorderState::default() };
         let shared = Arc::new(RecorderShared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
         let writer = Arc::clone(&shared);

@@ -3,11 +3,20 @@
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 
+const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
 /// `2026-03-14T09:26:53.589793Z`; the last microsecond of the year 9999, beyond which the format has no times, for everything later.
 pub(crate) fn time_text(unix_us: u64) -> String {
-    const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
     let since = SignedDuration::from_micros(i64::try_from(unix_us).unwrap_or(i64::MAX));
     format!("{:.6}Z", EPOCH.saturating_add(since))
+}
+
+/// The time of a record in microseconds, if it begins as records do.
+pub(crate) fn entry_time(entry: &[u8]) -> Option<u64> {
+    let rest = std::str::from_utf8(entry).ok()?.strip_prefix("{\"time\":\"")?;
+    let (text, _) = rest.split_once("Z\"")?;
+    let since = text.parse::<DateTime>().ok()?.duration_since(EPOCH);
+    u64::try_from(since.as_micros()).ok()
 }
 
 #[cfg(test)]
@@ -25,6 +34,17 @@ mod tests {
             (u64::MAX, "9999-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(time_text(unix_us), expected);
+            let entry = format!("{{\"time\":\"{expected}\",\"kind\":\"gap\"}}");
+            assert_eq!(entry_time(entry.as_bytes()), Some(unix_us.min(253_402_300_799_999_999)));
+        }
+        for other in [
+            "",
+            "{}",
+            "{\"time\":\"x\"}",
+            "{\"time\":\"2026-13-01T00:00:00.000000Z\"}",
+            "{\"time\":\"1969-01-01T00:00:00.0Z\"}",
+        ] {
+            assert_eq!(entry_time(other.as_bytes()), None, "{other}");
         }
     }
 }

@@ -154,6 +154,9 @@ impl Engine {
             None => None,
         };
         let role = options.role.map(Role::parse).transpose()?;
+        if let Some(role) = &role {
+            self.note_role(role.as_str());
+        }
         let scheme = (options.scheme, options.curve);
         Ok(Encryptor {
             binding: options.wish().binding(self.settings())?,

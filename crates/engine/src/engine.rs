@@ -17,6 +17,7 @@ use leafseal_keystore::{
     AppName, AppPublicKeys, Keystore, MemoryFault, PeerSighting, RecordKey, SlotProvider, SlotSummary, StoreError,
 };
 
+use crate::account::RequestAccount;
 use crate::app::{App, PublicApps, public_apps};
 use crate::apps::{Directory, TokenSecret};
 use crate::clock::{EngineClock, SystemClock};
@@ -42,6 +43,8 @@ pub struct Engine {
     shared: Arc<EngineShared>,
     /// Where the requests of this handle come from.
     origin: RequestOrigin,
+    /// The account of the one request of this handle, if it has one.
+    account: Option<Arc<RequestAccount>>,
 }
 
 struct EngineShared {
@@ -125,7 +128,7 @@ impl Engine {
             upkeep: StoreUpkeep::default(),
             observers: Observers::default(),
         };
-        Self { shared: Arc::new(shared), origin: RequestOrigin::of(EntryPoint::Library) }
+        Self { shared: Arc::new(shared), origin: RequestOrigin::of(EntryPoint::Library), account: None }
     }
 
     /// The store, for its owner, on a thread that may wait. Requests never use it: on a server they read it through look-ups
@@ -285,11 +288,17 @@ impl Engine {
     /// Counts values that a step has sealed, once it is over: one that is handed over is repeated.
     pub(crate) fn count_sealed(&self, counts: ValueCounts) {
         self.shared.sealed.add(counts);
+        if let Some(account) = &self.account {
+            account.add_sealed(counts);
+        }
     }
 
     /// The same for values that were opened.
     pub(crate) fn count_opened(&self, counts: ValueCounts) {
         self.shared.opened.add(counts);
+        if let Some(account) = &self.account {
+            account.add_opened(counts);
+        }
     }
 
     fn store_silence(&self) -> Duration {
@@ -385,7 +394,32 @@ impl Engine {
 
     /// The same engine, for requests from there: decisions about them name it.
     pub fn at(&self, origin: RequestOrigin) -> Self {
-        Self { shared: Arc::clone(&self.shared), origin }
+        Self { shared: Arc::clone(&self.shared), origin, account: None }
+    }
+
+    /// The same engine, for one request, which is accounted for there.
+    pub fn accounted(self, account: Option<Arc<RequestAccount>>) -> Self {
+        Self { account, ..self }
+    }
+
+    pub(crate) fn account(&self) -> Option<&RequestAccount> {
+        self.account.as_deref()
+    }
+
+    /// Notes, for the account, a key version with which values are sealed or opened.
+    #[inline]
+    pub(crate) fn note_version(&self, version: u32) {
+        if let Some(account) = self.account() {
+            account.add_version(version);
+        }
+    }
+
+    /// Notes, for the account, the role of values that are sealed or opened.
+    #[inline]
+    pub(crate) fn note_role(&self, role: &str) {
+        if let Some(account) = self.account() {
+            account.add_role(role);
+        }
     }
 
     /// Has every decision about callers reported to `observer`, too.

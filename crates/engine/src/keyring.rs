@@ -139,6 +139,7 @@ impl SymmetricSearch {
             missing.asked += usize::from(missing.ids.insert(id));
             return Ok(KeySearch::Missing);
         };
+        permit.engine.note_version(version);
         Ok(KeySearch::Found(self.last.insert(FoundKey { version, key }).clone()))
     }
 }

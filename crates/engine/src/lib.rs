@@ -10,6 +10,7 @@
 //! Guarantees: private keys stay inside; every tag, key or content fault is the same `decrypt failed`; no error contains a value. Not here:
 //! sockets, wire formats, threads, the queue.
 
+mod account;
 mod api_key;
 mod app;
 mod apps;
@@ -56,6 +57,7 @@ mod token;
 mod upkeep;
 mod wanted;
 
+pub use account::{AccountedCaller, NAMED_MAX, Named, RequestAccount};
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use bindings::{DocumentBinding, OwnBindings, PathBinding};
 pub use clock::{EngineClock, SystemClock};

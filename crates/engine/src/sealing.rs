@@ -124,10 +124,12 @@ impl SealingTarget {
             Scheme::PublicKey => {
                 let curve = curve.unwrap_or(engine.settings().curve);
                 let profile = if has_metadata { Profile::with_metadata(curve) } else { Profile::plain(curve) };
-                Ok(Self::PublicKey { recipient: *app.encrypting(curve).1, profile, table: None })
+                let (version, recipient) = app.encrypting(curve);
+                engine.note_version(version);
+                Ok(Self::PublicKey { recipient: *recipient, profile, table: None })
             }
             Scheme::Symmetric => {
-                app.newest_symmetric()?;
+                engine.note_version(app.newest_symmetric()?.0);
                 let profile = SymmetricProfile { version: SymmetricVersion::of(has_metadata), marking: Marking::Live };
                 Ok(Self::Symmetric { profile, binding: wish.binding(engine.settings())?.one() })
             }

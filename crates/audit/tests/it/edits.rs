@@ -10,7 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::place::{Place, copy};
 
 /// Edits in an ordinary run; `LEAFSEAL_AUDIT_EDITS` says another number.
-const EDITS: u32 = 1000;
+const EDITS: u32 = 300;
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for file in fs::read_dir(folder).expect("a folder") {

@@ -3,7 +3,6 @@
 use std::fs;
 
 use leafseal_audit::{AuditLog, LogError, LogRules, VerifyOptions};
-use leafseal_crypto::Secret;
 
 use crate::place::{Place, append, copy, open, signer};
 
@@ -78,7 +77,7 @@ fn a_folder_has_one_writer_and_one_log() {
     let again = open(&place.path(), LogRules::default());
     assert!(matches!(again, Err(LogError::InUse { .. })), "{again:?}");
     drop(log);
-    let other = AuditLog::open(&place.path(), signer(7), Secret::from_bytes(&[2; 32]), LogRules::default());
+    let other = AuditLog::open(&place.path(), signer(7), LogRules::default());
     assert!(matches!(other, Err(LogError::Foreign { .. })), "{other:?}");
     fs::remove_file(place.path().join("key")).expect("removed");
     let keyless = open(&place.path(), LogRules::default());

@@ -56,7 +56,7 @@ pub(crate) fn signer(seed: u8) -> NoteSigner {
 }
 
 pub(crate) fn open(path: &Path, rules: LogRules) -> Result<(AuditLog, Recovery), LogError> {
-    AuditLog::open(path, signer(1), Secret::from_bytes(&[2; 32]), rules)
+    AuditLog::open(path, signer(1), rules)
 }
 
 /// The entry of a number: sizes differ, and some are empty.

@@ -32,7 +32,7 @@ fn records_of_many_threads_are_durable_and_in_the_order_of_their_tickets() {
     let place = Place::new();
     let now_us = Arc::new(AtomicU64::new(1_000_000));
     let rules = RecorderRules { checkpoint_interval: Duration::from_millis(1), ..RecorderRules::default() };
-    let recorder = Recorder::start(place.open(LogRules::default()).0, rules, 0, clock(&now_us));
+    let recorder = Recorder::start(place.open(LogRules::default()).0, rules, clock(&now_us));
     let woken = Arc::new(AtomicUsize::new(0));
     let mut tickets = Vec::new();
     std::thread::scope(|scope| {
@@ -80,7 +80,7 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
     let rules =
         RecorderRules { waiting_bytes_max: 2000, retry_interval: Duration::from_millis(1), ..RecorderRules::default() };
     let log = place.open(LogRules { segment_bytes: 1, ..LogRules::default() }).0;
-    let recorder = Recorder::start(log, rules, 0, clock(&now_us));
+    let recorder = Recorder::start(log, rules, clock(&now_us));
     let durable = |ticket| {
         let (sender, heard) = mpsc::channel();
         recorder.when_durable(ticket, move || sender.send(()).expect("heard"));
@@ -124,8 +124,12 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
 fn times_do_not_go_back() {
     let place = Place::new();
     let now_us = Arc::new(AtomicU64::new(60_000_000));
-    let recorder =
-        Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), 61_000_000, clock(&now_us));
+    let recorder = Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), clock(&now_us));
+    now_us.store(61_000_000, Ordering::Relaxed);
+    recorder.record(b"{\"n\":0}").expect("taken");
+    // A start goes on after the last record.
+    let log = recorder.close().expect("the log");
+    let recorder = Recorder::start(log, RecorderRules::default(), clock(&now_us));
     for next in [60_000_000, 62_000_000, 61_500_000, 10_000_000, 63_000_000] {
         now_us.store(next, Ordering::Relaxed);
         recorder.record(b"{\"n\":0}").expect("taken");
@@ -134,6 +138,7 @@ fn times_do_not_go_back() {
     let found = records(&place);
     let times: Vec<_> = found.iter().map(|record| (record["time"].as_str(), record["clock"].as_str())).collect();
     let expected = [
+        (Some("1970-01-01T00:01:01.000000Z"), None),
         (Some("1970-01-01T00:01:01.000000Z"), None),
         (Some("1970-01-01T00:01:02.000000Z"), None),
         (Some("1970-01-01T00:01:02.000000Z"), None),
@@ -146,7 +151,7 @@ fn times_do_not_go_back() {
 #[test]
 fn only_objects_within_their_bound_are_taken() {
     let place = Place::new();
-    let recorder = Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), 0, Box::new(|| 0));
+    let recorder = Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), Box::new(|| 0));
     let of_size = |size: usize| format!("{{\"n\":\"{}\"}}", "x".repeat(size - 8));
     recorder.record(of_size(RECORD_SIZE_MAX).as_bytes()).expect("taken");
     for wrong in ["", "{", "{}", "[1]", "x", &of_size(RECORD_SIZE_MAX + 1)] {

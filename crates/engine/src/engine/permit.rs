@@ -92,11 +92,15 @@ impl Engine {
         let refusal = decided.as_ref().err();
         let is_sealed = refusal.is_some_and(|error| error.is_sealed);
         let is_decided = refusal.is_none_or(|error| error.code.side() == Side::Permission);
-        if !self.observers().is_empty() && (is_decided || is_sealed) {
+        let is_observed = !self.observers().is_empty() || self.account().is_some();
+        if is_observed && (is_decided || is_sealed) {
             let refusal = refusal.map(|error| Denial { code: error.code, reason: &error.message });
             // Other text may contain anything, such as line breaks.
             let app = app.filter(|app| AppName::parse(app).is_ok());
             let decision = Decision { origin: self.origin(), principal, question, operations, app, refusal };
+            if let Some(account) = self.account() {
+                account.decided(&decision);
+            }
             match is_sealed {
                 true => self.observers().sealed(&decision),
                 false => self.observers().decided(&decision),
@@ -193,6 +197,7 @@ impl Permit {
         let carried = metadata.and_then(|metadata| metadata.role);
         if let Some(role) = carried {
             self.rights.check_role(role).map_err(|refusal| self.role_refused(refusal))?;
+            self.engine.note_role(role);
         }
         match wanted {
             Some(wanted) if carried != Some(wanted.as_str()) => {
