@@ -23,6 +23,6 @@ pub use log::{AuditLog, LogError, LogRules, Recovery};
 pub use merkle::{Hashes, MerkleTree, NodeHash, leaf_hash, verify_consistency, verify_inclusion};
 pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};
-pub use recorder::{Clock, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
+pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
 pub use text::RecordText;
 pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};

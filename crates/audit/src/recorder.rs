@@ -4,8 +4,8 @@
 //! ```text
 //! record:  under a short lock, time and text go to the open group        the ticket is its number
 //! thread:  take the open group ─▶ append ─▶ durable up to its last ticket ─▶ wake who waits; once in a while, publish
-//! a disk refuses:  the group is kept and tried again; the open group grows to its bound; then records are refused and counted, and a
-//!                  gap record says how many there were as soon as one is written again
+//! a disk refuses:  who waits is told so; the group is kept and tried again; the open group grows to its bound; then records are refused
+//!                  and counted, and a gap record says how many there were as soon as one is written again
 //! ```
 
 use std::collections::VecDeque;
@@ -69,7 +69,16 @@ pub enum RecordRefusal {
 /// Unix time in microseconds.
 pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
-type Waiter = (RecordTicket, Box<dyn FnOnce() + Send>);
+/// Whether a record that was waited for is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It is.
+    Durable,
+    /// The disk refuses. The record is kept, and may become durable later.
+    Refused,
+}
+
+type Waiter = (RecordTicket, Box<dyn FnOnce(Durability) + Send>);
 
 /// A log that many threads write to.
 pub struct Recorder {
@@ -152,16 +161,18 @@ impl Recorder {
         ticket.0 < self.shared.lock().durable
     }
 
-    /// Calls `then` once a record is durable: at once if it is, else on the writing thread, which it must not hold up.
-    pub fn when_durable(&self, ticket: RecordTicket, then: impl FnOnce() + Send + 'static) {
+    /// Calls `then` once a record is durable, or the disk refuses: at once if that is so, else on the writing thread, which it must not
+    /// hold up.
+    pub fn when_durable(&self, ticket: RecordTicket, then: impl FnOnce(Durability) + Send + 'static) {
         let mut state = self.shared.lock();
-        if ticket.0 >= state.durable {
+        let is_durable = ticket.0 < state.durable;
+        if !is_durable && state.fault.is_none() && !state.is_closed {
             let place = state.waiters.partition_point(|(other, _)| *other <= ticket);
             state.waiters.insert(place, (ticket, Box::new(then)));
             return;
         }
         drop(state);
-        then();
+        then(if is_durable { Durability::Durable } else { Durability::Refused });
     }
 
     /// Why the disk refuses, while it does.
@@ -241,6 +252,8 @@ impl RecordWriter {
             }
             self.publish_if_due();
         }
+        let waiters = std::mem::take(&mut self.shared.lock().waiters);
+        waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));
         // The last records are durable; a start publishes what this attempt does not.
         let _ = self.log.publish();
         self.log
@@ -281,6 +294,10 @@ impl RecordWriter {
         while let Err(error) = self.log.append(entries.iter().copied()) {
             let mut state = self.shared.lock();
             state.fault = Some(error.to_string());
+            let waiters = std::mem::take(&mut state.waiters);
+            drop(state);
+            waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));
+            let state = self.shared.lock();
             if state.is_closed {
                 return false;
             }
@@ -295,7 +312,7 @@ impl RecordWriter {
         let count = state.waiters.partition_point(|(ticket, _)| ticket.0 < last);
         let woken: Vec<_> = state.waiters.drain(..count).collect();
         drop(state);
-        woken.into_iter().for_each(|(_, then)| then());
+        woken.into_iter().for_each(|(_, then)| then(Durability::Durable));
         true
     }
 

@@ -9,6 +9,7 @@ use leafseal_engine::{AcceptedSchemes, Curve, Keying};
 
 use crate::accepted;
 
+pub(crate) use audit::{AuditCommand, ShowLogArguments, VerifyLogArguments};
 pub(crate) use bench::{
     BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, SchemeName, TableArguments,
 };
@@ -16,6 +17,7 @@ pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunAr
 use options::OptionArguments;
 pub(crate) use slots::{SlotAddArguments, SlotCommand};
 
+mod audit;
 mod bench;
 mod load;
 mod options;
@@ -95,6 +97,9 @@ pub(crate) enum Command {
     /// Manage API keys, which programs use to call the engine over HTTP
     #[command(subcommand)]
     ApiKeys(ApiKeysCommand),
+    /// Verify audit logs, or print their records
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Check or copy the keystore
     #[command(subcommand)]
     Store(StoreCommand),

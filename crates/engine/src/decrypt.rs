@@ -287,6 +287,9 @@ impl Decryptor {
                 }
                 Err(unopened) => return Err(openings.error(unopened, |error| error)),
             };
+            if let Some(version) = opening.version() {
+                permit.engine.note_version(version);
+            }
             let index = *done;
             *done += rest.len();
             let mut flow = ControlFlow::Continue(());

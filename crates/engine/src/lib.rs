@@ -103,6 +103,11 @@ pub use settled::{Settled, SettledValues};
 pub use token::{IssuedToken, PayloadReading, TOKEN_AGE_DEFAULT, TOKEN_AGE_MAX, TokenRequest, TokenRequestReading};
 pub use upkeep::UpkeepNews;
 
+/// The audit log, for servers that write it and for its readers.
+pub mod audit {
+    pub use leafseal_audit::*;
+}
+
 /// Administration of apps, keys and grants, for the owner of the store.
 pub mod admin {
     pub use leafseal_keystore::*;

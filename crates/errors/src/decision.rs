@@ -134,6 +134,8 @@ pub struct Decision<'d> {
     pub app: Option<&'d str>,
     /// Why it is refused; `None` if it is granted.
     pub refusal: Option<Denial<'d>>,
+    /// Whether it is about a request that has an account, whose audit record will have the decision.
+    pub is_accounted: bool,
 }
 
 /// The reason of a refusal.
@@ -226,6 +228,7 @@ mod tests {
             operations: &[Operation::Encrypt],
             app: Some("acme"),
             refusal: None,
+            is_accounted: false,
         };
         assert!(observers.is_empty());
         observers.decided(&decision);

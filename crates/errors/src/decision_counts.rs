@@ -56,6 +56,7 @@ mod tests {
                 operations: &[],
                 app: None,
                 refusal: code.map(|code| Denial { code, reason: "" }),
+                is_accounted: false,
             });
         };
         decided(EntryPoint::Api, None);

@@ -42,6 +42,11 @@ impl RecordKey {
         self.key.sign(message)
     }
 
+    /// The private key alone, for a signer of another format.
+    pub fn into_private_key(self) -> Ed25519PrivateKey {
+        self.key
+    }
+
     /// Whether this key has signed a message.
     pub fn verify(&self, message: &[u8], signature: &[u8; RECORD_SIGNATURE_SIZE]) -> bool {
         ed25519::verify(&self.public_key(), message, signature)

@@ -126,7 +126,15 @@ mod tests {
     fn decide(log: &DecisionLog, principal: Principal<'_>, question: Question, code: Option<ErrorCode>, address: u8) {
         let refusal = code.map(|code| Denial { code, reason: "it may not" });
         let origin = RequestOrigin { address: Some([192, 0, 2, address].into()), ..RequestOrigin::of(EntryPoint::Rpc) };
-        log.decided(&Decision { origin, principal, question, operations: &[], app: None, refusal });
+        log.decided(&Decision {
+            origin,
+            principal,
+            question,
+            operations: &[],
+            app: None,
+            refusal,
+            is_accounted: false,
+        });
     }
 
     fn client(name: &str) -> Principal<'_> {

@@ -39,7 +39,7 @@ impl Claim {
         let origin = RequestOrigin { address: Some(address), ..RequestOrigin::of(EntryPoint::Relay) };
         let principal = self.key_id.as_deref().map_or(Principal::Anonymous, |id| Principal::ApiKey { id });
         let (operations, app) = (self.operations.as_slice(), self.app.as_deref());
-        observers.decided(&Decision { origin, principal, question, operations, app, refusal });
+        observers.decided(&Decision { origin, principal, question, operations, app, refusal, is_accounted: false });
     }
 }
 

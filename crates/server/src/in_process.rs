@@ -78,7 +78,7 @@ impl<S: Service> InProcess<S> {
         let (cancellation, outbox) = (Arc::new(Cancellation::new()), Arc::new(Outbox::default()));
         let bytes = frame.capacity();
         let arrival = Arrival { method: None, size: frame.len(), at: Instant::now() };
-        let request = self.service.request(caller, frame, id, arrival.at, Arc::clone(&cancellation));
+        let request = self.service.request(caller, frame, id, arrival.at, Arc::clone(&cancellation), None);
         let (requests, flag) = (Arc::clone(&self.requests), Arc::clone(&cancellation));
         let record = RequestRecord::new(requests, arrival, flag);
         let reply = Reply::new(ConnectionReceiver { outbox: Arc::clone(&outbox), id, record });

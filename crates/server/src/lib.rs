@@ -8,6 +8,7 @@
 
 mod api;
 mod attempts;
+mod audit;
 mod client_slots;
 mod clock;
 mod failure_log;
@@ -37,8 +38,8 @@ pub use leafseal_http::HttpSettings;
 pub use metrics::{OutcomeCounts, RequestOutcome, ServerCounters};
 pub use server::{Server, ShutdownReport, check_identity};
 pub use settings::{
-    ApiSettings, ApiSettingsError, CertificateFingerprint, InvalidFingerprint, RelayDestination, RelayInformation,
-    ServerSettings, SettingsError, SharedRelayInformation, TlsSettings,
+    ApiSettings, ApiSettingsError, AuditSettings, AuditWait, CertificateFingerprint, InvalidFingerprint,
+    RelayDestination, RelayInformation, ServerSettings, SettingsError, SharedRelayInformation, TlsSettings,
 };
 pub use start_error::StartError;
 pub use tls::HandshakeFailure;

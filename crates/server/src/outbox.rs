@@ -11,6 +11,7 @@ use std::task::Waker;
 use leafseal_engine::pool::is_inline;
 use leafseal_protocol::{ErrorObject, FrameLimits, Scanner, answer};
 
+use crate::audit::AnswerRelease;
 use crate::metrics::RequestRecord;
 use leafseal_service::Share;
 use leafseal_service::{AnswerReceiver, Answered, Effort};
@@ -210,16 +211,20 @@ impl AnswerReceiver for ConnectionReceiver {
 
     fn receive(self: Box<Self>, answered: Answered, effort: Effort) {
         let ConnectionReceiver { outbox, id, record } = *self;
-        match answered {
-            Ok((message, share)) => {
-                record.end(Ok(message.size()), effort);
-                outbox.send(id, message, Some(share));
-            }
+        let (release, message, share) = match answered {
+            Ok((message, share)) => (record.end(Ok(message.size()), effort), message, Some(share)),
             Err(error) => {
                 let message = error_message(id, &error);
-                record.end(Err((&error, message.size())), effort);
-                outbox.send(id, message, None);
+                (record.end(Err((&error, message.size())), effort), message, None)
             }
+        };
+        match release {
+            AnswerRelease::Now => outbox.send(id, message, share),
+            AnswerRelease::Durable(held) => held.release(move |released| match released {
+                Ok(()) => outbox.send(id, message, share),
+                Err(error) => outbox.send(id, error_message(id, &error), None),
+            }),
+            AnswerRelease::Withheld(error) => outbox.send(id, error_message(id, &error), None),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use leafseal_engine::DecisionCounts;
 use leafseal_engine::pool::Pool;
+use leafseal_engine::{DecisionCounts, Engine};
 use leafseal_http::Listener;
 use leafseal_net::metrics::ThreadTimes;
 use leafseal_net::tls::{Acceptor, CertificateExpiry, ServerIdentity, sign_before_parking};
@@ -20,6 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
 use crate::api::{self, Api};
+use crate::audit::ServerAudit;
 use crate::clock;
 use crate::metrics::{ServerCounters, Times};
 use crate::peers::{PeerSettings, PeersThread};
@@ -100,6 +101,13 @@ impl Server {
         let server_state = Arc::new(ServerState::new(settings, pool, times));
         service.observe_decisions(Arc::<DecisionLog>::clone(&server_state.decision_log));
         service.observe_decisions(Arc::<DecisionCounts>::clone(&server_state.decisions));
+        if let Some(audit) = &server_state.audit {
+            // Of a sealed keystore, maintenance opens it later.
+            if let Some(engine) = service.engine().filter(|engine| !engine.is_sealed()) {
+                audit.open(engine).map_err(StartError::Audit)?;
+            }
+            service.observe_decisions(Arc::<ServerAudit>::clone(audit));
+        }
         let operator = start_operator(&server_state, &service)?;
         let peers = start_peers(&server_state, &service, operator.as_ref())?;
         let api = service
@@ -299,6 +307,7 @@ enum MaintenanceTurn {
 impl Maintenance {
     fn start<S: Service>(service: Arc<S>, server_state: &ServerState) -> io::Result<Maintenance> {
         let (refusals, decision_log) = (Arc::clone(&server_state.refusals), Arc::clone(&server_state.decision_log));
+        let audit = server_state.audit.clone();
         // Requests that arrive while one waits are covered by it.
         let (turns, next) = sync_channel(1);
         let due = turns.clone();
@@ -314,10 +323,21 @@ impl Maintenance {
                 }
                 refusals.log_overdue(clock::now());
                 decision_log.log_overdue();
+                if let Some(audit) = &audit {
+                    maintain_audit(audit, service.engine());
+                }
             }
         })?;
         Ok(Maintenance { turns, thread: Some(thread) })
     }
+}
+
+/// Opens the audit log of a keystore that was sealed at the start, and records what is due.
+fn maintain_audit(audit: &ServerAudit, engine: Option<&Engine>) {
+    if let Some(Err(error)) = engine.filter(|engine| !engine.is_sealed()).map(|engine| audit.open(engine)) {
+        tracing::error!(%error, "cannot open the audit log: what must wait for it is refused");
+    }
+    audit.tidy(clock::now());
 }
 
 /// Waits until maintenance is due; false if the thread must end.

@@ -12,12 +12,13 @@ use leafseal_engine::pool::Pool;
 use leafseal_net::tls::{Expiries, GroupCounters};
 use leafseal_net::{BulkQueue, ConnectionSlots, DecisionLog, Full, ShutdownNotice, ShutdownPhase};
 
+use crate::audit::ServerAudit;
 use crate::client_slots::ClientSlots;
 use crate::clock;
 use crate::metrics::{ApiCounters, LiveCounters, Requests, ServerCounters, Times};
 use crate::outbox::Outbox;
 use crate::refusals::ServerRefusalLog;
-use crate::settings::ServerSettings;
+use crate::settings::{ServerSettings, signer_name};
 use leafseal_service::Tenant;
 use leafseal_service::{MemoryBudget, Share};
 
@@ -36,6 +37,8 @@ pub(crate) struct ServerState {
     pub(crate) decision_log: Arc<DecisionLog>,
     pub(crate) decisions: Arc<DecisionCounts>,
     pub(crate) api: ApiCounters,
+    /// The audit log, if there is one.
+    pub(crate) audit: Option<Arc<ServerAudit>>,
     /// The queue of bulk RPC connections, by the numbers of their clients.
     pub(crate) bulk: BulkQueue<u64>,
     /// The certificates that the listeners use now.
@@ -105,6 +108,7 @@ impl ServerState {
         let handshakes = ConnectionSlots::new(settings.handshakes_max, settings.handshake_clients());
         let refusals = ServerRefusalLog::new(settings.refusal_lines_max);
         let decision_log = DecisionLog::with_clock(settings.refusal_lines_max, clock::now);
+        let audit = ServerAudit::new(&settings.audit, &signer_name(&settings.name));
         ServerState {
             settings,
             pool,
@@ -117,6 +121,7 @@ impl ServerState {
             decision_log: Arc::new(decision_log),
             decisions: Arc::default(),
             api: ApiCounters::default(),
+            audit,
             bulk: BulkQueue::default(),
             certificates: Expiries::default(),
             tenants: RandomState::new(),
@@ -133,6 +138,12 @@ impl ServerState {
     /// Why this engine is not ready on account of the other engines of the store.
     pub(crate) fn peers_problem(&self) -> Option<String> {
         self.peers_problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why answers that wait for their records are refused.
+    pub(crate) fn audit_problem(&self) -> Option<String> {
+        let audit = self.audit.as_ref().filter(|audit| audit.is_waited_for())?;
+        audit.fault().map(|fault| format!("the audit log takes no records: {fault}"))
     }
 
     pub(crate) fn set_peers_problem(&self, problem: Option<String>) {

@@ -1,6 +1,7 @@
 //! Settings of the network side: every limit and its default.
 
 mod api;
+mod audit;
 mod unsealers;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
+pub use audit::{AuditSettings, AuditWait};
 pub use unsealers::{CertificateFingerprint, InvalidFingerprint};
 
 /// The server's certificate and key, and the client authorities that it trusts, in PEM (RFC 7468).
@@ -229,6 +231,8 @@ settings! {
         pub api: ApiSettings = ApiSettings::default(), is section("api.");
         /// The [operator port](metrics.md) of `serve` and `dev`: probes and metrics over plain HTTP.
         pub operator: OperatorSettings = OperatorSettings::default(), is section("operator.");
+        /// The [audit log](guides/audit.md): who has decrypted what.
+        pub audit: AuditSettings = AuditSettings::default(), is section("audit.");
     }
 }
 
@@ -299,7 +303,7 @@ fn network_threads() -> usize {
 }
 
 /// The name of an engine for what it signs: that of the host, if none is set.
-fn signer_name(set: &str) -> String {
+pub(crate) fn signer_name(set: &str) -> String {
     let host = rustix::system::uname();
     let name = if set.is_empty() { host.nodename().to_string_lossy() } else { set.into() };
     let known = |letter: char| if letter.is_ascii() && is_signer(&letter.to_string()) { letter } else { '-' };

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use leafseal_net::tls::TlsError;
 use thiserror::Error;
 
+use crate::audit::AuditError;
 use crate::settings::{ApiSettingsError, SettingsError};
 
 /// Why a server does not start.
@@ -36,6 +37,9 @@ pub enum StartError {
     /// Another engine has another keystore, and nothing here shows which is right.
     #[error("{0}: find out which of the two has the right keystore; leafseal store check prints its id")]
     Peer(String),
+    /// The audit log.
+    #[error("{0}")]
+    Audit(AuditError),
     /// Threads.
     #[error("cannot start threads: {0}")]
     Threads(io::Error),

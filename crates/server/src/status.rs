@@ -25,10 +25,12 @@ impl<S: Service> Status<S> {
     /// would move to the other engines, which would then be overloaded too.
     fn is_ready(&self) -> Result<(), String> {
         match self.server_state.phase() {
-            ShutdownPhase::Serving => match self.server_state.peers_problem() {
-                Some(problem) => Err(problem),
-                None => self.service.readiness(),
-            },
+            ShutdownPhase::Serving => {
+                match self.server_state.peers_problem().or_else(|| self.server_state.audit_problem()) {
+                    Some(problem) => Err(problem),
+                    None => self.service.readiness(),
+                }
+            }
             ShutdownPhase::Notice | ShutdownPhase::Draining | ShutdownPhase::Closing => {
                 Err("the engine is shutting down".to_owned())
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::Cancellation;
-use leafseal_engine::{DecisionObserver, RequestOrigin};
+use leafseal_engine::{DecisionObserver, RequestAccount, RequestOrigin};
 use leafseal_protocol::ErrorCode;
 
 use crate::work::RequestStage;
@@ -96,7 +96,8 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// `frame` is one complete request message (`leafseal_protocol::Message::parse` succeeds and returns a request with this `id`), and
     /// never `health`. `arrived` is when its last byte was read: deadlines count from there, and the first step that parses one sets it in
-    /// `cancellation`. The server checks the cancellation before each step and answers in its place.
+    /// `cancellation`. The server checks the cancellation before each step and answers in its place. `account` receives what the request
+    /// does, for its audit record.
     fn request(
         &self,
         caller: &Arc<Self::Caller>,
@@ -104,6 +105,7 @@ pub trait Service: Send + Sync + 'static {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
+        account: Option<Arc<RequestAccount>>,
     ) -> RequestStage;
 
     /// The engine, for the HTTPS API; `None` disables the API.

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 use leafseal_engine::admin::ClientName;
 use leafseal_engine::pool::Cancellation;
 use leafseal_engine::{
-    Caller, DecisionObserver, Engine, EngineCounters, EntryPoint, Error, LookupRun, Principal, RequestOrigin,
-    RequestReport, ScanNews, UpkeepNews,
+    Caller, DecisionObserver, Engine, EngineCounters, EntryPoint, Error, LookupRun, Principal, RequestAccount,
+    RequestOrigin, RequestReport, ScanNews, UpkeepNews,
 };
 use leafseal_protocol::{ErrorCode, ErrorObject, FrameLimits, Query, answer};
 
@@ -182,9 +182,11 @@ impl Service for EngineService {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
+        account: Option<Arc<RequestAccount>>,
     ) -> RequestStage {
+        let origin = RequestOrigin { request: Some(id), ..RequestOrigin::of(EntryPoint::Rpc) };
         RequestStage::beginning(EngineRequest {
-            engine: self.engine.at(RequestOrigin { request: Some(id), ..RequestOrigin::of(EntryPoint::Rpc) }),
+            engine: self.engine.at(origin).accounted(account),
             caller: Arc::clone(caller),
             id,
             arrived,

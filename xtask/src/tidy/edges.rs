@@ -19,7 +19,7 @@ const EDGES: [(&str, &[&str]); 27] = [
     ("keystore", &["config", "crypto", "errors"]),
     ("custody", &["config", "crypto", "keystore", "net"]),
     ("pool", &[]),
-    ("engine", &["config", "lanes", "crypto", "envelope", "document", "keystore", "errors", "pool"]),
+    ("engine", &["audit", "config", "lanes", "crypto", "envelope", "document", "keystore", "errors", "pool"]),
     ("protocol", &["config", "errors"]),
     ("net", &["config", "crypto", "errors"]),
     ("http", &["config", "errors", "net"]),

@@ -45,7 +45,8 @@ fn records_of_many_threads_are_durable_and_in_the_order_of_their_tickets() {
                         let text = format!("{{\"thread\":{thread},\"number\":{number}}}");
                         let ticket = recorder.record(text.as_bytes()).expect("taken");
                         let woken = Arc::clone(woken);
-                        recorder.when_durable(ticket, move || {
+                        recorder.when_durable(ticket, move |durability| {
+                            assert_eq!(durability, Durability::Durable);
                             woken.fetch_add(1, Ordering::Relaxed);
                         });
                         (ticket, thread, number)
@@ -58,8 +59,8 @@ fn records_of_many_threads_are_durable_and_in_the_order_of_their_tickets() {
     });
     let (sender, durable) = mpsc::channel();
     let last = recorder.record(b"{\"last\":true}").expect("taken");
-    recorder.when_durable(last, move || sender.send(()).expect("heard"));
-    durable.recv().expect("durable");
+    recorder.when_durable(last, move |durability| sender.send(durability).expect("heard"));
+    assert_eq!(durable.recv(), Ok(Durability::Durable));
     assert!(recorder.is_durable(last) && woken.load(Ordering::Relaxed) == tickets.len());
     drop(recorder);
     tickets.sort_unstable();
@@ -83,10 +84,10 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
     let recorder = Recorder::start(log, rules, clock(&now_us));
     let durable = |ticket| {
         let (sender, heard) = mpsc::channel();
-        recorder.when_durable(ticket, move || sender.send(()).expect("heard"));
+        recorder.when_durable(ticket, move |durability| sender.send(durability).expect("heard"));
         heard
     };
-    durable(recorder.record(b"{\"n\":0}").expect("taken")).recv().expect("durable");
+    assert_eq!(durable(recorder.record(b"{\"n\":0}").expect("taken")).recv(), Ok(Durability::Durable));
     let (journal, aside) = (place.path().join("journal"), place.path().join("aside"));
     fs::rename(&journal, &aside).expect("moved");
     fs::write(&journal, "in the way").expect("written");
@@ -100,17 +101,18 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
     assert_eq!(refused, RecordRefusal::Full);
     assert!((20..=45).contains(&taken), "{taken}");
     assert_eq!(recorder.record(b"{\"n\":2}"), Err(RecordRefusal::Full));
-    let heard = durable(last.expect("some were taken"));
-    while recorder.fault().is_none() {
-        std::thread::yield_now();
-    }
-    assert!(heard.try_recv().is_err() && !recorder.is_durable(last.expect("some")));
+    let last = last.expect("some were taken");
+    assert_eq!(durable(last).recv(), Ok(Durability::Refused), "who waits is told, and not left waiting");
+    assert!(recorder.fault().is_some() && !recorder.is_durable(last));
+    assert_eq!(durable(last).recv(), Ok(Durability::Refused));
     now_us.store(9_000_000, Ordering::Relaxed);
     fs::remove_file(&journal).expect("removed");
     fs::rename(&aside, &journal).expect("moved");
-    heard.recv().expect("durable");
-    durable(recorder.record(b"{\"n\":3}").expect("taken")).recv().expect("durable");
-    assert_eq!(recorder.fault(), None);
+    while recorder.fault().is_some() {
+        std::thread::yield_now();
+    }
+    assert_eq!(durable(recorder.record(b"{\"n\":3}").expect("taken")).recv(), Ok(Durability::Durable));
+    assert!(recorder.is_durable(last));
     drop(recorder);
     let found = records(&place);
     let numbers: Vec<_> = found.iter().filter_map(|record| record["n"].as_u64()).collect();

@@ -1,6 +1,7 @@
 //! One module per command. A command takes its arguments and the context, and returns its outcome.
 
 mod api_keys;
+mod audit;
 mod bench;
 mod certs;
 mod config;
@@ -65,6 +66,7 @@ pub(crate) fn run(arguments: Arguments) -> CommandOutcome {
         Command::Keys(command) => keys::run(&context, command),
         Command::Certs(command) => certs::run(&context, command),
         Command::ApiKeys(command) => api_keys::run(&context, command),
+        Command::Audit(command) => audit::run(&context, &command),
         Command::Store(command) => store::run(&context, &command),
         Command::Slot(command) => slots::run(&context, &command),
         Command::Info(arguments) => info::run(&context, &arguments),

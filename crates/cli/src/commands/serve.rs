@@ -30,6 +30,7 @@ pub(super) fn run(context: &RunContext, arguments: &ServeArguments) -> CommandOu
     let engine = if arguments.sealed { context.engine_or_sealed()? } else { context.engine()? };
     let mut settings = context.config().server.clone();
     settings.address = arguments.address.unwrap_or(settings.address);
+    settings.audit.folder = settings.audit.folder.map(|folder| context.path(&folder));
     settings.operator.address = operator_address(context, settings.address);
     settings.api.address = arguments.api.or(settings.api.address);
     let has_api = settings.api.address.is_some();
@@ -258,7 +259,7 @@ impl From<StartError> for CommandFailure {
             StartError::Settings(_) | StartError::Tls(_) | StartError::Api(_) | StartError::ApiIdentity(_) => {
                 Self::usage(error.to_string())
             }
-            StartError::Peer(_) => Self::failed(error.to_string()),
+            StartError::Peer(_) | StartError::Audit(_) => Self::failed(error.to_string()),
             StartError::Threads(_) => CommandFailure::internal(error.to_string()),
         }
     }

@@ -97,7 +97,9 @@ impl Engine {
             let refusal = refusal.map(|error| Denial { code: error.code, reason: &error.message });
             // Other text may contain anything, such as line breaks.
             let app = app.filter(|app| AppName::parse(app).is_ok());
-            let decision = Decision { origin: self.origin(), principal, question, operations, app, refusal };
+            let is_accounted = self.account().is_some();
+            let decision =
+                Decision { origin: self.origin(), principal, question, operations, app, refusal, is_accounted };
             if let Some(account) = self.account() {
                 account.decided(&decision);
             }

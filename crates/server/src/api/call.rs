@@ -15,6 +15,7 @@ use tokio::time::sleep_until;
 use super::problem::problem;
 use super::{Api, CheckedCaller};
 use crate::attempts::Attempts;
+use crate::audit::{AnswerRelease, AuditedRequest};
 use crate::clock;
 use crate::metrics::{Arrival, RequestRecord};
 use crate::server_state::{ConnectionMemory, ServerState};
@@ -34,6 +35,8 @@ pub(super) struct Submission<'a> {
     pub(super) peer: &'a ConnectionPeer,
     /// The body's share of the memory for incoming data, until the queue takes it over.
     pub(super) incoming: Option<Share>,
+    /// If the audit log records the call.
+    pub(super) audited: Option<AuditedRequest>,
 }
 
 /// The numbers that identify tenant and client in the pool.
@@ -72,9 +75,13 @@ impl AnswerReceiver for CallReceiver {
 
     fn receive(self: Box<Self>, answered: Answered, effort: Effort) {
         let CallReceiver { sender, record } = *self;
-        record.end(answered.as_ref().map(|(bytes, _)| bytes.size()).map_err(|error| (error, 0)), effort);
+        let release = record.end(answered.as_ref().map(|(bytes, _)| bytes.size()).map_err(|error| (error, 0)), effort);
         // The caller may have disconnected.
-        drop(sender.send(answered));
+        match release {
+            AnswerRelease::Now => drop(sender.send(answered)),
+            AnswerRelease::Durable(held) => held.release(move |released| drop(sender.send(released.and(answered)))),
+            AnswerRelease::Withheld(error) => drop(sender.send(Err(error))),
+        }
     }
 }
 
@@ -114,7 +121,8 @@ impl Api {
         cancellation.set_deadline(submission.began + server_state.settings.api.call_timeout);
         let (sender, receiver) = oneshot::channel();
         let arrival = Arrival { method: submission.method, size: submission.bytes, at: now };
-        let record = RequestRecord::new(Arc::clone(&server_state.requests), arrival, Arc::clone(&cancellation));
+        let record = RequestRecord::new(Arc::clone(&server_state.requests), arrival, Arc::clone(&cancellation))
+            .audited(submission.audited);
         let reply = Reply::new(CallReceiver { sender, record }).with_retry_after(server_state.settings.retry_after);
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), memory.answers_share(), reply));
         // Dropped before the job, so that a call that ends early counts as cancelled.

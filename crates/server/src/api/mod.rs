@@ -37,6 +37,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::audit::AuditedRequest;
 use crate::clock;
 use crate::failure_log::FailureLogger;
 use crate::metrics::ApiCall;
@@ -218,7 +219,8 @@ impl Api {
         }
         let place = self.calls.try_acquire();
         let _place = place.map_err(|_| overloaded("too many calls are going on", pause))?;
-        let submission = |bytes, method| Submission { bytes, method, began, peer, incoming: None };
+        let submission =
+            |bytes, method| Submission { bytes, method, began, peer, incoming: None, audited: self.audited(peer) };
         match call {
             ApiCall::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
             ApiCall::Certificate => self.certificate(),
@@ -283,7 +285,9 @@ impl Api {
         let (caller, app) = authenticated.into_caller();
         let incoming = Some(read.share);
         let size = read.pieces.size();
-        let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming };
+        let audited = self.audited(peer);
+        let engine = engine.accounted(audited.as_ref().map(AuditedRequest::account));
+        let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming, audited };
         let accounts = self.accounts(&caller, &app, peer);
         let report = ReportSlot::default();
         // Only calls that continue after an envelope fails to decrypt have failures to log.
@@ -322,8 +326,9 @@ impl Api {
         let memory = self.server_state.memory_of(accounts.tenant);
         let team = self.server_state.settings.api.team.clone();
         let options = CallOptions::default();
-        let (engine, app, body, report) =
-            (self.engine_of(submission.peer), app.to_owned(), Vec::new(), ReportSlot::default());
+        let account = submission.audited.as_ref().map(AuditedRequest::account);
+        let engine = self.engine_of(submission.peer).accounted(account);
+        let (app, body, report) = (app.to_owned(), Vec::new(), ReportSlot::default());
         let input = CallInput { engine, caller, app, options, body, is_lines: false, report };
         let answered = self.run(api::public_keys(input, team), submission, accounts, 0, &memory).await;
         answered.map(|answer| body::answer(RequestBodyForm::Json, answer))
@@ -361,6 +366,12 @@ impl Api {
     /// The engine, for the requests of a peer.
     fn engine_of(&self, peer: &ConnectionPeer) -> Engine {
         self.engine.at(RequestOrigin { address: Some(peer.address.ip()), ..RequestOrigin::of(EntryPoint::Api) })
+    }
+
+    /// What the audit log has of a call of this peer, if there is a log.
+    fn audited(&self, peer: &ConnectionPeer) -> Option<AuditedRequest> {
+        let audit = self.server_state.audit.as_ref()?;
+        Some(AuditedRequest::begin(audit, Some(peer.address.ip()), None))
     }
 
     /// Reports credentials that are refused before the engine has seen them.

@@ -10,6 +10,7 @@ mod turn;
 
 use std::future::poll_fn;
 use std::io;
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,6 +28,7 @@ use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::attempts::Attempts;
+use crate::audit::AuditedRequest;
 use crate::client_slots::ClientSlot;
 use crate::clock;
 use crate::metrics::{Arrival, LiveCounters, RequestOutcome, RequestRecord};
@@ -102,6 +104,8 @@ pub(crate) struct RpcConnection<S: Service, W: Wire> {
     number: u64,
     /// Identifies the client, whose connections share its limits.
     client: u64,
+    /// The peer's address.
+    address: IpAddr,
 }
 
 /// The times of the last events, for timeouts.
@@ -123,14 +127,14 @@ struct CountedBytes {
 }
 
 impl<S: Service, W: Wire> RpcConnection<S, W> {
-    /// Creates a connection; `expires` is when the peer's chain expires.
+    /// Creates a connection to the peer at `address`, whose chain expires at `expires`.
     pub(crate) fn new(
         server_state: Arc<ServerState>,
         service: Arc<S>,
         caller: Arc<S::Caller>,
         stream: W,
         registration: &Registration,
-        expires: Instant,
+        (address, expires): (IpAddr, Instant),
     ) -> Self {
         let now = clock::now();
         let client = server_state.number_of(service.tenant(&caller, None));
@@ -154,6 +158,7 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
             timer: Box::pin(sleep_until((now + server_state.settings.idle_timeout).into())),
             number: registration.number,
             client,
+            address,
             service,
             caller,
             server_state,

@@ -117,10 +117,16 @@ async fn serve<S: Service>(
             let tls_group = negotiated_group(stream.ssl());
             tracing::debug!(%address, client = %peer.name, connection = number, tls_group, "connected");
             let of_connection = Arc::clone(&service);
-            let end =
-                RpcConnection::new(Arc::clone(&server_state), of_connection, caller, stream, &registration, expires)
-                    .run()
-                    .await;
+            let end = RpcConnection::new(
+                Arc::clone(&server_state),
+                of_connection,
+                caller,
+                stream,
+                &registration,
+                (address.ip(), expires),
+            )
+            .run()
+            .await;
             match &end {
                 ConnectionEnding::Fault(error) if error.code == ErrorCode::Forbidden => {
                     service.refuse_peer(Some(&peer), origin_of(address), &error.message);

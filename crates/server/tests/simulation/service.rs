@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{Cancellation, is_inline};
-use leafseal_engine::{Caller, RequestOrigin};
+use leafseal_engine::{Caller, RequestAccount, RequestOrigin};
 use leafseal_protocol::{ErrorObject, Message, Peek};
 use leafseal_service::{
     EngineService, PartStep, PeerIdentity, PlannedRequest, RefusedCaller, RequestPart, RequestStage, RequestStep,
@@ -46,6 +46,7 @@ impl Service for Watched {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
+        account: Option<Arc<RequestAccount>>,
     ) -> RequestStage {
         let world = self.world.upgrade().expect("the world outlives its server");
         let call = match caller.opener {
@@ -54,7 +55,7 @@ impl Service for Watched {
         };
         let flow = Flow { app: app_of(&frame), connection: caller.connection };
         let number = world.watch.begin(flow, id, call, Arc::clone(&cancellation));
-        let request = self.service.request(&caller.caller, frame, id, arrived, cancellation);
+        let request = self.service.request(&caller.caller, frame, id, arrived, cancellation, account);
         RequestStage::working(WatchedRequest { request, world, number })
     }
 }

@@ -29,6 +29,7 @@ fn sealed(record: &SealedRecord, principal: Principal<'_>) {
         operations: &[Operation::Encrypt],
         app: Some("acme"),
         refusal: Some(Denial { code: ErrorCode::Unavailable, reason: "the keystore is sealed" }),
+        is_accounted: false,
     });
 }
 

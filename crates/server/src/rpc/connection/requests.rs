@@ -40,14 +40,19 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
         }
         let (service, caller, of_request) =
             (Arc::clone(&self.service), Arc::clone(&self.caller), Arc::clone(&cancellation));
+        let audit = self.server_state.audit.as_ref();
+        let audited = audit.map(|audit| AuditedRequest::begin(audit, Some(self.address), Some(id)));
+        let account = audited.as_ref().map(AuditedRequest::account);
         let size = frame.size();
-        let request =
-            gather(frame.into_pieces(), size, move |frame| service.request(&caller, frame, id, now, of_request));
+        let request = gather(frame.into_pieces(), size, move |frame| {
+            service.request(&caller, frame, id, now, of_request, account)
+        });
         let work_max = budget.inline_work(self.frames.partial_size() > 0);
         let is_small = request.counted_work().is_some_and(|work| work <= work_max);
         let inline_work = (known.is_known && is_small).then_some(work_max);
         let settings = &self.server_state.settings;
-        let record = RequestRecord::new(Arc::clone(&self.server_state.requests), arrival, Arc::clone(&cancellation));
+        let record = RequestRecord::new(Arc::clone(&self.server_state.requests), arrival, Arc::clone(&cancellation))
+            .audited(audited);
         let receiver = ConnectionReceiver { outbox: Arc::clone(&self.outbox), id, record };
         let reply = Reply::new(receiver).with_retry_after(settings.retry_after);
         let share = self.memory.answers_share();

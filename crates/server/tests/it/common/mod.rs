@@ -20,7 +20,9 @@ use leafseal_client::{
 use leafseal_config::KeyExchange;
 use leafseal_engine::admin::Operation;
 use leafseal_engine::pool::Cancellation;
-use leafseal_engine::{Decision, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestOrigin};
+use leafseal_engine::{
+    Decision, DecisionObserver, Denial, EntryPoint, Observers, Principal, Question, RequestAccount, RequestOrigin,
+};
 use leafseal_net::tls::{
     CertificateAuthority, Issued, PrivateKeySettings, ServerIdentity, ServerName, SessionSettings, Validity,
     VerifiedChains,
@@ -269,7 +271,15 @@ impl Service for TestService {
         });
         let refusal = Some(Denial { code: ErrorCode::Forbidden, reason });
         let question = Question::Identity;
-        self.observers.decided(&Decision { origin, principal, question, operations: &[], app: None, refusal });
+        self.observers.decided(&Decision {
+            origin,
+            principal,
+            question,
+            operations: &[],
+            app: None,
+            refusal,
+            is_accounted: false,
+        });
     }
 
     fn observe_decisions(&self, observer: Arc<dyn DecisionObserver>) {
@@ -287,6 +297,7 @@ impl Service for TestService {
         id: u32,
         arrived: Instant,
         cancellation: Arc<Cancellation>,
+        _: Option<Arc<RequestAccount>>,
     ) -> RequestStage {
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.alive.fetch_add(1, Ordering::SeqCst);
@@ -363,6 +374,7 @@ impl TestRequest {
             operations: &[Operation::Encrypt],
             app: Some("closed"),
             refusal: Some(Denial { code, reason }),
+            is_accounted: false,
         });
         ErrorObject::new(code, reason)
     }

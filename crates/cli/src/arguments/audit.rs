@@ -1,0 +1,75 @@
+//! Arguments of `audit`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::AnswerFormat;
+
+/// `leafseal audit`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Verify an audit log: signatures, every record and every file, and that nothing was cut off or replaced
+    Verify(VerifyLogArguments),
+    /// Print the records of audit logs, each checked, in the order of their times
+    Show(ShowLogArguments),
+}
+
+/// Which log.
+#[derive(Debug, Args)]
+pub(crate) struct LogPlace {
+    /// Folder of a log: it has a file "checkpoint"
+    #[arg(value_name = "FOLDER", required = true)]
+    pub folders: Vec<PathBuf>,
+    /// Public key of the log, as the engine prints it in its own log when it starts; without one, the key comes from the keystore
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+/// `leafseal audit verify`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafseal audit verify audit/engine-0-0
+  leafseal audit verify audit/engine-0-0 --kept checkpoint-of-monday --key leafseal/…+7c5d2f10+AX…
+
+A checkpoint that was kept where the log's host could not change it shows that the log was not cut off or replaced since.
+Exit code 1: the log is not what it was.")]
+pub(crate) struct VerifyLogArguments {
+    #[command(flatten)]
+    pub place: LogPlace,
+    /// Checkpoint that was kept elsewhere, a copy of the log's file \"checkpoint\"; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub kept: Vec<PathBuf>,
+    /// Number of the first record that must be there: earlier ones may have been pruned
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub minimum: u64,
+    #[command(flatten)]
+    pub form: AnswerFormat,
+}
+
+/// `leafseal audit show`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafseal audit show audit/engine-0-0 --from 2026-11-28T09:00:00Z --to 2026-11-28T10:00:00Z --client shop
+  leafseal audit show audit/* --app acme --outcome forbidden")]
+pub(crate) struct ShowLogArguments {
+    #[command(flatten)]
+    pub place: LogPlace,
+    /// Records from this time on, such as 2026-11-28T09:00:00Z
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Records before this time
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// Records of this client
+    #[arg(long, value_name = "NAME")]
+    pub client: Option<String>,
+    /// Records about this app
+    #[arg(long, value_name = "APP")]
+    pub app: Option<String>,
+    /// Records with this outcome: ok, or an error code
+    #[arg(long, value_name = "CODE")]
+    pub outcome: Option<String>,
+}

@@ -1,0 +1,164 @@
+//! `audit`: verifies audit logs and prints their records.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use leafseal_engine::audit::{LogReader, LogReport, ReadError, VerifierKey, VerifyOptions, verify_log};
+use serde_json::{Value, json};
+
+use crate::arguments::{AuditCommand, ShowLogArguments, VerifyLogArguments};
+use crate::context::RunContext;
+use crate::failure::{CommandFailure, CommandOutcome};
+use crate::output::{OpenOutput, print, print_json};
+
+/// Before the name of an engine, for its log's key; as the server has it.
+const SIGNER_PREFIX: &str = "audit+";
+
+/// `leafseal audit`.
+pub(super) fn run(context: &RunContext, command: &AuditCommand) -> CommandOutcome {
+    match command {
+        AuditCommand::Verify(arguments) => verify(context, arguments),
+        AuditCommand::Show(arguments) => show(context, arguments),
+    }
+}
+
+/// The key of the log in a folder: the given one, or that of the engine and root that the log names, from the keystore.
+fn key(context: &RunContext, folder: &Path, given: Option<&str>) -> CommandOutcome<VerifierKey> {
+    let wrong = |error: &dyn std::fmt::Display| CommandFailure::usage(error.to_string());
+    if let Some(given) = given {
+        return VerifierKey::parse(given.trim()).map_err(|error| wrong(&error));
+    }
+    let file = folder.join("key");
+    let text = fs::read_to_string(&file).map_err(|error| CommandFailure::reading(&file, &error))?;
+    let named = VerifierKey::parse(text.trim_end()).map_err(|error| wrong(&format!("{}: {error}", file.display())))?;
+    let [_, _, engine, epoch] = named.name().split('/').collect::<Vec<_>>()[..] else {
+        return Err(wrong(&format!("{} names no engine", file.display())));
+    };
+    let epoch = epoch.parse().map_err(|_| wrong(&format!("{} names no root", file.display())))?;
+    let key = context.store()?.record_key(&format!("{SIGNER_PREFIX}{engine}"), Some(epoch))?;
+    let key = key.ok_or_else(|| wrong(&"the keystore has no such root: give the log's key with --key"))?;
+    VerifierKey::of_log(named.name(), key.public_key()).map_err(|error| wrong(&error))
+}
+
+fn verify(context: &RunContext, arguments: &VerifyLogArguments) -> CommandOutcome {
+    let read = |path| fs::read(path).map_err(|error| CommandFailure::reading(path, &error));
+    let kept: Vec<_> = arguments.kept.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    let options = VerifyOptions { kept, minimum: arguments.minimum, faults_max: 0 };
+    let mut faults = 0;
+    for folder in &arguments.place.folders {
+        let key = key(context, folder, arguments.place.key.as_deref())?;
+        let mut kinds = BTreeMap::<String, u64>::new();
+        let report = verify_log(folder, &key, &options, |_, entry| *kinds.entry(kind_of(entry)).or_default() += 1);
+        faults += report.faults.len();
+        if arguments.form.json {
+            print_json(&to_json(folder, &key, &report, &kinds))?;
+        } else {
+            print(&to_text(folder, &report, &kinds))?;
+        }
+    }
+    if faults == 0 { Ok(()) } else { Err(CommandFailure::failed(format!("{faults} faults: a log is not what it was"))) }
+}
+
+fn kind_of(entry: &[u8]) -> String {
+    let record: Value = serde_json::from_slice(entry).unwrap_or_default();
+    record["kind"].as_str().unwrap_or("other").to_owned()
+}
+
+fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, kinds: &BTreeMap<String, u64>) -> Value {
+    json!({
+        "folder": folder.display().to_string(), "origin": key.name(), "first": report.first, "records": report.entries, "kinds": kinds,
+        "size": report.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
+        "faults": report.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn to_text(folder: &Path, report: &LogReport, kinds: &BTreeMap<String, u64>) -> String {
+    let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+    let mut text = format!("{}: {} records verified, from number {}", folder.display(), report.entries, report.first);
+    if !kinds.is_empty() {
+        text += &format!(" ({})", kinds.join(", "));
+    }
+    text.push('\n');
+    for fault in &report.faults {
+        text += &format!("  fault: {fault}\n");
+    }
+    text
+}
+
+/// A log whose records are printed, at the next of them.
+struct ShownLog {
+    reader: LogReader,
+    /// The number of the first of `bundle`, and its records.
+    start: u64,
+    bundle: Vec<Vec<u8>>,
+    next: u64,
+}
+
+impl ShownLog {
+    fn open(folder: &Path, key: &VerifierKey, from: Option<&str>) -> Result<Self, ReadError> {
+        let reader = LogReader::open(folder, key)?;
+        let next = match from {
+            Some(from) => reader.partition_point(|entry| time_of(entry) < from)?,
+            None => reader.minimum(),
+        };
+        Ok(Self { reader, start: 0, bundle: Vec::new(), next })
+    }
+
+    /// The next record, which stays the next.
+    fn peek(&mut self) -> Result<Option<&[u8]>, ReadError> {
+        if self.next >= self.reader.size() {
+            return Ok(None);
+        }
+        if !(self.start..self.start + self.bundle.len() as u64).contains(&self.next) {
+            (self.start, self.bundle) = self.reader.bundle_of(self.next)?;
+        }
+        Ok(Some(&self.bundle[(self.next - self.start) as usize]))
+    }
+}
+
+/// The time of a record as text: all have the same form, so that they sort as times do.
+fn time_of(entry: &[u8]) -> &str {
+    let text = std::str::from_utf8(entry).unwrap_or_default();
+    text.strip_prefix("{\"time\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default()
+}
+
+fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
+    let failed = |folder: &Path, error: ReadError| CommandFailure::failed(format!("{}: {error}", folder.display()));
+    let mut logs = Vec::new();
+    for folder in &arguments.place.folders {
+        let key = key(context, folder, arguments.place.key.as_deref())?;
+        let log = ShownLog::open(folder, &key, arguments.from.as_deref());
+        logs.push((folder, log.map_err(|error| failed(folder, error))?));
+    }
+    let mut output = OpenOutput::standard()?;
+    loop {
+        let mut first: Option<(usize, String)> = None;
+        for (number, (folder, log)) in logs.iter_mut().enumerate() {
+            let Some(entry) = log.peek().map_err(|error| failed(folder, error))? else { continue };
+            let time = time_of(entry);
+            let is_over = arguments.to.as_deref().is_some_and(|to| time >= to);
+            if !is_over && first.as_ref().is_none_or(|(_, earliest)| time < earliest.as_str()) {
+                first = Some((number, time.to_owned()));
+            }
+        }
+        let Some((number, _)) = first else { return output.finish() };
+        let (folder, log) = &mut logs[number];
+        if let Some(entry) = log.peek().map_err(|error| failed(folder, error))?
+            && is_wanted(entry, arguments)
+        {
+            output.write(entry)?;
+            output.write(b"\n")?;
+        }
+        log.next += 1;
+    }
+}
+
+fn is_wanted(entry: &[u8], arguments: &ShowLogArguments) -> bool {
+    let wanted = [("client", &arguments.client), ("app", &arguments.app), ("outcome", &arguments.outcome)];
+    if wanted.iter().all(|(_, value)| value.is_none()) {
+        return true;
+    }
+    let record: Value = serde_json::from_slice(entry).unwrap_or_default();
+    wanted.iter().all(|(name, value)| value.as_deref().is_none_or(|value| record[*name] == value))
+}
