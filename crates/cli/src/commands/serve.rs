@@ -30,7 +30,6 @@ pub(super) fn run(context: &RunContext, arguments: &ServeArguments) -> CommandOu
     let engine = if arguments.sealed { context.engine_or_sealed()? } else { context.engine()? };
     let mut settings = context.config().server.clone();
     settings.address = arguments.address.unwrap_or(settings.address);
-    settings.audit.folder = settings.audit.folder.map(|folder| context.path(&folder));
     settings.operator.address = operator_address(context, settings.address);
     settings.api.address = arguments.api.or(settings.api.address);
     let has_api = settings.api.address.is_some();
@@ -183,11 +182,12 @@ fn changed_keys(running: &RunContext, fresh: &RunContext) -> Vec<&'static str> {
 /// changes of its files if so configured.
 pub(super) fn until_stopped<R>(
     engine: Engine,
-    settings: ServerSettings,
+    mut settings: ServerSettings,
     ready: impl FnOnce(&Server) -> CommandOutcome<R>,
     reloader: &Reloader<'_, impl Fn(&RunContext) -> IdentityFiles>,
 ) -> CommandOutcome {
     let runtime = signals::runtime()?;
+    settings.audit.folder = settings.audit.folder.map(|folder| reloader.context.path(&folder));
     let service = EngineService::new(engine, settings.limits, settings.limits.frame_size_max)
         .unsealed_by(settings.unseal_rules())
         .observed_by(Arc::new(FailureLogger::new(settings.refusal_lines_max)));

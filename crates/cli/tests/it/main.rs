@@ -3,6 +3,7 @@
 #[cfg(target_os = "linux")]
 mod abandoned;
 mod api_keys;
+mod audit;
 mod bench;
 #[cfg(target_os = "linux")]
 mod cluster;

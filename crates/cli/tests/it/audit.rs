@@ -1,0 +1,180 @@
+//! The audit log of an engine: each request leaves a record, no answer leaves without, and nothing of a value is in it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leafseal_client::{Client, DecryptOptions, EncryptOptions, Scalar};
+use serde_json::{Value, json};
+
+use crate::common::{Running, TestFolder, until};
+
+/// Kills in an ordinary run; `LEAFSEAL_AUDIT_KILLS` says another number.
+const KILLS: u32 = 3;
+
+struct Place {
+    folder: TestFolder,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: TestFolder::with_app() }
+    }
+
+    fn engine(&self, more: &[&str]) -> Running {
+        self.folder.engine(&[&["--set", "audit.folder=audit", "--set", "server.name=one"], more].concat())
+    }
+
+    fn log(&self) -> PathBuf {
+        let logs = fs::read_dir(self.folder.path(".leafseal/audit")).expect("a folder");
+        let logs: Vec<_> = logs.map(|log| log.expect("an entry").path()).collect();
+        let [log] = &logs[..] else { panic!("{logs:?}") };
+        log.clone()
+    }
+
+    /// All records, after the log was verified.
+    fn records(&self) -> Vec<Value> {
+        let log = self.log();
+        let log = log.to_str().expect("text");
+        self.folder.run(&["audit", "verify", log]).ok();
+        let shown = self.folder.run(&["audit", "show", log]).text();
+        shown.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+/// Files below a folder that have a text.
+fn files_with(folder: &std::path::Path, text: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files_with(&path, text, found);
+        } else if String::from_utf8_lossy(&fs::read(&path).expect("a file")).contains(text) {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn each_request_leaves_one_record_without_values() {
+    let place = Place::new();
+    let engine = place.engine(&["--set", "audit.wait=all"]);
+    let folder = &place.folder;
+    let flags = engine.flags();
+    let run = |arguments: &[&str], input: &str| folder.run_with(&[arguments, &flags].concat(), input.as_bytes());
+    let document = r#"{"id":"canary-context","canary-name":"canary-value"}"#;
+    let bound = ["--scheme", "symmetric", "--role", "pci", "--context-select", "id"];
+    let encrypt = [&["encrypt", "--app", "acme", "--select", "$['canary-name']"], &bound[..]].concat();
+    let sealed = run(&encrypt, document).text();
+    let decrypt = ["decrypt", "--app", "acme", "--context-select", "id"];
+    assert_eq!(run(&decrypt, &sealed).text(), document);
+    // Another row: nothing opens.
+    run(&decrypt, &sealed.replace("canary-context", "canary-elsewhere")).fails(1);
+    run(&["decrypt", "--app", "canary-app"], &sealed).fails(1);
+    drop(engine);
+    let records = place.records();
+    let of = |name: &str| records.iter().map(|record| record[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("kind"), ["start", "request", "request", "request", "request"].map(Value::from));
+    assert_eq!(of("outcome")[1..], ["ok", "ok", "decrypt_failed", "forbidden"].map(Value::from));
+    assert_eq!(of("method")[1..3], ["encrypt_document", "decrypt_document"].map(Value::from));
+    assert_eq!(of("app"), [Value::Null, json!("acme"), json!("acme"), json!("acme"), Value::Null]);
+    assert_eq!(of("sealed_symmetric"), [Value::Null, json!(1), Value::Null, Value::Null, Value::Null]);
+    assert_eq!(of("opened_symmetric"), [Value::Null, Value::Null, json!(1), Value::Null, Value::Null]);
+    assert_eq!(of("versions")[1..3], [json!([1]), json!([1])]);
+    assert_eq!(of("roles")[1..3], [json!(["pci"]), json!(["pci"])]);
+    for record in &records[1..] {
+        assert_eq!((&record["client"], &record["address"]), (&json!("dev"), &json!("127.0.0.1")));
+        assert_eq!(record["certificate"].as_str().map(str::len), Some(64));
+        assert!(record["duration_us"].is_u64() && record["bytes_in"].is_u64(), "{record}");
+    }
+    let mut found = Vec::new();
+    files_with(&place.log(), "canary", &mut found);
+    assert_eq!(found, Vec::<PathBuf>::new());
+}
+
+/// A kill at any moment: what was answered is on record, and the log goes on and verifies.
+#[test]
+fn no_answered_decryption_is_without_its_record() {
+    let place = Place::new();
+    let kills = std::env::var("LEAFSEAL_AUDIT_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let (mut answered, mut recorded) = (0, 0);
+    for number in 0..kills {
+        let mut engine = place.engine(&[]);
+        let client = Client::new(engine.client_settings()).expect("a client");
+        let options = EncryptOptions::new("acme");
+        let sealed = runtime.block_on(client.encrypt(&options, &[Scalar::from("x")])).expect("encrypted");
+        let counted = runtime.block_on(async {
+            let decrypt = async |_| {
+                let mut answers = 0;
+                while client.decrypt(&DecryptOptions::new("acme"), &sealed).await.is_ok() {
+                    answers += 1;
+                }
+                answers
+            };
+            let killed = async {
+                tokio::time::sleep(Duration::from_millis(u64::from(50 + 37 * (number % 7)))).await;
+                engine.child.kill().expect("killed");
+                0
+            };
+            let (a, b, c, _) = tokio::join!(decrypt(0), decrypt(1), decrypt(2), killed);
+            a + b + c
+        });
+        engine.child.wait().expect("ended");
+        answered += counted;
+    }
+    // One more start replays what no checkpoint covers.
+    drop(place.engine(&[]));
+    for record in place.records() {
+        recorded += u32::from(record["method"] == "decrypt" && record["outcome"] == "ok");
+    }
+    assert!(answered > 0 && recorded >= answered, "{recorded} records of {answered} answers");
+}
+
+/// While the log's disk refuses, decryption is refused and encryption goes on; afterwards both go on, and the log verifies.
+#[test]
+fn nothing_is_decrypted_while_the_log_takes_no_records() {
+    let place = Place::new();
+    let engine = place.engine(&["--set", "audit.segment_bytes=1"]);
+    let flags = engine.flags();
+    let folder = &place.folder;
+    let encrypt = [&["encrypt", "--app", "acme", "--select", "$.a"], &flags[..]].concat();
+    let sealed = folder.run_with(&encrypt, br#"{"a":"x"}"#).ok();
+    let decrypt = [&["decrypt", "--app", "acme"], &flags[..]].concat();
+    folder.run_with(&decrypt, &sealed).ok();
+    let (journal, aside) = (place.log().join("journal"), place.log().join("aside"));
+    fs::rename(&journal, &aside).expect("moved");
+    fs::write(&journal, "in the way").expect("written");
+    let refused = folder.run_with(&decrypt, &sealed).fails(3);
+    assert!(refused.contains("the audit log takes no records"), "{refused}");
+    assert!(engine.probe("/readyz").contains("the audit log takes no records"));
+    folder.run_with(&encrypt, br#"{"a":"x"}"#).ok();
+    fs::remove_file(&journal).expect("removed");
+    fs::rename(&aside, &journal).expect("moved");
+    until("the engine decrypts again", || folder.run_with(&decrypt, &sealed).code == 0);
+    assert!(engine.probe("/readyz").starts_with("HTTP/1.1 200 "));
+    drop(engine);
+    assert!(place.records().len() >= 6);
+}
+
+/// A log that was changed while the engine was down.
+#[test]
+fn a_changed_log_stops_the_start_and_is_named() {
+    let place = Place::new();
+    drop(place.engine(&[]));
+    drop(place.engine(&[]));
+    let log = place.log();
+    let bundle = log.join("tile/entries/000.p/1");
+    let content = fs::read(&bundle).expect("there");
+    fs::write(&bundle, [&content[..], b"\0\0"].concat()).expect("written");
+    let shown = log.to_str().expect("text");
+    let fault = place.folder.run(&["audit", "verify", shown, "--json"]);
+    assert_eq!(fault.code, 1);
+    let report: Value = serde_json::from_slice(&fault.output).expect("JSON");
+    assert!(report["faults"].as_array().is_some_and(|faults| !faults.is_empty()), "{report}");
+    let checkpoint = log.join("checkpoint");
+    let text = fs::read_to_string(&checkpoint).expect("text");
+    fs::write(&checkpoint, text.replacen("\n2\n", "\n1\n", 1)).expect("written");
+    let arguments = ["dev", "--port", "0", "--app", "acme", "--set", "audit.folder=audit", "--set", "server.name=one"];
+    let refused = place.folder.run(&arguments).fails(1);
+    assert!(refused.contains("was changed") && refused.contains("name another folder"), "{refused}");
+}
