@@ -1,5 +1,6 @@
 //! The engine: the state shared by all requests, and the entry points of requests.
 
+mod accounting;
 mod callers;
 pub(crate) mod permit;
 
@@ -404,22 +405,6 @@ impl Engine {
 
     pub(crate) fn account(&self) -> Option<&RequestAccount> {
         self.account.as_deref()
-    }
-
-    /// Notes, for the account, a key version with which values are sealed or opened.
-    #[inline]
-    pub(crate) fn note_version(&self, version: u32) {
-        if let Some(account) = self.account() {
-            account.add_version(version);
-        }
-    }
-
-    /// Notes, for the account, the role of values that are sealed or opened.
-    #[inline]
-    pub(crate) fn note_role(&self, role: &str) {
-        if let Some(account) = self.account() {
-            account.add_role(role);
-        }
     }
 
     /// Has every decision about callers reported to `observer`, too.

@@ -28,7 +28,7 @@ impl Bench {
         let mut frame = Vec::new();
         write(&mut frame);
         let cancellation = Arc::new(Cancellation::new());
-        let mut request = self.service.request(&self.caller, frame, ID, Instant::now(), cancellation);
+        let mut request = self.service.request(&self.caller, frame, ID, Instant::now(), cancellation, None);
         let (mut answer, mut times) = (Vec::new(), Vec::new());
         let is_spread = loop {
             match timed(&mut times, || request.step(&mut answer)).expect("a step") {

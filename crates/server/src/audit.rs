@@ -1,7 +1,7 @@
 //! The audit log of a server: one record for each request at its end, before its answer, and one for each refusal outside of a request.
 //!
-//! A record names who, from where, what and how it ended; it has no value, no context and no selector. What strangers cause, who have shown no
-//! certificate and no key, is counted by address and recorded once in a while, so that they cannot fill the log.
+//! A record names who, from where, what and how it ended; it has no value, no context and no selector. What strangers cause, who have shown
+//! no certificate and no key, is counted by address and recorded once in a while, so that they cannot fill the log.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -52,7 +52,7 @@ impl<S: Service> Simulated<S> {
         let expires = clock::now() + VALIDITY;
         Some(async move {
             let stream = GatheredSocket::new(socket);
-            RpcConnection::new(server_state, service, caller, stream, &registration, expires).run().await;
+            RpcConnection::new(server_state, service, caller, stream, &registration, (HERE, expires)).run().await;
         })
     }
 

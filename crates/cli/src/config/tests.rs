@@ -20,7 +20,7 @@ fn names_and_variables_are_unique_and_well_formed() {
         tables,
         [
             "engine", "document", "keystore", "tpm2", "pkcs11", "transit", "aws_kms", "server", "api", "operator",
-            "client", "input", "log"
+            "audit", "client", "input", "log"
         ]
     );
     assert!(KEYS.iter().all(|key| tables.contains(&key.parts().0) && key.about().ends_with(['.', ':'])));

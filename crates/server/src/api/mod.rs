@@ -283,8 +283,7 @@ impl Api {
         let memory = self.memory(&authenticated);
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
         let (caller, app) = authenticated.into_caller();
-        let incoming = Some(read.share);
-        let size = read.pieces.size();
+        let (incoming, size) = (Some(read.share), read.pieces.size());
         let audited = self.audited(peer);
         let engine = engine.accounted(audited.as_ref().map(AuditedRequest::account));
         let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming, audited };

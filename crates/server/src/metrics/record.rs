@@ -30,8 +30,8 @@ impl RequestRecord {
         RequestRecord { audited, ..self }
     }
 
-    /// Ends the request with an answer of this size, an error or not, and says what becomes of the answer. Call it before the answer is sent:
-    /// a client that has the answer finds it counted, and recorded.
+    /// Ends the request with an answer of this size, an error or not, and says what becomes of the answer. Call it before the answer is
+    /// sent: a client that has the answer finds it counted, and recorded.
     #[must_use]
     pub(crate) fn end(self, answered: Result<usize, (&ErrorObject, usize)>, effort: Effort) -> AnswerRelease {
         let now = clock::now();

@@ -117,16 +117,11 @@ async fn serve<S: Service>(
             let tls_group = negotiated_group(stream.ssl());
             tracing::debug!(%address, client = %peer.name, connection = number, tls_group, "connected");
             let of_connection = Arc::clone(&service);
-            let end = RpcConnection::new(
-                Arc::clone(&server_state),
-                of_connection,
-                caller,
-                stream,
-                &registration,
-                (address.ip(), expires),
-            )
-            .run()
-            .await;
+            let place = (address.ip(), expires);
+            let end =
+                RpcConnection::new(Arc::clone(&server_state), of_connection, caller, stream, &registration, place)
+                    .run()
+                    .await;
             match &end {
                 ConnectionEnding::Fault(error) if error.code == ErrorCode::Forbidden => {
                     service.refuse_peer(Some(&peer), origin_of(address), &error.message);

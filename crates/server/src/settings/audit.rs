@@ -20,10 +20,12 @@ settings! {
     /// Where the audit log is, and what waits for it.
     #[derive(Clone, Debug)]
     pub struct AuditSettings {
-        /// The folder of the engine's audit logs, one for each name of an engine and root of the keystore. Without one, nothing is recorded.
+        /// The folder of the engine's audit logs, one for each name of an engine and root of the keystore. Without one, nothing is
+        /// recorded.
         pub folder: Option<PathBuf> = None;
-        /// Which answers wait until their record is durable: none, those of requests that decrypt, or all. While the log's disk refuses, what
-        /// waits is refused with `unavailable`, and the rest goes on and leaves a gap in the log, which says how many records it lacks.
+        /// Which answers wait until their record is durable: none, those of requests that decrypt, or all. While the log's disk refuses,
+        /// what waits is refused with `unavailable`, and the rest goes on and leaves a gap in the log, which says how many records it
+        /// lacks.
         pub wait: AuditWait = AuditWait::Decrypt,
             one of { "none" => AuditWait::None, "decrypt" => AuditWait::Decrypt, "all" => AuditWait::All };
         /// Memory for records that wait to be written.

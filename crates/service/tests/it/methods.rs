@@ -71,7 +71,7 @@ fn run(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, usize) {
 
 fn run_watched(fixture: &Fixture, frame: Vec<u8>) -> (Vec<u8>, Steps) {
     let cancellation = Arc::new(Cancellation::new());
-    let mut request = fixture.service.request(&fixture.caller, frame, 9, Instant::now(), cancellation);
+    let mut request = fixture.service.request(&fixture.caller, frame, 9, Instant::now(), cancellation, None);
     let mut steps = Steps::default();
     let answer = run_alone(&mut request, &mut steps).unwrap_or_else(|error| {
         let mut out = Vec::new();
@@ -393,7 +393,7 @@ fn the_tree_of_a_document_counts_as_memory_of_its_request() {
             request::encrypt_document(9, &EncryptOptions::new("acme"), Some(&select), document.as_bytes(), out);
         });
         let mut request =
-            fixture.service.request(&fixture.caller, frame, 9, Instant::now(), Arc::new(Cancellation::new()));
+            fixture.service.request(&fixture.caller, frame, 9, Instant::now(), Arc::new(Cancellation::new()), None);
         while request.step(&mut Vec::new()).expect("a step") == RequestStep::More {}
         let mut memory_max = request.memory();
         while !matches!(request.work().next_part().expect("a part"), PlannedRequest::Last(_) | PlannedRequest::None) {
@@ -472,7 +472,7 @@ fn the_deadline_is_set_before_any_work() {
     let frame = frame(|out| request::encrypt(9, &options, list.iter().copied(), out));
     let cancellation = Arc::new(Cancellation::new());
     let arrived = Instant::now();
-    let mut request = fixture.service.request(&fixture.caller, frame, 9, arrived, Arc::clone(&cancellation));
+    let mut request = fixture.service.request(&fixture.caller, frame, 9, arrived, Arc::clone(&cancellation), None);
     assert_eq!(cancellation.deadline(), None);
     assert_eq!(request.step(&mut Vec::new()), Ok(RequestStep::More));
     assert_eq!(cancellation.deadline(), Some(arrived + Duration::from_millis(50)));

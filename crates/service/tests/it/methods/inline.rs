@@ -33,7 +33,7 @@ fn taken(fixture: &Fixture, frame: &[u8]) -> Option<Duration> {
     let pool = Pool::manual(PoolSettings::default(), Arc::new(Still(Instant::now())));
     let cancellation = Arc::new(Cancellation::new());
     let request =
-        fixture.service.request(&fixture.caller, frame.to_vec(), 9, Instant::now(), Arc::clone(&cancellation));
+        fixture.service.request(&fixture.caller, frame.to_vec(), 9, Instant::now(), Arc::clone(&cancellation), None);
     let job = RequestJob::new(request, Arc::clone(&cancellation), Share::alone(1 << 30), Reply::new(Receiver));
     let admission = Admission { tenant: 1, client: 0, connection: 0, bytes: 1, cancellation };
     let submitted = pool.submit_inline(Arc::new(job), admission, WORK_MAX).expect("there is room");

@@ -1,0 +1,21 @@
+//! What requests note for their accounts, and so for their audit records.
+
+use super::Engine;
+
+impl Engine {
+    /// Notes, for the account, a key version with which values are sealed or opened.
+    #[inline]
+    pub(crate) fn note_version(&self, version: u32) {
+        if let Some(account) = self.account() {
+            account.add_version(version);
+        }
+    }
+
+    /// Notes, for the account, the role of values that are sealed or opened.
+    #[inline]
+    pub(crate) fn note_role(&self, role: &str) {
+        if let Some(account) = self.account() {
+            account.add_role(role);
+        }
+    }
+}
