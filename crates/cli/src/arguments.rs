@@ -481,7 +481,7 @@ Examples:
   leafseal inspect 'ev:UVRD:…:$'
   leafseal inspect --app acme --json sealed.json
   leafseal inspect --app acme --summary sealed.jsonl")]
-#[command(mut_arg("json", |it| it.help("Print JSON: an array with the metadata of each envelope")))]
+#[command(mut_arg("json", |it| it.help("Print JSON: for each envelope a line with its metadata")))]
 pub(crate) struct InspectArguments {
     /// Envelopes, or one text file that contains envelopes; - or none means standard input
     #[arg(value_name = "ENVELOPE|FILE")]
@@ -529,7 +529,7 @@ pub(crate) enum KeysCommand {
 A file of --r1 or --k1 is taken as it is: make sure where it comes from. A file of --escrow is what a recipient has decrypted of a \
 `keys export`: one key version, with a statement that the exporting keystore has signed. It comes back as a whole or not at all, several \
 in the order of their numbers, and a new app accepts what the exported one did (`keys accept`). The statement must be signed by this \
-keystore, or by the one that --signer names. A symmetric root comes in no other way: whoever chooses roots could make values that open \
+keystore, or by the one that --signer names. A symmetric root comes in no other way: who chooses roots could make values that open \
 under two of them.
 
 Examples:
