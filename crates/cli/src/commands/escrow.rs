@@ -72,7 +72,7 @@ pub(super) fn import(
         note(format_args!("app {app} {accepts}"));
         let (now, then) = (newest.version, exported.version);
         note(format_args!(
-            "version {now}, which was {then}, encrypts from now on: unless it was the newest and is not disclosed, leafseal keys rotate {app}"
+            "version {now}, which was {then}, encrypts from now on: if others may have it, leafseal keys rotate {app}"
         ));
     }
     Ok(imported)
