@@ -330,6 +330,10 @@ impl AuditLog {
         let starts = self.starts.clone();
         for (number, &start) in starts.iter().enumerate() {
             let next = starts.get(number + 1).copied();
+            if next.is_some_and(|next| next <= self.published) {
+                // All of it is in the checkpoint: it was to be removed.
+                continue;
+            }
             self.replay_segment(start, next, &mut recovery)?;
         }
         if self.tree.size() < self.published {

@@ -35,6 +35,7 @@ Examples:
 
 A checkpoint that was kept where the log's host could not change it shows that the log was not cut off or replaced since.
 Exit code 1: the log is not what it was.")]
+#[command(mut_arg("json", |it| it.help("Print a line of JSON for each log: its origin, the records by kind, and the faults")))]
 pub(crate) struct VerifyLogArguments {
     #[command(flatten)]
     pub place: LogPlace,
