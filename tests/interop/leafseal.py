@@ -1,20 +1,16 @@
 """The program under test, used through its command line."""
 
-import base64
 import json
 import os
-import struct
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.concatkdf import ConcatKDFHash
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 import app_keys
+import escrow_text
 from decryptor import PrivateKeys
 from envelope import Curve
 
@@ -58,23 +54,6 @@ class Choices:
         return flags
 
 
-def open_jwe(recipient: ec.EllipticCurvePrivateKey, jwe: str) -> tuple[str, bytes]:
-    """The key id and the content of a compact JWE (RFC 7516) with ECDH-ES on P-256 and A256GCM (RFC 7518, 4.6)."""
-    protected, encrypted_key, *parts = jwe.split(".")
-    nonce, ciphertext, tag = (_base64url(part) for part in parts)
-    header = json.loads(_base64url(protected))
-    assert (header["alg"], header["enc"], encrypted_key) == ("ECDH-ES", "A256GCM", "")
-    x, y = (int.from_bytes(_base64url(header["epk"][name])) for name in "xy")
-    ephemeral = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
-    info = struct.pack(">I", 7) + b"A256GCM" + bytes(8) + struct.pack(">I", 256)
-    key = ConcatKDFHash(SHA256(), 32, info).derive(recipient.exchange(ec.ECDH(), ephemeral))
-    return header["kid"], AESGCM(key).decrypt(nonce, ciphertext + tag, protected.encode())
-
-
-def _base64url(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-
-
 @dataclass(frozen=True)
 class Leafseal:
     """A folder with keystore, keys and certificates."""
@@ -108,13 +87,9 @@ class Leafseal:
         file = self.folder.parent / "recipient.pem"
         file.write_bytes(recipient.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
         exported = json.loads(self.run("keys", "export", app, "--recipient", str(file), "--confirm", app))
-        lines = [open_jwe(recipient, key["jwe"]) for key in exported["keys"]]
-        roots = {}
-        for kid, line in lines:
-            _, version, kind = kid.split("/")
-            if kind == "symmetric":
-                fields = dict(word.split("=", 1) for word in line.decode().split()[1:])
-                roots[int(version)] = base64.b64decode(fields["root"], validate=True)
+        texts = [escrow_text.open_jwe(key["jwe"], recipient)[1] for key in exported["keys"]]
+        read = [escrow_text.read(text, exported["signer"]) for text in texts]
+        roots = {int(facts["version"]): keys["root"] for facts, keys in read}
         return [roots[version] for version in sorted(roots)]
 
     def encrypt(self, app: str, document: bytes, choices: Choices = Choices()) -> bytes:

@@ -15,6 +15,8 @@ pub(crate) const MINIMUM: &str = "minimum";
 pub(crate) const JOURNAL: &str = "journal";
 /// Held by the writer.
 pub(crate) const LOCK: &str = "lock";
+/// Tiles and bundles.
+pub(crate) const TILES: &str = "tile";
 /// Files that are being written.
 const TEMPORARY: &str = "tmp";
 /// Longest file that is read at once: a bundle of 256 of the longest entries.
@@ -106,13 +108,10 @@ impl<'f> FilesWriting<'f> {
     }
 
     fn make(&mut self, folder: &Path) -> io::Result<()> {
-        if folder.is_dir() {
-            return Ok(());
-        }
-        let parent = folder.parent().expect("below the folder of the log");
-        self.make(parent)?;
-        fs::create_dir(folder)?;
-        self.changed.insert(parent.to_owned());
+        fs::create_dir_all(folder)?;
+        // Also of those that were there: an attempt before may have made them, and failed.
+        let own = self.folder.path("");
+        self.changed.extend(folder.ancestors().take_while(|above| above.starts_with(&own)).map(Path::to_owned));
         Ok(())
     }
 

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! segment = title ‖ start (u64) ‖ root (32) ‖ mac ‖ frame…        mac = HMAC(key, title ‖ origin ‖ start ‖ root)
-//! frame   = size (u32) ‖ entries ‖ mac                            mac = HMAC(key, mac of the frame before ‖ entries)
+//! frame   = size (u32) ‖ code ‖ entries ‖ mac                     code = first 8 bytes of HMAC(key, mac of the frame before ‖ "size" ‖ size)
+//!                                                                 mac = HMAC(key, mac of the frame before ‖ entries)
 //! ```
 
 use std::fs::{self, File};
@@ -22,6 +23,8 @@ use crate::tile::bundle_entries;
 
 const TITLE: &[u8; 8] = b"LSAUDIT1";
 const MAC_SIZE: usize = 32;
+/// Bytes of a frame before its entries.
+const FRAME_HEAD_SIZE: usize = 4 + 8;
 const HEAD_SIZE: usize = TITLE.len() + 8 + 32 + MAC_SIZE;
 /// Most bytes of entries in a frame.
 pub(crate) const FRAME_SIZE_MAX: usize = 16 << 20;
@@ -60,6 +63,12 @@ fn head_message(origin: &str, start: u64, root: &NodeHash) -> Vec<u8> {
     [&TITLE[..], origin.as_bytes(), b"\n", &start.to_be_bytes(), root].concat()
 }
 
+/// What shows that a frame's size is as it was written, before so much is read.
+fn size_code(key: &JournalKey, before: &NodeHash, size: [u8; 4]) -> [u8; 8] {
+    let mac = hmac_sha256(key.expose(), &[&before[..], b"size", &size].concat());
+    *mac.first_chunk().expect("longer")
+}
+
 /// The segment that is written.
 #[derive(Debug)]
 pub(crate) struct JournalSegment {
@@ -95,11 +104,11 @@ impl JournalSegment {
     pub(crate) fn append(&mut self, key: &JournalKey, entries: &[u8]) -> io::Result<()> {
         assert!(entries.len() <= FRAME_SIZE_MAX, "a frame within its bound");
         let mac = hmac_sha256(key.expose(), &[&self.mac[..], entries].concat());
-        let size = u32::try_from(entries.len()).expect("within the bound");
-        self.file.write_all(&[&size.to_be_bytes()[..], entries, &mac].concat())?;
+        let size = u32::try_from(entries.len()).expect("within the bound").to_be_bytes();
+        self.file.write_all(&[&size[..], &size_code(key, &self.mac, size), entries, &mac].concat())?;
         self.file.sync_data()?;
         self.mac = mac;
-        self.size += 4 + (entries.len() + MAC_SIZE) as u64;
+        self.size += (FRAME_HEAD_SIZE + entries.len() + MAC_SIZE) as u64;
         Ok(())
     }
 }
@@ -151,8 +160,13 @@ impl OldJournalSegment {
             return NextFrame::End;
         }
         let torn = NextFrame::Torn(rest.len());
-        let Some((size, rest)) = rest.split_first_chunk::<4>() else { return torn };
-        let size = u32::from_be_bytes(*size) as usize;
+        let Some((size, after)) = rest.split_first_chunk::<4>() else { return torn };
+        let Some((code, after)) = after.split_first_chunk() else { return torn };
+        if *code != size_code(key, &self.mac, *size) {
+            // Some file systems leave zeros where a write did not end.
+            return if rest.iter().all(|byte| *byte == 0) { torn } else { NextFrame::Damaged };
+        }
+        let (size, rest) = (u32::from_be_bytes(*size) as usize, after);
         let Some((entries, rest)) = rest.split_at_checked(size) else { return torn };
         let Some((mac, rest)) = rest.split_at_checked(MAC_SIZE) else { return torn };
         if !hmac_sha256_verify(key.expose(), &[&self.mac[..], entries].concat(), mac) {
@@ -163,7 +177,7 @@ impl OldJournalSegment {
         }
         let entries = entries.to_vec();
         self.mac = mac.try_into().expect("its size");
-        self.place += 4 + size + MAC_SIZE;
+        self.place += FRAME_HEAD_SIZE + size + MAC_SIZE;
         NextFrame::Frame(entries)
     }
 }

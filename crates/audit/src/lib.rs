@@ -25,4 +25,5 @@ pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};
 pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
 pub use text::RecordText;
+pub use time::record_time;
 pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};

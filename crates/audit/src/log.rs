@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::checkpoint::Checkpoint;
-use crate::folder::{CHECKPOINT, FilesWriting, KEY, LOCK, LogFolder, MINIMUM, remove};
+use crate::folder::{CHECKPOINT, TILES, FilesWriting, KEY, LOCK, LogFolder, MINIMUM, remove, sync_folder};
 use crate::journal::{
     FRAME_SIZE_MAX, JournalKey, JournalSegment, NextFrame, OldJournalSegment, segment_path, segments,
 };
@@ -135,6 +135,8 @@ impl AuditLog {
     pub fn open(path: &Path, signer: NoteSigner, rules: LogRules) -> Result<(Self, Recovery), LogError> {
         let at = |fault| LogError::Io { path: path.to_owned(), fault };
         std::fs::create_dir_all(path).map_err(at)?;
+        // The names of the folder and of the one around it, which may have been made with it.
+        path.ancestors().skip(1).take(2).filter(|folder| folder.is_dir()).try_for_each(sync_folder).map_err(at)?;
         let folder = LogFolder::new(path);
         let lock = lock(&folder, path)?;
         own(&folder, path, &signer)?;
@@ -242,8 +244,9 @@ impl AuditLog {
         self.published = self.tree.size();
         self.pending_bytes = 0;
         let full = std::mem::take(&mut self.full);
-        self.tidy(full.into_iter().map(|(name, _)| name))
-            .map_err(|fault| LogError::Io { path: self.path.clone(), fault })
+        // What stays is of no consequence: readers compare it with the full tiles, and starts pass over it.
+        let _ = self.tidy(full.into_iter().map(|(name, _)| name));
+        Ok(())
     }
 
     fn write_published(&self) -> io::Result<()> {
@@ -311,6 +314,9 @@ impl AuditLog {
         });
         let (reader, entries) = match loaded {
             Ok(loaded) => loaded,
+            Err(ReadError::Absent) if self.folder.path(TILES).exists() => {
+                return Err(self.damaged(format!("{CHECKPOINT} is missing")));
+            }
             Err(ReadError::Absent) => return Ok(()),
             Err(ReadError::Io { name, fault }) => return Err(LogError::Io { path: self.folder.path(&name), fault }),
             Err(error) => return Err(self.damaged(error.to_string())),

@@ -127,9 +127,9 @@ impl LogReader {
             return Err(ReadError::Outside { index, minimum: self.minimum, size: self.size() });
         }
         let hashes = self.row(0, bundle)?;
-        let path = TileName { kind: TileKind::Entries, index: bundle, width: hashes.len() }.path();
-        let content = read(&self.folder, &path)?.ok_or_else(|| ReadError::Missing(path.clone()))?;
-        let entries: Option<Vec<&[u8]>> = bundle_entries(&content).collect();
+        let (path, content) = read_tile(&self.folder, TileKind::Entries, bundle, hashes.len())?;
+        // A full bundle has more.
+        let entries: Option<Vec<&[u8]>> = bundle_entries(&content).take(hashes.len()).collect();
         let entries = entries.filter(|entries| entries.iter().map(|entry| leaf_hash(entry)).eq(hashes.iter().copied()));
         let entries = entries.ok_or(ReadError::Changed(path))?;
         Ok((bundle << ROW_BITS, entries.into_iter().map(<[u8]>::to_vec).collect()))
@@ -224,7 +224,21 @@ fn last_row(folder: &LogFolder, size: u64, level: u32) -> Result<Vec<NodeHash>, 
         return Ok(Vec::new());
     }
     let index = size.checked_shr(ROW_BITS * (level + 1)).unwrap_or(0);
-    let path = TileName { kind: TileKind::Level(level as u8), index, width }.path();
-    let content = read(folder, &path)?.ok_or_else(|| ReadError::Missing(path.clone()))?;
-    tile_hashes(&content, width).ok_or(ReadError::Changed(path))
+    let (path, content) = read_tile(folder, TileKind::Level(level as u8), index, width)?;
+    // A full tile has more.
+    let hashes = content.get(..width * size_of::<NodeHash>()).and_then(|hashes| tile_hashes(hashes, width));
+    hashes.ok_or(ReadError::Changed(path))
+}
+
+/// Reads a tile of this width, or the full one that has replaced it meanwhile.
+fn read_tile(folder: &LogFolder, kind: TileKind, index: u64, width: usize) -> Result<(String, Vec<u8>), ReadError> {
+    let path = TileName { kind, index, width }.path();
+    if let Some(content) = read(folder, &path)? {
+        return Ok((path, content));
+    }
+    let full = TileName { kind, index, width: ROW_WIDTH }.path();
+    match read(folder, &full)? {
+        Some(content) => Ok((full, content)),
+        None => Err(ReadError::Missing(path)),
+    }
 }

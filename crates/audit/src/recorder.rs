@@ -111,6 +111,8 @@ struct RecorderState {
     lost: u64,
     lost_since_us: u64,
     fault: Option<String>,
+    /// Why no checkpoint can be written. Records are durable without.
+    checkpoint_fault: Option<String>,
     is_closed: bool,
 }
 
@@ -125,7 +127,11 @@ impl Recorder {
         let state = RecorderState { last_us, ..RecorderState::default() };
         let shared = Arc::new(RecorderShared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
         let writer = Arc::clone(&shared);
-        let run = move || RecordWriter { shared: writer, log, published_at: Instant::now() }.run();
+        let end = EndOfWriting(Arc::clone(&shared));
+        let run = move || {
+            let _end = end;
+            RecordWriter { shared: writer, log, published_at: Instant::now() }.run()
+        };
         let thread = std::thread::Builder::new().name("leafseal-audit".to_owned()).spawn(run).expect("a thread");
         Self { shared, thread: Some(thread) }
     }
@@ -180,6 +186,11 @@ impl Recorder {
         self.shared.lock().fault.clone()
     }
 
+    /// Why no checkpoint can be written, while that is so. Records are durable without, and nothing waits for it.
+    pub fn checkpoint_fault(&self) -> Option<String> {
+        self.shared.lock().checkpoint_fault.clone()
+    }
+
     /// Ends: what waits is written and published if the disk takes it; else it is lost with this process.
     pub fn close(mut self) -> Option<AuditLog> {
         self.shared.lock().is_closed = true;
@@ -202,6 +213,22 @@ impl Drop for Recorder {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Lets nobody wait for a thread that has ended, also by a panic.
+struct EndOfWriting(Arc<RecorderShared>);
+
+impl Drop for EndOfWriting {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        if !state.is_closed {
+            state.fault = Some("its thread has ended, which is a bug".to_owned());
+        }
+        state.is_closed = true;
+        let waiters = std::mem::take(&mut state.waiters);
+        drop(state);
+        waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));
     }
 }
 
@@ -252,8 +279,6 @@ impl RecordWriter {
             }
             self.publish_if_due();
         }
-        let waiters = std::mem::take(&mut self.shared.lock().waiters);
-        waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));
         // The last records are durable; a start publishes what this attempt does not.
         let _ = self.log.publish();
         self.log
@@ -320,7 +345,7 @@ impl RecordWriter {
         if self.until_checkpoint().is_zero() {
             self.published_at = Instant::now();
             let fault = self.log.publish().err().map(|error| error.to_string());
-            self.shared.lock().fault = fault;
+            self.shared.lock().checkpoint_fault = fault;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Times of records: RFC 3339 in UTC with microseconds, so that their texts sort as they do.
 
-use jiff::SignedDuration;
 use jiff::civil::DateTime;
+use jiff::{SignedDuration, Timestamp};
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
@@ -9,6 +9,14 @@ const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 pub(crate) fn time_text(unix_us: u64) -> String {
     let since = SignedDuration::from_micros(i64::try_from(unix_us).unwrap_or(i64::MAX));
     format!("{:.6}Z", EPOCH.saturating_add(since))
+}
+
+/// The time of a text of RFC 3339, as records write times.
+///
+/// Returns `None` for another text, and for times before 1970.
+pub fn record_time(text: &str) -> Option<String> {
+    let time: Timestamp = text.parse().ok()?;
+    u64::try_from(time.as_microsecond()).ok().map(time_text)
 }
 
 /// The time of a record in microseconds, if it begins as records do.
@@ -36,6 +44,16 @@ mod tests {
             assert_eq!(time_text(unix_us), expected);
             let entry = format!("{{\"time\":\"{expected}\",\"kind\":\"gap\"}}");
             assert_eq!(entry_time(entry.as_bytes()), Some(unix_us.min(253_402_300_799_999_999)));
+        }
+        for (text, expected) in [
+            ("2026-11-28T09:00:00Z", Some("2026-11-28T09:00:00.000000Z")),
+            ("2026-11-28T09:00:00.5+01:00", Some("2026-11-28T08:00:00.500000Z")),
+            ("2026-11-28", None),
+            ("2026-11-28T09:00:00", None),
+            ("1969-12-31T23:59:59Z", None),
+            ("yesterday", None),
+        ] {
+            assert_eq!(record_time(text).as_deref(), expected, "{text}");
         }
         for other in [
             "",

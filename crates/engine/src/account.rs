@@ -50,6 +50,11 @@ pub struct AccountedCaller {
 }
 
 impl AccountedCaller {
+    /// Whether it is nobody who could be named.
+    pub fn is_anonymous(&self) -> bool {
+        self.kind == Principal::Anonymous.kind()
+    }
+
     /// Those of a decision.
     pub fn of(decision: &Decision<'_>) -> Self {
         let principal = decision.principal;

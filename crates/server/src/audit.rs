@@ -36,6 +36,9 @@ pub enum AuditError {
     /// The keystore, which has the log's key.
     #[error("the audit log's key: {0}")]
     Store(#[from] StoreError),
+    /// The store has no root that signs.
+    #[error("the keystore has no key for an audit log: leafseal store migrate makes one")]
+    NoKey,
     /// The name of the engine.
     #[error("the audit log's origin: {0}")]
     Origin(#[from] NoteFault),
@@ -50,6 +53,8 @@ pub(crate) struct ServerAudit {
     name: String,
     /// Once the keystore is open.
     recorder: OnceLock<Recorder>,
+    /// Why the last attempt to open the log has failed.
+    not_opened: Mutex<Option<String>>,
     strangers: Mutex<Strangers>,
 }
 
@@ -128,8 +133,12 @@ impl AuditedRequest {
             // Nothing was decided: a health check, a list of methods, a request that is none.
             return AnswerRelease::Now;
         };
+        if caller.is_anonymous() {
+            audit.count_stranger(address, crate::clock::now());
+            return AnswerRelease::Now;
+        }
         let text = request_text(caller, &account, ended, address, id);
-        let waits = ended.failed.is_none() && audit.waits(caller);
+        let waits = audit.waits(caller, ended.failed.is_some());
         let recorded = audit.recorder.get().map(|recorder| recorder.record(&text.finish()));
         match recorded {
             Some(Ok(ticket)) if waits => AnswerRelease::Durable(HeldAnswer { audit, ticket }),
@@ -185,8 +194,9 @@ impl ServerAudit {
     /// The audit log of an engine with this name; `None` without a folder.
     pub(crate) fn new(settings: &AuditSettings, name: &str) -> Option<Arc<Self>> {
         let folder = settings.folder.clone()?;
-        let (recorder, strangers) = (OnceLock::new(), Mutex::default());
-        Some(Arc::new(Self { settings: settings.clone(), folder, name: name.to_owned(), recorder, strangers }))
+        let (recorder, not_opened, strangers) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        let (settings, name) = (settings.clone(), name.to_owned());
+        Some(Arc::new(Self { settings, folder, name, recorder, not_opened, strangers }))
     }
 
     /// Opens the log, once the keystore is open; on a thread that may wait.
@@ -194,7 +204,14 @@ impl ServerAudit {
         if self.recorder.get().is_some() {
             return Ok(());
         }
-        let Some(key) = engine.record_key(&format!("{SIGNER_PREFIX}{}", self.name))? else { return Ok(()) };
+        let opened = self.open_log(engine);
+        let fault = opened.as_ref().err().map(ToString::to_string);
+        *self.not_opened.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        opened
+    }
+
+    fn open_log(&self, engine: &Engine) -> Result<(), AuditError> {
+        let key = engine.record_key(&format!("{SIGNER_PREFIX}{}", self.name))?.ok_or(AuditError::NoKey)?;
         let origin = format!("leafseal/{}/{}/{}", key.store_id(), self.name, key.epoch());
         let folder = self.folder.join(format!("{}-{}", self.name, key.epoch()));
         let signer = NoteSigner::of_log(&origin, key.into_private_key())?;
@@ -225,9 +242,12 @@ impl ServerAudit {
         Ok(())
     }
 
-    /// Why the log's disk refuses, while it does.
+    /// Why the log takes no records, while that is so.
     pub(crate) fn fault(&self) -> Option<String> {
-        self.recorder.get().and_then(Recorder::fault)
+        match self.recorder.get() {
+            Some(recorder) => recorder.fault(),
+            None => self.not_opened.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
     }
 
     /// Whether any answer waits for its record.
@@ -235,9 +255,10 @@ impl ServerAudit {
         self.settings.wait != AuditWait::None
     }
 
-    fn waits(&self, caller: &AccountedCaller) -> bool {
+    fn waits(&self, caller: &AccountedCaller, has_failed: bool) -> bool {
         match self.settings.wait {
             AuditWait::None => false,
+            AuditWait::Decrypt if has_failed => false,
             AuditWait::Decrypt => caller.operations.iter().any(|operation| *operation != Operation::Encrypt),
             AuditWait::All => true,
         }
@@ -259,10 +280,10 @@ impl ServerAudit {
         let Strangers { of_address, of_others, .. } = std::mem::take(&mut *strangers);
         drop(strangers);
         for (address, refusals) in of_address {
-            self.record(RecordText::new("strangers").shown("address", Some(address)).number("refusals", refusals));
+            self.record(RecordText::new("strangers").shown("address", Some(address)).number("requests", refusals));
         }
         if of_others > 0 {
-            self.record(RecordText::new("strangers").number("refusals", of_others));
+            self.record(RecordText::new("strangers").number("requests", of_others));
         }
     }
 

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use leafseal_engine::audit::{LogReader, LogReport, ReadError, VerifierKey, VerifyOptions, verify_log};
+use leafseal_engine::audit::{LogReader, LogReport, ReadError, VerifierKey, VerifyOptions, record_time, verify_log};
 use serde_json::{Value, json};
 
 use crate::arguments::{AuditCommand, ShowLogArguments, VerifyLogArguments};
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
+use crate::note::note;
 use crate::output::{OpenOutput, print, print_json};
 
 /// Before the name of an engine, for its log's key; as the server has it.
@@ -35,10 +36,14 @@ fn key(context: &RunContext, folder: &Path, given: Option<&str>) -> CommandOutco
     let [_, _, engine, epoch] = named.name().split('/').collect::<Vec<_>>()[..] else {
         return Err(wrong(&format!("{} names no engine", file.display())));
     };
-    let epoch = epoch.parse().map_err(|_| wrong(&format!("{} names no root", file.display())))?;
+    let epoch: u32 = epoch.parse().map_err(|_| wrong(&format!("{} names no root", file.display())))?;
     let key = context.store()?.record_key(&format!("{SIGNER_PREFIX}{engine}"), Some(epoch))?;
     let key = key.ok_or_else(|| wrong(&"the keystore has no such root: give the log's key with --key"))?;
-    VerifierKey::of_log(named.name(), key.public_key()).map_err(|error| wrong(&error))
+    let origin = format!("leafseal/{}/{engine}/{epoch}", key.store_id());
+    if named.name() != origin {
+        return Err(wrong(&format!("{} is of another keystore: {}", file.display(), named.name())));
+    }
+    VerifierKey::of_log(&origin, key.public_key()).map_err(|error| wrong(&error))
 }
 
 fn verify(context: &RunContext, arguments: &VerifyLogArguments) -> CommandOutcome {
@@ -117,6 +122,12 @@ impl ShownLog {
     }
 }
 
+/// A time as records have it.
+fn time(text: Option<&str>) -> CommandOutcome<Option<String>> {
+    let wrong = |text| CommandFailure::usage(format!("{text} is no time: write it as 2026-11-28T09:00:00Z"));
+    text.map(|text| record_time(text).ok_or_else(|| wrong(text))).transpose()
+}
+
 /// The time of a record as text: all have the same form, so that they sort as times do.
 fn time_of(entry: &[u8]) -> &str {
     let text = std::str::from_utf8(entry).unwrap_or_default();
@@ -124,12 +135,17 @@ fn time_of(entry: &[u8]) -> &str {
 }
 
 fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
+    let (from, to) = (time(arguments.from.as_deref())?, time(arguments.to.as_deref())?);
     let failed = |folder: &Path, error: ReadError| CommandFailure::failed(format!("{}: {error}", folder.display()));
     let mut logs = Vec::new();
     for folder in &arguments.place.folders {
         let key = key(context, folder, arguments.place.key.as_deref())?;
-        let log = ShownLog::open(folder, &key, arguments.from.as_deref());
-        logs.push((folder, log.map_err(|error| failed(folder, error))?));
+        let log = ShownLog::open(folder, &key, from.as_deref());
+        let log = log.map_err(|error| failed(folder, error))?;
+        if log.reader.minimum() > 0 {
+            note(format_args!("{}: records before {} were removed", folder.display(), log.reader.minimum()));
+        }
+        logs.push((folder, log));
     }
     let mut output = OpenOutput::standard()?;
     loop {
@@ -137,7 +153,7 @@ fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
         for (number, (folder, log)) in logs.iter_mut().enumerate() {
             let Some(entry) = log.peek().map_err(|error| failed(folder, error))? else { continue };
             let time = time_of(entry);
-            let is_over = arguments.to.as_deref().is_some_and(|to| time >= to);
+            let is_over = to.as_deref().is_some_and(|to| time >= to);
             if !is_over && first.as_ref().is_none_or(|(_, earliest)| time < earliest.as_str()) {
                 first = Some((number, time.to_owned()));
             }

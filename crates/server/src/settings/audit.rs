@@ -29,7 +29,7 @@ settings! {
         pub wait: AuditWait = AuditWait::Decrypt,
             one of { "none" => AuditWait::None, "decrypt" => AuditWait::Decrypt, "all" => AuditWait::All };
         /// Memory for records that wait to be written.
-        pub waiting_bytes_max: usize = 8 << 20, bytes in 64 << 10..=1 << 30;
+        pub waiting_bytes_max: usize = 8 << 20, bytes in 64 << 10..=16 << 20;
         /// Bytes of the journal, which has what is not in a signed checkpoint yet, from which on its next file begins.
         pub segment_bytes: u64 = 16 << 20, bytes in 1..=1 << 30;
         /// How often the log's size and root are signed while there are new records.
