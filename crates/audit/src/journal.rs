@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! segment = title ‖ start (u64) ‖ root (32) ‖ mac ‖ frame…        mac = HMAC(key, title ‖ origin ‖ start ‖ root)
-//! frame   = size (u32) ‖ code ‖ entries ‖ mac                     code = first 8 bytes of HMAC(key, mac of the frame before ‖ "size" ‖ size)
+//! frame   = size (u32) ‖ code ‖ entries ‖ mac             code = start (8) of HMAC(key, mac of the frame before ‖ "size" ‖ size)
 //!                                                                 mac = HMAC(key, mac of the frame before ‖ entries)
 //! ```
 

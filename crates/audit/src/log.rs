@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::checkpoint::Checkpoint;
-use crate::folder::{CHECKPOINT, TILES, FilesWriting, KEY, LOCK, LogFolder, MINIMUM, remove, sync_folder};
+use crate::folder::{CHECKPOINT, FilesWriting, KEY, LOCK, LogFolder, MINIMUM, TILES, remove, sync_folder};
 use crate::journal::{
     FRAME_SIZE_MAX, JournalKey, JournalSegment, NextFrame, OldJournalSegment, segment_path, segments,
 };
