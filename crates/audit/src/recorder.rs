@@ -4,7 +4,7 @@
 //! ```text
 //! record:  under a short lock, time and text go to the open group        the ticket is its number
 //! thread:  take the open group ─▶ append ─▶ durable up to its last ticket ─▶ wake who waits; once in a while, publish
-//! a disk refuses:  who waits is told so; the group is kept and tried again; the open group grows to its bound; then records are refused
+//! a disk refuses:  who waits learns it; the group is kept and tried again; the open group grows to its bound; then records are refused
 //!                  and counted, and a gap record says how many there were as soon as one is written again
 //! ```
 

@@ -1,6 +1,6 @@
 //! A key version in escrow, as a text: a statement of what it has, signed by the store from which it comes, and then its private keys and
-//! its symmetric root (`docs/format.md`, rules 18 to 20). It comes back into a store as a whole: whoever keeps an escrow could otherwise
-//! put in a key or a root of theirs, and someone who chooses two roots can make a value that opens under both
+//! its symmetric root (`docs/format.md`, rules 18 to 20). It comes back into a store as a whole: the keeper of an escrow could otherwise
+//! put in a key or a root of their own, and someone who chooses two roots can make a value that opens under both
 //! (`docs/decisions/0049-xaes.md`).
 
 use base64ct::{Base64, Encoding};

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::place::Place;
 
-/// A clock that only moves when it is told to.
+/// A clock that the test moves.
 fn clock(now_us: &Arc<AtomicU64>) -> Clock {
     let now_us = Arc::clone(now_us);
     Box::new(move || now_us.load(Ordering::Relaxed))
@@ -102,7 +102,7 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
     assert!((20..=45).contains(&taken), "{taken}");
     assert_eq!(recorder.record(b"{\"n\":2}"), Err(RecordRefusal::Full));
     let last = last.expect("some were taken");
-    assert_eq!(durable(last).recv(), Ok(Durability::Refused), "who waits is told, and not left waiting");
+    assert_eq!(durable(last).recv(), Ok(Durability::Refused), "nobody is left waiting");
     assert!(recorder.fault().is_some() && !recorder.is_durable(last));
     assert_eq!(durable(last).recv(), Ok(Durability::Refused));
     now_us.store(9_000_000, Ordering::Relaxed);
