@@ -1,0 +1,171 @@
+//! The audit log of a server: one record for each request at its end, before its answer, and one for each refusal outside of a request.
+//!
+//! A record names who, from where, what and how it ended; it has no value, no context and no selector. What strangers cause, who have shown
+//! no certificate and no key, is counted by address and recorded once in a while, so that they cannot fill the log.
+
+mod request;
+mod strangers;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use leafseal_engine::admin::{Operation, StoreError};
+use leafseal_engine::audit::{
+    AuditLog, LogError, LogRules, NoteFault, NoteSigner, RecordText, Recorder, RecorderRules,
+};
+use leafseal_engine::{AccountedCaller, Decision, DecisionObserver, Engine, Principal};
+use thiserror::Error;
+
+use crate::settings::{AuditSettings, AuditWait};
+use request::caller_text;
+pub(crate) use request::{AnswerRelease, AuditedRequest, EndedRequest};
+use strangers::Strangers;
+
+/// Before the name of an engine, for its log's key: no engine can have such a name.
+const SIGNER_PREFIX: &str = "audit+";
+
+/// Why an audit log is not written.
+#[derive(Debug, Error)]
+pub enum AuditError {
+    /// The folder, or a file in it.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The keystore, which has the log's key.
+    #[error("the audit log's key: {0}")]
+    Store(#[from] StoreError),
+    /// The store has no root that signs.
+    #[error("the keystore has no key for an audit log: leafseal store migrate makes one")]
+    NoKey,
+    /// The name of the engine.
+    #[error("the audit log's origin: {0}")]
+    Origin(#[from] NoteFault),
+}
+
+/// The log of one server.
+#[derive(Debug)]
+pub(crate) struct ServerAudit {
+    settings: AuditSettings,
+    folder: PathBuf,
+    /// The engine's name.
+    name: String,
+    /// Once the keystore is open.
+    recorder: OnceLock<Recorder>,
+    /// Why the last attempt to open the log has failed.
+    not_opened: Mutex<Option<String>>,
+    strangers: Mutex<Strangers>,
+}
+
+impl ServerAudit {
+    /// The audit log of an engine with this name; `None` without a folder.
+    pub(crate) fn new(settings: &AuditSettings, name: &str) -> Option<Arc<Self>> {
+        let folder = settings.folder.clone()?;
+        let (recorder, not_opened, strangers) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        let (settings, name) = (settings.clone(), name.to_owned());
+        Some(Arc::new(Self { settings, folder, name, recorder, not_opened, strangers }))
+    }
+
+    /// Opens the log, once the keystore is open; on a thread that may wait.
+    pub(crate) fn open(&self, engine: &Engine) -> Result<(), AuditError> {
+        if self.recorder.get().is_some() {
+            return Ok(());
+        }
+        let opened = self.open_log(engine);
+        let fault = opened.as_ref().err().map(ToString::to_string);
+        *self.not_opened.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        opened
+    }
+
+    fn open_log(&self, engine: &Engine) -> Result<(), AuditError> {
+        let key = engine.record_key(&format!("{SIGNER_PREFIX}{}", self.name))?.ok_or(AuditError::NoKey)?;
+        let origin = format!("leafseal/{}/{}/{}", key.store_id(), self.name, key.epoch());
+        let folder = self.folder.join(format!("{}-{}", self.name, key.epoch()));
+        let signer = NoteSigner::of_log(&origin, key.into_private_key())?;
+        let (shown, path) = (signer.public().to_text(), folder.display().to_string());
+        let (log, recovery) = AuditLog::open(
+            &folder,
+            signer,
+            LogRules { segment_bytes: self.settings.segment_bytes, ..LogRules::default() },
+        )?;
+        tracing::info!(
+            folder = path,
+            key = shown,
+            records = log.size(),
+            replayed = recovery.replayed,
+            "audit log opened"
+        );
+        let rules = RecorderRules {
+            waiting_bytes_max: self.settings.waiting_bytes_max,
+            checkpoint_interval: self.settings.checkpoint_interval,
+            ..RecorderRules::default()
+        };
+        let recorder = Recorder::start(log, rules, Box::new(unix_us));
+        let started = RecordText::new("start")
+            .text("version", env!("CARGO_PKG_VERSION"))
+            .number("torn_bytes", recovery.torn_bytes as u64);
+        let _ = recorder.record(&started.finish());
+        let _ = self.recorder.set(recorder);
+        Ok(())
+    }
+
+    /// Why the log takes no records, while that is so.
+    pub(crate) fn fault(&self) -> Option<String> {
+        match self.recorder.get() {
+            Some(recorder) => recorder.fault(),
+            None => self.not_opened.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Whether any answer waits for its record.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.settings.wait != AuditWait::None
+    }
+
+    fn waits(&self, caller: &AccountedCaller, has_failed: bool) -> bool {
+        match self.settings.wait {
+            AuditWait::None => false,
+            AuditWait::Decrypt if has_failed => false,
+            AuditWait::Decrypt => caller.operations.iter().any(|operation| *operation != Operation::Encrypt),
+            AuditWait::All => true,
+        }
+    }
+
+    fn record(&self, text: RecordText) {
+        if let Some(recorder) = self.recorder.get() {
+            // A record that is refused is counted, and the log will say so.
+            let _ = recorder.record(&text.finish());
+        }
+    }
+
+    /// Records how often strangers were refused, when that is due. Call it once in a while.
+    pub(crate) fn tidy(&self, now: Instant) {
+        let due = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).take_due(now);
+        for (address, requests) in due {
+            self.record(RecordText::new("strangers").shown("address", address).number("requests", requests));
+        }
+    }
+
+    fn count_stranger(&self, address: Option<IpAddr>, now: Instant) {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner).count(address, now);
+    }
+}
+
+impl DecisionObserver for ServerAudit {
+    fn decided(&self, decision: &Decision<'_>) {
+        let Some(refusal) = decision.refusal.filter(|_| !decision.is_accounted) else { return };
+        if decision.principal == Principal::Anonymous {
+            return self.count_stranger(decision.origin.address, crate::clock::now());
+        }
+        let caller = AccountedCaller::of(decision);
+        let text = caller_text(RecordText::new("refusal"), &caller, None);
+        self.record(
+            text.text("outcome", refusal.code.as_str()).number("request", decision.origin.request.map_or(0, u64::from)),
+        );
+    }
+}
+
+fn unix_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
