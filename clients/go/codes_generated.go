@@ -44,6 +44,8 @@ const (
 	CodeTooLarge = "too_large"
 	// The engine is shutting down, unreachable, or lost its keystore.
 	CodeUnavailable = "unavailable"
+	// The audit log takes no records, and this answer must not leave without one.
+	CodeAuditUnavailable = "audit_unavailable"
 	// A fault of Leafseal.
 	CodeInternal = "internal"
 	// A setting, a certificate, a key or a folder cannot be used; nothing was sent.

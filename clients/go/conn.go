@@ -343,7 +343,7 @@ func (c *conn) judge(t *ticket, err *Error) bool {
 
 // isRefusal returns whether an engine cannot serve requests, unlike others perhaps.
 func isRefusal(err *Error) bool {
-	return err != nil && err.FromEngine && err.Code == "unavailable"
+	return err != nil && err.FromEngine && (err.Code == CodeUnavailable || err.Code == CodeAuditUnavailable)
 }
 
 // finish passes the outcome to the caller, who waits for it.

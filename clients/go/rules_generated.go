@@ -33,6 +33,8 @@ type outcomeRule struct {
 var outcomeRules = []outcomeRule{
 	{"answer", "unavailable", isAny, isTrue, actionRetryElsewhere},
 	{"answer", "unavailable", isAny, isFalse, actionRetryCharged},
+	{"answer", "audit_unavailable", isAny, isTrue, actionRetryElsewhere},
+	{"answer", "audit_unavailable", isAny, isFalse, actionRetryCharged},
 	{"answer", "overloaded", isAny, isAny, actionRetryCharged},
 	{"answer", "*", isAny, isAny, actionFail},
 	{"connection_error", "unavailable", isAny, isTrue, actionRetryElsewhere},
@@ -54,6 +56,7 @@ type avoidRule struct {
 
 var avoidRules = []avoidRule{
 	{"answer", "unavailable", true},
+	{"answer", "audit_unavailable", true},
 	{"connection_error", "unavailable", true},
 	{"going_away", "shutdown", false},
 }

@@ -32,7 +32,8 @@ pub(crate) fn decide(
 ) -> AttemptAction {
     let Some((event, code)) = event_of(error) else { return AttemptAction::Fail };
     let sent = error.kind != ErrorKind::ConnectionLost { sent: RequestProgress::No };
-    let elsewhere = (event == AttemptEvent::Answer && is_unusable) || (code == "unavailable" && may_dial_elsewhere());
+    let is_refusal = matches!(code, "unavailable" | "audit_unavailable");
+    let elsewhere = (event == AttemptEvent::Answer && is_unusable) || (is_refusal && may_dial_elsewhere());
     let fits = |rule: &&OutcomeRule| {
         rule.event == event
             && rule.code.is_none_or(|expected| expected == "*" || expected == code)

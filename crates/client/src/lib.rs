@@ -8,7 +8,8 @@
 //!
 //! A call that the engine has not started, or has refused with advice to retry, is retried up to [`ClientSettings::retries_max`] times
 //! within the call's time: no connection could be opened, the engine closed the connection before it read the request, or it answered
-//! `unavailable` or `overloaded`. Every other failure is returned; [`ClientError::retry`] indicates whether the caller may retry.
+//! `unavailable`, `audit_unavailable` or `overloaded`. Every other failure is returned; [`ClientError::retry`] indicates whether the caller
+//! may retry.
 //!
 //! An engine that shuts down, or whose connection reaches its maximum age, announces it on the connection. Calls in flight there finish,
 //! new ones begin on other connections, first to other addresses.

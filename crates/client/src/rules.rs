@@ -13,6 +13,10 @@ pub(crate) const OUTCOMES: &[OutcomeRule] = &[
         elsewhere: Some(true), action: AttemptAction::RetryElsewhere },
     OutcomeRule { event: AttemptEvent::Answer, code: Some("unavailable"), sent: None,
         elsewhere: Some(false), action: AttemptAction::RetryCharged },
+    OutcomeRule { event: AttemptEvent::Answer, code: Some("audit_unavailable"), sent: None,
+        elsewhere: Some(true), action: AttemptAction::RetryElsewhere },
+    OutcomeRule { event: AttemptEvent::Answer, code: Some("audit_unavailable"), sent: None,
+        elsewhere: Some(false), action: AttemptAction::RetryCharged },
     OutcomeRule { event: AttemptEvent::Answer, code: Some("overloaded"), sent: None,
         elsewhere: None, action: AttemptAction::RetryCharged },
     OutcomeRule { event: AttemptEvent::Answer, code: Some("*"), sent: None,
@@ -40,6 +44,7 @@ pub(crate) const OUTCOMES: &[OutcomeRule] = &[
 #[rustfmt::skip]
 pub(crate) const AVOID: &[AvoidRule] = &[
     AvoidRule { event: AttemptEvent::Answer, code: "unavailable", until_success: true },
+    AvoidRule { event: AttemptEvent::Answer, code: "audit_unavailable", until_success: true },
     AvoidRule { event: AttemptEvent::ConnectionError, code: "unavailable", until_success: true },
     AvoidRule { event: AttemptEvent::GoingAway, code: "shutdown", until_success: false },
 ];

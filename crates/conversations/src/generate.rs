@@ -132,7 +132,7 @@ fn attempt(mood: Mood, horizon: u64, random: &mut Random) -> Attempt {
 
 fn answer(mood: Mood, random: &mut Random) -> String {
     let after = random.pick(&[1, 10, 60, 300]) + random.below(19);
-    let ordinary = ["ok", "ok", "ok", "ok", "forbidden", "unavailable", "overloaded"];
+    let ordinary = ["ok", "ok", "ok", "ok", "forbidden", "unavailable", "audit_unavailable", "overloaded"];
     let code = match mood {
         Mood::Unavailable if random.is(80) => "unavailable",
         Mood::Overloaded if random.is(80) => "overloaded",

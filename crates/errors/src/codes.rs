@@ -126,6 +126,10 @@ codes! {
     /// The engine is shutting down, unreachable, or lost its keystore.
     Unavailable "unavailable" Temporary Elsewhere 503 [Rpc Api Relay]
         "Use another engine. Also if the keystore has not answered within `engine.store_wait_max`.";
+    /// The audit log takes no records, and this answer must not leave without one.
+    AuditUnavailable "audit_unavailable" Temporary Elsewhere 503 [Rpc Api Relay]
+        "Use another engine. On this one, `/readyz` has the reason, usually a full disk. With `audit.wait = \"decrypt\"` it goes on to \
+         encrypt: see [the audit log](guides/audit.md#when-the-disk-refuses).";
     /// A fault of Leafseal.
     Internal "internal" Service Later 500 [Rpc Api Relay Client]
         "The log has the details: report it.";

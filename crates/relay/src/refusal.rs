@@ -187,6 +187,10 @@ impl Refusal {
             ErrorKind::Engine(Code::Overloaded) => {
                 Refusal::unavailable(ErrorCode::Overloaded, "the engine is overloaded", error.retry_after)
             }
+            ErrorKind::Engine(Code::AuditUnavailable) => {
+                let detail = "the audit log of the engine takes no records: its /readyz has the reason";
+                Refusal::unavailable(ErrorCode::AuditUnavailable, detail, error.retry_after)
+            }
             ErrorKind::Engine(Code::InvalidParams | Code::InvalidSelector | Code::UnknownMethod)
             | ErrorKind::Settings => {
                 Refusal::new(ErrorCode::Misconfigured, "the engine did not understand the relay: its log says why")

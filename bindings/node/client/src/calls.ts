@@ -1,8 +1,8 @@
 // The life of a call: waiting, in flight, retried, ended. Each call ends exactly once.
 //
 // A call is retried only if no engine executes it: no connection could be opened, the engine closed the connection before it read the
-// request, or it answered `unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a client adds little
-// to an overload. The rules are those of all clients, see `vectors/client/README.md`.
+// request, or it answered `unavailable`, `audit_unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a
+// client adds little to an overload. The rules are those of all clients, see `vectors/client/README.md`.
 
 import type { Answer } from '@leafseal/wire';
 
@@ -254,7 +254,8 @@ export class Calls {
     if (connection) call.refusedBy = connection;
     const { dialling } = this.pool;
     const isUnusable = event === 'answer' && connection?.isUsable === false;
-    const isElsewhere = isUnusable || (error.code === 'unavailable' && dialling.mayDialElsewhere);
+    const isRefusal = error.code === 'unavailable' || error.code === 'audit_unavailable';
+    const isElsewhere = isUnusable || (isRefusal && dialling.mayDialElsewhere);
     const action = actionAfter(event, error.code, isElsewhere);
     const now = this.clock.now();
     let pause = backoff(this.settings, call.retries, this.clock.random());

@@ -42,6 +42,8 @@ export type KnownErrorCode =
   | 'too_large'
   /** The engine is shutting down, unreachable, or lost its keystore. */
   | 'unavailable'
+  /** The audit log takes no records, and this answer must not leave without one. */
+  | 'audit_unavailable'
   /** A fault of Leafseal. */
   | 'internal'
   /** A setting, a certificate, a key or a folder cannot be used; nothing was sent. */

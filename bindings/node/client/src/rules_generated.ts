@@ -5,6 +5,8 @@ export const RULES = {
   "outcomes": [
     {"event": "answer", "code": "unavailable", "elsewhere": true,  "action": "retry_elsewhere"},
     {"event": "answer", "code": "unavailable", "elsewhere": false, "action": "retry_charged"},
+    {"event": "answer", "code": "audit_unavailable", "elsewhere": true,  "action": "retry_elsewhere"},
+    {"event": "answer", "code": "audit_unavailable", "elsewhere": false, "action": "retry_charged"},
     {"event": "answer", "code": "overloaded",  "action": "retry_charged"},
     {"event": "answer", "code": "*",           "action": "fail"},
     {"event": "connection_error", "code": "unavailable", "elsewhere": true, "action": "retry_elsewhere"},
@@ -19,6 +21,7 @@ export const RULES = {
   ],
   "avoid": [
     {"event": "answer",           "code": "unavailable", "until_success": true},
+    {"event": "answer",           "code": "audit_unavailable", "until_success": true},
     {"event": "connection_error", "code": "unavailable", "until_success": true},
     {"event": "going_away",       "code": "shutdown",    "until_success": false}
   ],

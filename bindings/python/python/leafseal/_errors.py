@@ -6,6 +6,7 @@ from leafseal._error import Error, register
 __all__ = [
     "AmbiguousName",
     "AppDisabled",
+    "AuditUnavailable",
     "Cancelled",
     "Closed",
     "ConnectFailed",
@@ -101,6 +102,10 @@ class Unavailable(Error):
     """The engine is shutting down, unreachable, or lost its keystore."""
 
 
+class AuditUnavailable(Error):
+    """The audit log takes no records, and this answer must not leave without one."""
+
+
 class Internal(Error):
     """A fault of Leafseal."""
 
@@ -152,6 +157,7 @@ register(
         "cancelled": Cancelled,
         "too_large": TooLarge,
         "unavailable": Unavailable,
+        "audit_unavailable": AuditUnavailable,
         "internal": Internal,
         "invalid_settings": InvalidSettings,
         "connect_failed": ConnectFailed,

@@ -323,7 +323,9 @@ impl From<ClientError> for CommandFailure {
                 ": nothing was written; run the command again once the engine is back"
             }
             ErrorKind::RequestTooLarge => ": raise client.frame_size_max, and server.frame_size_max at the engine",
-            ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable) => ": try again in a moment",
+            ErrorKind::Engine(ErrorCode::Overloaded | ErrorCode::Unavailable | ErrorCode::AuditUnavailable) => {
+                ": try again in a moment"
+            }
             _ => "",
         };
         Self { exit: Exit::of(error.code()), message: message + advice }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leafseal_client::{Client, DecryptOptions, EncryptOptions, Scalar};
+use leafseal_client::{Client, DecryptOptions, EncryptOptions, ErrorCode, ErrorKind, Scalar};
 use serde_json::{Value, json};
 
 use crate::common::{Running, TestFolder, until};
@@ -147,6 +147,18 @@ fn no_answered_decryption_is_without_its_record() {
     assert!(answered > 0 && recorded >= answered, "{recorded} records of {answered} answers");
 }
 
+/// The error of an attempt to decrypt what the same client has encrypted.
+fn code_of_a_decryption(engine: &Running) -> Option<ErrorKind> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let client = Client::new(engine.client_settings()).expect("a client");
+    let call = async {
+        let sealed = client.encrypt(&EncryptOptions::new("acme"), &[Scalar::from("x")]).await.expect("encrypted");
+        let sealed: Vec<_> = sealed.iter().map(|value| value.as_scalar()).collect();
+        client.decrypt(&DecryptOptions::new("acme"), &sealed).await.err().map(|error| error.kind)
+    };
+    runtime.block_on(call)
+}
+
 /// While the log's disk refuses, decryption is refused and encryption goes on; afterwards both go on, and the log verifies.
 #[test]
 fn nothing_is_decrypted_while_the_log_takes_no_records() {
@@ -164,6 +176,7 @@ fn nothing_is_decrypted_while_the_log_takes_no_records() {
     let refused = folder.run_with(&decrypt, &sealed).fails(3);
     assert!(refused.contains("the audit log takes no records"), "{refused}");
     assert!(engine.probe("/readyz").contains("the audit log takes no records"));
+    assert_eq!(code_of_a_decryption(&engine), Some(ErrorKind::Engine(ErrorCode::AuditUnavailable)));
     folder.run_with(&encrypt, br#"{"a":"x"}"#).ok();
     fs::remove_file(&journal).expect("removed");
     fs::rename(&aside, &journal).expect("moved");

@@ -89,7 +89,8 @@ impl Model<'_> {
         }
         self.calls[call].stage = ModelStage::Idle;
         let is_unusable = is_refused_by.is_some_and(|connection| !self.connections[connection].is_usable);
-        let elsewhere = (is_unusable && event == "answer") || (code == "unavailable" && self.may_dial_elsewhere());
+        let is_refusal = ["unavailable", "audit_unavailable"].contains(&code);
+        let elsewhere = (is_unusable && event == "answer") || (is_refusal && self.may_dial_elsewhere());
         let line = self.rules.outcomes.iter().position(|line| {
             line.event == event
                 && line.code.as_ref().is_none_or(|expected| expected == "*" || expected == code)

@@ -93,8 +93,9 @@ impl AuditedRequest {
 }
 
 fn unavailable() -> ErrorObject {
-    let message = "the audit log takes no records, and this answer must not go out without one: see the engine's log";
-    ErrorObject::new(ErrorCode::Unavailable, message)
+    let message =
+        "the audit log takes no records, and this answer must not leave without one: see /readyz of the engine";
+    ErrorObject::new(ErrorCode::AuditUnavailable, message)
 }
 
 fn request_text(

@@ -24,7 +24,7 @@ settings! {
         /// recorded.
         pub folder: Option<PathBuf> = None;
         /// Which answers wait until their record is durable: none, those of requests that decrypt, or all. While the log's disk refuses,
-        /// what waits is refused with `unavailable`, and the rest goes on and leaves a gap in the log, which says how many records it
+        /// what waits is refused with `audit_unavailable`, and the rest goes on and leaves a gap in the log, which says how many records it
         /// lacks.
         pub wait: AuditWait = AuditWait::Decrypt,
             one of { "none" => AuditWait::None, "decrypt" => AuditWait::Decrypt, "all" => AuditWait::All };

@@ -10,6 +10,7 @@ import java.io.OutputStream;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.ScheduledFuture;
 
 /**
@@ -21,6 +22,9 @@ import java.util.concurrent.ScheduledFuture;
 final class Connection {
     /** Messages that are written together end here, in bytes; a message may be longer. */
     private static final long BATCH_SIZE = 1 << 16;
+
+    /** Codes of an engine that cannot serve requests, unlike others perhaps. */
+    private static final Set<String> REFUSALS = Set.of(ErrorCode.UNAVAILABLE, ErrorCode.AUDIT_UNAVAILABLE);
 
     final Network.Place place;
     final String name;
@@ -276,7 +280,7 @@ final class Connection {
 
     /** Whether an engine cannot serve requests, unlike others perhaps. */
     private static boolean isRefusal(LeafsealException error) {
-        return error != null && error.source() == LeafsealException.Source.ENGINE && error.code().equals("unavailable");
+        return error != null && error.source() == LeafsealException.Source.ENGINE && REFUSALS.contains(error.code());
     }
 
     /**

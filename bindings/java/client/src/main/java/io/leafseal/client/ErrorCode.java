@@ -45,6 +45,8 @@ public final class ErrorCode {
     public static final String TOO_LARGE = "too_large";
     /** The engine is shutting down, unreachable, or lost its keystore. */
     public static final String UNAVAILABLE = "unavailable";
+    /** The audit log takes no records, and this answer must not leave without one. */
+    public static final String AUDIT_UNAVAILABLE = "audit_unavailable";
     /** A fault of Leafseal. */
     public static final String INTERNAL = "internal";
     /** A setting, a certificate, a key or a folder cannot be used; nothing was sent. */

@@ -26,6 +26,8 @@ final class Rules {
     static final List<Outcome> OUTCOMES = List.of(
         new Outcome("answer", "unavailable", null, true, Action.RETRY_ELSEWHERE),
         new Outcome("answer", "unavailable", null, false, Action.RETRY_CHARGED),
+        new Outcome("answer", "audit_unavailable", null, true, Action.RETRY_ELSEWHERE),
+        new Outcome("answer", "audit_unavailable", null, false, Action.RETRY_CHARGED),
         new Outcome("answer", "overloaded", null, null, Action.RETRY_CHARGED),
         new Outcome("answer", "*", null, null, Action.FAIL),
         new Outcome("connection_error", "unavailable", null, true, Action.RETRY_ELSEWHERE),
@@ -40,6 +42,7 @@ final class Rules {
 
     static final List<Avoid> AVOID = List.of(
         new Avoid("answer", "unavailable", true),
+        new Avoid("answer", "audit_unavailable", true),
         new Avoid("connection_error", "unavailable", true),
         new Avoid("going_away", "shutdown", false));
 
