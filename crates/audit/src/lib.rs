@@ -1,16 +1,20 @@
 //! The audit log: records in an append-only log in files, as C2SP `tlog-tiles` with signed checkpoints, so that no record can be changed,
 //! removed, added or moved unnoticed.
 //!
-//! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed, `log`
-//! is the one writer of a folder, `recorder` the thread that many others give records to, `reader` finds records, and `verify` checks all
-//! of a log.
+//! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed. `log` is
+//! the one writer of a folder: its half `appender` writes the journal, its half `publisher` tiles and checkpoints. `recorder` is the thread
+//! that many others give records to, `publishing` the one that publishes them. `reader` finds records, and `verify` checks all of a log.
 
+mod appender;
 mod checkpoint;
+mod error;
 mod folder;
 mod journal;
 mod log;
 mod merkle;
 mod note;
+mod publisher;
+mod publishing;
 mod reader;
 mod recorder;
 mod text;
@@ -18,8 +22,10 @@ mod tile;
 mod time;
 mod verify;
 
+pub use appender::{LogRules, Recovery};
 pub use checkpoint::{Checkpoint, CheckpointFault};
-pub use log::{AuditLog, LogError, LogRules, Recovery};
+pub use error::LogError;
+pub use log::AuditLog;
 pub use merkle::{Hashes, MerkleTree, NodeHash, leaf_hash, verify_consistency, verify_inclusion};
 pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};

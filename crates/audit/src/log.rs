@@ -1,4 +1,4 @@
-//! The writer of a log: one for each folder.
+//! A log that is open for writing: one for each folder. It has two halves, which may work on two threads.
 //!
 //! ```text
 //! append:  frame to the journal, flushed                     now the entries are durable
@@ -11,118 +11,29 @@
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use thiserror::Error;
-
-use crate::checkpoint::Checkpoint;
-use crate::folder::{CHECKPOINT, FilesWriting, KEY, LOCK, LogFolder, MINIMUM, TILES, remove, sync_folder};
-use crate::journal::{
-    FRAME_SIZE_MAX, JournalKey, JournalSegment, NextFrame, OldJournalSegment, segment_path, segments,
-};
-use crate::merkle::{MerkleTree, ROW_BITS, ROW_WIDTH, TileRow, leaf_hash, row_width};
+use crate::appender::{LogAppender, LogRules, Recovery};
+use crate::error::LogError;
+use crate::folder::{FilesWriting, KEY, LOCK, LogFolder, MINIMUM, remove, sync_folder};
+use crate::journal::FRAME_SIZE_MAX;
 use crate::note::NoteSigner;
-use crate::reader::{LogReader, ReadError};
-use crate::tile::{ENTRY_SIZE_MAX, TileKind, TileName, bundle_entries, push_entry};
-
-/// Bounds of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LogRules {
-    /// Bytes of a segment of the journal from which on the next begins.
-    pub segment_bytes: u64,
-    /// Bytes of entries in memory, not published, from which on [`AuditLog::append`] publishes them.
-    pub pending_bytes_max: usize,
-}
-
-impl Default for LogRules {
-    fn default() -> Self {
-        Self { segment_bytes: 16 << 20, pending_bytes_max: 32 << 20 }
-    }
-}
-
-/// Why a log cannot be opened or written.
-#[derive(Debug, Error)]
-pub enum LogError {
-    /// The disk refuses.
-    #[error("{}: {fault}", path.display())]
-    Io {
-        /// Which file or folder.
-        path: PathBuf,
-        /// Why.
-        fault: io::Error,
-    },
-    /// Another process writes it.
-    #[error("another process writes the audit log in {}: each engine needs a folder of its own", path.display())]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// It is of another engine or store.
-    #[error("the audit log in {} is of {found}, not of {expected}: name another folder", path.display())]
-    Foreign {
-        /// The folder.
-        path: PathBuf,
-        /// The key of the log.
-        found: String,
-        /// The key that was given.
-        expected: String,
-    },
-    /// A file was changed, or is missing.
-    #[error("the audit log in {} was changed: {what}. Keep it as evidence, and name another folder", path.display())]
-    Damaged {
-        /// The folder.
-        path: PathBuf,
-        /// Where.
-        what: String,
-    },
-    /// More than an entry may have.
-    #[error("a record of {size} bytes; at most {ENTRY_SIZE_MAX} fit")]
-    EntrySize {
-        /// Its bytes.
-        size: usize,
-    },
-}
-
-/// What the start of a log found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Recovery {
-    /// Entries that were durable and in no checkpoint.
-    pub replayed: u64,
-    /// Bytes of a write that did not end.
-    pub torn_bytes: usize,
-}
+use crate::publisher::LogPublisher;
+use crate::tile::{ENTRY_SIZE_MAX, TileName, push_entry};
 
 /// A log that is open for writing.
 pub struct AuditLog {
-    folder: LogFolder,
-    path: PathBuf,
-    signer: NoteSigner,
-    journal_key: JournalKey,
-    rules: LogRules,
-    tree: MerkleTree,
-    published: u64,
-    /// Entries after the last full bundle, as a bundle.
-    bundle: Vec<u8>,
-    /// Empty before the first.
-    last_entry: Vec<u8>,
-    /// Bundles and rows that are full and not written.
-    full: Vec<(TileName, Vec<u8>)>,
-    pending_bytes: usize,
-    /// `None` after a failed write.
-    segment: Option<JournalSegment>,
-    /// Starts of the segments that are kept, in order, with the one that is written.
-    starts: Vec<u64>,
-    _lock: File,
+    pub(crate) appender: LogAppender,
+    pub(crate) publisher: LogPublisher,
 }
 
 impl fmt::Debug for AuditLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, published, .. } = self;
-        let size = self.tree.size();
         f.debug_struct("AuditLog")
-            .field("path", path)
-            .field("size", &size)
-            .field("published", published)
+            .field("path", &self.appender.path())
+            .field("size", &self.size())
+            .field("published", &self.published())
             .finish_non_exhaustive()
     }
 }
@@ -138,46 +49,29 @@ impl AuditLog {
         // The names of the folder and of the one around it, which may have been made with it.
         path.ancestors().skip(1).take(2).filter(|folder| folder.is_dir()).try_for_each(sync_folder).map_err(at)?;
         let folder = LogFolder::new(path);
-        let lock = lock(&folder, path)?;
+        let lock = Arc::new(lock(&folder, path)?);
         own(&folder, path, &signer)?;
-        let mut log = Self {
-            path: path.to_owned(),
-            journal_key: signer.journal_key(),
-            signer,
-            rules,
-            tree: MerkleTree::default(),
-            published: 0,
-            bundle: Vec::new(),
-            last_entry: Vec::new(),
-            full: Vec::new(),
-            pending_bytes: 0,
-            segment: None,
-            starts: segments(&folder).map_err(at)?,
-            folder,
-            _lock: lock,
-        };
-        log.load_published()?;
-        let recovery = log.replay()?;
-        log.begin_segment()?;
-        Ok((log, recovery))
+        let (appender, recovery) = LogAppender::open(path, &signer, rules, Arc::clone(&lock))?;
+        Ok((Self { appender, publisher: LogPublisher::new(path, signer, lock) }, recovery))
     }
 
     /// Entries that are durable.
     pub fn size(&self) -> u64 {
-        self.tree.size()
+        self.appender.size()
     }
 
     /// The last entry; empty if there is none.
     pub fn last_entry(&self) -> &[u8] {
-        &self.last_entry
+        self.appender.last_entry()
     }
 
     /// Entries that the newest checkpoint covers.
     pub fn published(&self) -> u64 {
-        self.published
+        self.appender.published()
     }
 
-    /// Appends entries. They are durable when this returns; after an error none of them counts, and it may be tried again.
+    /// Appends entries. They are durable when this returns. After an error none of them counts, if they have at most 16 MiB, and it may be
+    /// tried again.
     ///
     /// # Errors
     /// [`LogError::EntrySize`], [`LogError::Io`].
@@ -196,40 +90,10 @@ impl AuditLog {
     }
 
     fn append_frame(&mut self, frame: &[u8]) -> Result<(), LogError> {
-        if self.pending_bytes >= self.rules.pending_bytes_max {
+        if self.appender.is_lagging() {
             self.publish()?;
         }
-        if self.segment.as_ref().is_none_or(|segment| segment.size >= self.rules.segment_bytes) {
-            self.begin_segment()?;
-        }
-        let segment = self.segment.as_mut().expect("begun");
-        if let Err(fault) = segment.append(&self.journal_key, frame) {
-            // What the file ends with now is not known. The next segment begins where this frame would have begun, which excludes it.
-            self.segment = None;
-            let start = *self.starts.last().expect("the one that is written");
-            return Err(LogError::Io { path: segment_path(&self.folder, start), fault });
-        }
-        self.take_in(frame);
-        Ok(())
-    }
-
-    /// Takes durable entries into the tree.
-    fn take_in(&mut self, frame: &[u8]) {
-        for entry in bundle_entries(frame) {
-            let entry = entry.expect("checked when the frame was made or read");
-            push_entry(entry, &mut self.bundle);
-            self.last_entry.clear();
-            self.last_entry.extend_from_slice(entry);
-            let full = &mut self.full;
-            let before = full.len();
-            self.tree.push(leaf_hash(entry), |row| full.push(tile(row)));
-            if full.len() > before {
-                let index = (self.tree.size() >> ROW_BITS) - 1;
-                let name = TileName { kind: TileKind::Entries, index, width: ROW_WIDTH };
-                full.push((name, std::mem::take(&mut self.bundle)));
-            }
-        }
-        self.pending_bytes += frame.len();
+        self.appender.append(frame)
     }
 
     /// Writes and signs a checkpoint over all entries, if there are new ones. What it covers can be read and verified.
@@ -237,157 +101,15 @@ impl AuditLog {
     /// # Errors
     /// [`LogError::Io`]; it may be tried again, and no entry is lost.
     pub fn publish(&mut self) -> Result<(), LogError> {
-        if self.tree.size() == self.published {
-            return Ok(());
+        if let Some(publication) = self.appender.publication() {
+            self.publisher.add(publication);
         }
-        self.write_published().map_err(|fault| LogError::Io { path: self.path.clone(), fault })?;
-        self.published = self.tree.size();
-        self.pending_bytes = 0;
-        let full = std::mem::take(&mut self.full);
-        // What stays is of no consequence: readers compare it with the full tiles, and starts pass over it.
-        let _ = self.tidy(full.into_iter().map(|(name, _)| name));
-        Ok(())
-    }
-
-    fn write_published(&self) -> io::Result<()> {
-        let mut writing = FilesWriting::begin(&self.folder)?;
-        for (name, content) in &self.full {
-            writing.write(&name.path(), content)?;
-        }
-        let size = self.tree.size();
-        let width = row_width(size, 0);
-        if width > 0 {
-            let name = TileName { kind: TileKind::Entries, index: size >> ROW_BITS, width };
-            writing.write(&name.path(), &self.bundle)?;
-        }
-        for row in self.tree.partial_rows() {
-            let (name, content) = tile(row);
-            writing.write(&name.path(), &content)?;
-        }
-        writing.finish()?;
-        let origin = self.signer.public().name().to_owned();
-        let checkpoint = Checkpoint { origin, size, root: self.tree.root() };
-        let mut writing = FilesWriting::begin(&self.folder)?;
-        writing.write(CHECKPOINT, checkpoint.sign(&self.signer).as_bytes())?;
-        writing.finish()
-    }
-
-    /// Removes what the published files replace: segments of the journal, and parts of rows that are full now.
-    fn tidy(&mut self, full: impl Iterator<Item = TileName>) -> io::Result<()> {
-        for name in full {
-            self.folder.remove_folder(&name.parts_path())?;
-        }
-        while let [first, second, ..] = self.starts[..]
-            && second <= self.published
-        {
-            remove(&segment_path(&self.folder, first))?;
-            self.starts.remove(0);
+        let done = self.publisher.publish();
+        let done = done.map_err(|fault| LogError::Io { path: self.appender.path().to_owned(), fault })?;
+        if let Some(done) = done {
+            self.appender.acknowledge(done);
         }
         Ok(())
-    }
-
-    /// Begins a segment of the journal at the current size.
-    fn begin_segment(&mut self) -> Result<(), LogError> {
-        let (start, root) = (self.tree.size(), self.tree.root());
-        let segment =
-            JournalSegment::create(&self.folder, &self.journal_key, self.signer.public().name(), start, &root);
-        let segment = segment.map_err(|fault| LogError::Io { path: segment_path(&self.folder, start), fault })?;
-        if self.starts.last() != Some(&start) {
-            self.starts.push(start);
-        }
-        self.segment = Some(segment);
-        Ok(())
-    }
-
-    fn damaged(&self, what: impl Into<String>) -> LogError {
-        LogError::Damaged { path: self.path.clone(), what: what.into() }
-    }
-
-    /// Loads the tree of the checkpoint, and the entries of its last bundle.
-    fn load_published(&mut self) -> Result<(), LogError> {
-        let loaded = LogReader::open(&self.path, self.signer.public()).and_then(|reader| {
-            let entries = match reader.size().checked_sub(1) {
-                Some(last) => reader.bundle_of(last)?.1,
-                None => Vec::new(),
-            };
-            Ok((reader, entries))
-        });
-        let (reader, entries) = match loaded {
-            Ok(loaded) => loaded,
-            Err(ReadError::Absent) if self.folder.path(TILES).exists() => {
-                return Err(self.damaged(format!("{CHECKPOINT} is missing")));
-            }
-            Err(ReadError::Absent) => return Ok(()),
-            Err(ReadError::Io { name, fault }) => return Err(LogError::Io { path: self.folder.path(&name), fault }),
-            Err(error) => return Err(self.damaged(error.to_string())),
-        };
-        self.tree = reader.into_tree();
-        self.published = self.tree.size();
-        if row_width(self.published, 0) > 0 {
-            entries.iter().for_each(|entry| push_entry(entry, &mut self.bundle));
-        }
-        self.last_entry = entries.into_iter().next_back().unwrap_or_default();
-        Ok(())
-    }
-
-    /// Reads the journal after the checkpoint.
-    fn replay(&mut self) -> Result<Recovery, LogError> {
-        let mut recovery = Recovery::default();
-        let starts = self.starts.clone();
-        for (number, &start) in starts.iter().enumerate() {
-            let next = starts.get(number + 1).copied();
-            if next.is_some_and(|next| next <= self.published) {
-                // All of it is in the checkpoint: it was to be removed.
-                continue;
-            }
-            self.replay_segment(start, next, &mut recovery)?;
-        }
-        if self.tree.size() < self.published {
-            return Err(self.damaged("entries are missing"));
-        }
-        recovery.replayed = self.tree.size() - self.published;
-        Ok(recovery)
-    }
-
-    /// Reads the entries of a segment up to where the next begins; of the last, all.
-    fn replay_segment(&mut self, start: u64, next: Option<u64>, recovery: &mut Recovery) -> Result<(), LogError> {
-        let path = segment_path(&self.folder, start);
-        let shown = format!("journal/{start:020}");
-        let origin = self.signer.public().name().to_owned();
-        let segment = OldJournalSegment::read(&self.folder, &self.journal_key, &origin, start)
-            .map_err(|fault| LogError::Io { path: path.clone(), fault })?;
-        let Some(mut segment) = segment else {
-            // The last one, at the end of the log, was being begun.
-            let is_begun = next.is_none() && start == self.tree.size();
-            return if is_begun { Ok(()) } else { Err(self.damaged(format!("{shown} has a wrong head"))) };
-        };
-        if start > self.tree.size() || start == self.tree.size() && segment.root != self.tree.root() {
-            return Err(self.damaged(format!("{shown} does not continue what is before it")));
-        }
-        let mut place = start;
-        while next.is_none_or(|next| place < next) {
-            let entries = match segment.next(&self.journal_key) {
-                NextFrame::Frame(entries) => entries,
-                NextFrame::End if next.is_none() => return Ok(()),
-                NextFrame::Torn(bytes) if next.is_none() => {
-                    recovery.torn_bytes = bytes;
-                    return Ok(());
-                }
-                _ => return Err(self.damaged(format!("{shown} is damaged after entry {place}"))),
-            };
-            let count = bundle_entries(&entries).count() as u64;
-            if place == self.tree.size() {
-                self.take_in(&entries);
-            } else if place + count > self.tree.size() {
-                return Err(self.damaged(format!("{shown} has a frame across the checkpoint")));
-            }
-            place += count;
-        }
-        if next.is_some_and(|next| place > next) {
-            Err(self.damaged(format!("{shown} overlaps the next one")))
-        } else {
-            Ok(())
-        }
     }
 
     /// Removes bundles and tiles that only entries before `minimum` need. Everything from it on can still be read and verified.
@@ -396,29 +118,25 @@ impl AuditLog {
     /// [`LogError::Io`].
     pub fn prune(&mut self, minimum: u64) -> Result<u64, LogError> {
         // The last entry stays: the next start reads its time.
-        self.prune_files(minimum.min(self.published.saturating_sub(1)))
-            .map_err(|fault| LogError::Io { path: self.path.clone(), fault })
+        self.prune_files(minimum.min(self.published().saturating_sub(1)))
+            .map_err(|fault| LogError::Io { path: self.appender.path().to_owned(), fault })
     }
 
     fn prune_files(&self, minimum: u64) -> io::Result<u64> {
-        let mut writing = FilesWriting::begin(&self.folder)?;
+        let folder = LogFolder::new(self.appender.path());
+        let mut writing = FilesWriting::begin(&folder)?;
         writing.write(MINIMUM, format!("{minimum}\n").as_bytes())?;
         writing.finish()?;
         let mut removed = 0;
-        for path in self.folder.files()? {
+        for path in folder.files()? {
             let end = TileName::parse(&path).and_then(TileName::end);
             if end.is_some_and(|end| end <= minimum) {
-                remove(&self.folder.path(&path))?;
+                remove(&folder.path(&path))?;
                 removed += 1;
             }
         }
         Ok(removed)
     }
-}
-
-fn tile(row: TileRow) -> (TileName, Vec<u8>) {
-    let TileRow { level, index, hashes } = row;
-    (TileName { kind: TileKind::Level(level), index, width: hashes.len() }, hashes.concat())
 }
 
 fn lock(folder: &LogFolder, path: &Path) -> Result<File, LogError> {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -15,6 +16,7 @@ use crate::merkle::{
 };
 use crate::note::VerifierKey;
 use crate::tile::{TileKind, TileName, bundle_entries, tile_hashes};
+use crate::time::entry_era;
 
 /// Rows above the entries' that are kept: those of 2^24 entries.
 const ROWS_KEPT_MAX: usize = 512;
@@ -135,29 +137,53 @@ impl LogReader {
         Ok((bundle << ROW_BITS, entries.into_iter().map(<[u8]>::to_vec).collect()))
     }
 
-    /// The first entry for which `is_before` is false, if it is true for some and then false for all the others: of a bundle, the first
-    /// entry is looked at.
+    /// The ranges of entries within which times do not go back, from the first: the clock was set back between them.
     ///
     /// # Errors
     /// [`ReadError`].
-    pub fn partition_point(&self, mut is_before: impl FnMut(&[u8]) -> bool) -> Result<u64, ReadError> {
-        let (mut low, mut high) = (self.minimum >> ROW_BITS, self.size().div_ceil(ROW_WIDTH as u64));
+    pub fn eras(&self) -> Result<Vec<Range<u64>>, ReadError> {
+        let (mut eras, mut end) = (Vec::new(), self.size());
+        while end > self.minimum {
+            let (start, entries) = self.bundle_of(end - 1)?;
+            // No record is before its era. One that says otherwise has none.
+            let era = Some(entry_era(&entries[(end - 1 - start) as usize])).filter(|era| *era < end);
+            let first = era.unwrap_or(0).max(self.minimum);
+            eras.push(first..end);
+            end = first;
+        }
+        eras.reverse();
+        Ok(eras)
+    }
+
+    /// The first entry of a range for which `is_before` is false, if it is true for some and then false for all the others: of a bundle, the
+    /// first entry is looked at.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn partition_point(
+        &self,
+        range: &Range<u64>,
+        mut is_before: impl FnMut(&[u8]) -> bool,
+    ) -> Result<u64, ReadError> {
+        let (first, end) = (range.start.max(self.minimum), range.end.min(self.size()));
+        let (mut low, mut high) = (first >> ROW_BITS, end.div_ceil(ROW_WIDTH as u64));
         // Of bundles below `low`, the first entry is before; of those from `high` on, it is not.
         while low < high {
             let middle = low + (high - low) / 2;
-            let (_, entries) = self.bundle_of((middle << ROW_BITS).max(self.minimum))?;
-            if is_before(&entries[0]) {
+            let index = (middle << ROW_BITS).max(first);
+            let (start, entries) = self.bundle_of(index)?;
+            if is_before(&entries[(index - start) as usize]) {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        let Some(bundle) = low.checked_sub(1).filter(|bundle| *bundle >= self.minimum >> ROW_BITS) else {
-            return Ok(self.minimum);
+        let Some(bundle) = low.checked_sub(1).filter(|bundle| *bundle >= first >> ROW_BITS) else {
+            return Ok(first);
         };
-        let (start, entries) = self.bundle_of((bundle << ROW_BITS).max(self.minimum))?;
-        let before = entries.partition_point(|entry| is_before(entry));
-        Ok((start + before as u64).max(self.minimum))
+        let (start, entries) = self.bundle_of((bundle << ROW_BITS).max(first))?;
+        let (from, to) = (first.saturating_sub(start) as usize, (end - start).min(entries.len() as u64) as usize);
+        Ok(start + (from + entries[from..to].partition_point(|entry| is_before(entry))) as u64)
     }
 
     /// A row of hashes that the checkpoint covers.

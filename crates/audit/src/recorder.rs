@@ -3,9 +3,11 @@
 //!
 //! ```text
 //! record:  under a short lock, time and text go to the open group        the ticket is its number
-//! thread:  take the open group ─▶ append ─▶ durable up to its last ticket ─▶ wake who waits; once in a while, publish
+//! thread:  take the open group ─▶ append ─▶ durable up to its last ticket ─▶ wake who waits
+//!          once in a while ─▶ what is new, to the thread that publishes, unless that is still busy
 //! a disk refuses:  who waits learns it; the group is kept and tried again; the open group grows to its bound; then records are refused
 //!                  and counted, and a gap record says how many there were as soon as one is written again
+//! publishing lags: the journal grows to a bound; then groups wait as they do for a disk
 //! ```
 
 use std::collections::VecDeque;
@@ -16,16 +18,24 @@ use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
+use crate::appender::LogAppender;
+use crate::error::LogError;
+use crate::journal::FRAME_SIZE_MAX;
 use crate::log::AuditLog;
-use crate::tile::{ENTRY_SIZE_MAX, bundle_entries, push_entry};
-use crate::time::{entry_time, time_text};
+use crate::publishing::PublishingThread;
+use crate::tile::{ENTRY_SIZE_MAX, push_entry};
+use crate::time::{entry_era, entry_time, time_text};
 
 /// Bytes of a record that its time takes.
-const TIME_SIZE_MAX: usize = 96;
+const TIME_SIZE_MAX: usize = 128;
 /// Longest text of a record, without its time.
 pub const RECORD_SIZE_MAX: usize = ENTRY_SIZE_MAX - TIME_SIZE_MAX;
 /// How much the clock may go back before a record says so.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+/// How much the clock may go back before an era begins, in which times follow it.
+const ERA_TOLERANCE: Duration = Duration::from_secs(60);
+/// Room in a frame for records that the recorder adds itself.
+const OWN_RECORDS_SIZE: usize = 4096;
 
 /// Bounds and pace of a recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +93,7 @@ type Waiter = (RecordTicket, Box<dyn FnOnce(Durability) + Send>);
 /// A log that many threads write to.
 pub struct Recorder {
     shared: Arc<RecorderShared>,
-    thread: Option<JoinHandle<AuditLog>>,
+    thread: Option<JoinHandle<Option<AuditLog>>>,
 }
 
 struct RecorderShared {
@@ -107,6 +117,10 @@ struct RecorderState {
     waiters: VecDeque<Waiter>,
     /// Time of the last record.
     last_us: u64,
+    /// The index of the record with ticket 0.
+    base: u64,
+    /// The index of the first record of the era; 0 for the first era.
+    era: u64,
     /// Records that were refused since the last gap record, and the time of the first.
     lost: u64,
     lost_since_us: u64,
@@ -117,20 +131,26 @@ struct RecorderState {
 }
 
 impl Recorder {
-    /// Starts the thread that writes. `clock` gives the time of records; if it goes back, the log's times stand still, and records have
-    /// a second time.
+    /// Starts the threads that write. `clock` gives the time of records. If it goes back by up to a minute, the log's times stand still, and
+    /// records have a second time. If it goes back further, an era begins with a record that says so, and the log's times follow.
     ///
     /// # Panics
     /// When the system starts no thread.
     pub fn start(log: AuditLog, rules: RecorderRules, clock: Clock) -> Self {
-        let last_us = entry_time(log.last_entry()).unwrap_or(0);
-        let state = RecorderState { last_us, ..RecorderState::default() };
+        let (last_us, era) = (entry_time(log.last_entry()).unwrap_or(0), entry_era(log.last_entry()));
+        let state = RecorderState { last_us, era, base: log.size(), ..RecorderState::default() };
+        let waiting_bytes_max = rules.waiting_bytes_max.min(FRAME_SIZE_MAX - OWN_RECORDS_SIZE);
+        let rules = RecorderRules { waiting_bytes_max, ..rules };
         let shared = Arc::new(RecorderShared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
         let writer = Arc::clone(&shared);
         let end = EndOfWriting(Arc::clone(&shared));
+        let published = Arc::clone(&shared);
         let run = move || {
             let _end = end;
-            RecordWriter { shared: writer, log, published_at: Instant::now() }.run()
+            let AuditLog { appender, publisher } = log;
+            let after = Box::new(move || published.wake_writer());
+            let publishing = PublishingThread::start(publisher, rules.retry_interval, after);
+            RecordWriter { shared: writer, appender, publishing, handed_over_at: Instant::now() }.run()
         };
         let thread = std::thread::Builder::new().name("leafseal-audit".to_owned()).spawn(run).expect("a thread");
         Self { shared, thread: Some(thread) }
@@ -195,7 +215,7 @@ impl Recorder {
     pub fn close(mut self) -> Option<AuditLog> {
         self.shared.lock().is_closed = true;
         self.shared.news.notify_one();
-        self.thread.take().and_then(|thread| thread.join().ok())
+        self.thread.take().and_then(|thread| thread.join().ok().flatten())
     }
 }
 
@@ -236,14 +256,32 @@ impl RecorderShared {
     fn lock(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn wake_writer(&self) {
+        // With the lock, so that the writer does not miss it between a look and its sleep.
+        drop(self.lock());
+        self.news.notify_one();
+    }
 }
 
 impl RecorderState {
-    /// Adds a record with its time. `members` is a JSON object without its first brace.
+    /// Adds a record with its time, after one of kind `clock` if the clock went back far. `members` is a JSON object without its first brace.
     fn push(&mut self, now_us: u64, members: &[u8]) -> RecordTicket {
+        if Duration::from_micros(self.last_us.saturating_sub(now_us)) > ERA_TOLERANCE {
+            self.era = self.base + self.next;
+            let before = time_text(std::mem::replace(&mut self.last_us, now_us));
+            self.push_timed(now_us, format!("\"kind\":\"clock\",\"before\":\"{before}\"}}").as_bytes());
+        }
+        self.push_timed(now_us, members)
+    }
+
+    fn push_timed(&mut self, now_us: u64, members: &[u8]) -> RecordTicket {
         let time_us = now_us.max(self.last_us);
         self.last_us = time_us;
         let mut entry = format!("{{\"time\":\"{}\",", time_text(time_us)).into_bytes();
+        if self.era > 0 {
+            entry.extend_from_slice(format!("\"era\":{},", self.era).as_bytes());
+        }
         if Duration::from_micros(time_us - now_us) > CLOCK_TOLERANCE {
             entry.extend_from_slice(format!("\"clock\":\"{}\",", time_text(now_us)).as_bytes());
         }
@@ -267,21 +305,32 @@ impl RecorderState {
 /// What the thread has.
 struct RecordWriter {
     shared: Arc<RecorderShared>,
-    log: AuditLog,
-    published_at: Instant,
+    appender: LogAppender,
+    publishing: PublishingThread,
+    handed_over_at: Instant,
 }
 
 impl RecordWriter {
-    fn run(mut self) -> AuditLog {
+    fn run(mut self) -> Option<AuditLog> {
         while let Some((group, last)) = self.next_group() {
             if !group.is_empty() && !self.write(&group, last) {
                 break;
             }
-            self.publish_if_due();
+            self.hand_over_if_due();
         }
         // The last records are durable; a start publishes what this attempt does not.
-        let _ = self.log.publish();
-        self.log
+        let Self { publishing, mut appender, .. } = self;
+        let rest = if publishing.is_idle() { appender.publication() } else { None };
+        if let Some(rest) = rest {
+            publishing.hand_over(rest);
+        }
+        let (publisher, done) = publishing.close()?;
+        if let Some(done) = done {
+            appender.acknowledge(done);
+        }
+        let mut log = AuditLog { appender, publisher };
+        let _ = log.publish();
+        Some(log)
     }
 
     /// The open group, once it has records, and the number after its last; an empty one when a checkpoint is due, and none at the end.
@@ -296,6 +345,7 @@ impl RecordWriter {
             if state.is_closed {
                 return None;
             }
+            state.checkpoint_fault = self.publishing.fault();
             let due = self.until_checkpoint();
             if due.is_zero() {
                 return Some((Vec::new(), state.next));
@@ -305,20 +355,23 @@ impl RecordWriter {
         }
     }
 
-    /// How long no checkpoint is due.
+    /// How long no checkpoint is due. The end of a publication wakes this thread.
     fn until_checkpoint(&self) -> Duration {
-        if self.log.size() == self.log.published() {
+        if !self.appender.has_fresh() || !self.publishing.is_idle() {
             return Duration::MAX;
         }
-        self.shared.rules.checkpoint_interval.saturating_sub(self.published_at.elapsed())
+        if self.appender.has_many_fresh() {
+            return Duration::ZERO;
+        }
+        self.shared.rules.checkpoint_interval.saturating_sub(self.handed_over_at.elapsed())
     }
 
     /// Writes a group, however long the disk refuses; false if the recorder ends before.
     fn write(&mut self, group: &[u8], last: u64) -> bool {
-        let entries: Vec<_> = bundle_entries(group).flatten().collect();
-        while let Err(error) = self.log.append(entries.iter().copied()) {
+        while let Err(error) = self.append(group) {
             let mut state = self.shared.lock();
             state.fault = Some(error.to_string());
+            state.checkpoint_fault = self.publishing.fault();
             let waiters = std::mem::take(&mut state.waiters);
             drop(state);
             waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));
@@ -341,11 +394,44 @@ impl RecordWriter {
         true
     }
 
-    fn publish_if_due(&mut self) {
+    /// Appends a group; waits before while publishing lags and goes on.
+    fn append(&mut self, group: &[u8]) -> Result<(), LogError> {
+        loop {
+            self.take_done();
+            if !self.appender.is_lagging() {
+                return self.appender.append(group);
+            }
+            if self.publishing.is_idle() {
+                self.hand_over();
+            }
+            if self.publishing.fault().is_some() {
+                return Err(LogError::Lagging);
+            }
+            // The end of a publication takes this lock and wakes this thread.
+            let mut state = self.shared.lock();
+            while !self.publishing.has_news() {
+                state = self.shared.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn take_done(&mut self) {
+        if let Some(done) = self.publishing.take_done() {
+            self.appender.acknowledge(done);
+        }
+    }
+
+    fn hand_over_if_due(&mut self) {
+        self.take_done();
         if self.until_checkpoint().is_zero() {
-            self.published_at = Instant::now();
-            let fault = self.log.publish().err().map(|error| error.to_string());
-            self.shared.lock().checkpoint_fault = fault;
+            self.hand_over();
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.handed_over_at = Instant::now();
+        if let Some(publication) = self.appender.publication() {
+            self.publishing.hand_over(publication);
         }
     }
 }

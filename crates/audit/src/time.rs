@@ -27,9 +27,32 @@ pub(crate) fn entry_time(entry: &[u8]) -> Option<u64> {
     u64::try_from(since.as_micros()).ok()
 }
 
+/// The index of the first record of the era that a record is in: 0 in the first.
+pub(crate) fn entry_era(entry: &[u8]) -> u64 {
+    let digits = std::str::from_utf8(entry).ok().and_then(|text| {
+        let rest = text.strip_prefix("{\"time\":\"")?;
+        rest.split_once("\",\"era\":").filter(|(time, _)| !time.contains('"'))?.1.split(',').next()
+    });
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn eras_are_those_of_the_record() {
+        for (entry, expected) in [
+            (r#"{"time":"x","era":12,"kind":"start"}"#, 12),
+            (r#"{"time":"x","kind":"start"}"#, 0),
+            (r#"{"time":"x","kind":"a","era":12,"b":1}"#, 0),
+            (r#"{"time":"x","kind":"\",\"era\":7,","b":1}"#, 0),
+            (r#"{"time":"x","era":-1,"kind":"start"}"#, 0),
+            ("", 0),
+        ] {
+            assert_eq!(entry_era(entry.as_bytes()), expected, "{entry}");
+        }
+    }
 
     #[test]
     fn times_are_written_to_the_last_of_the_format() {

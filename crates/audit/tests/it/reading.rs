@@ -70,7 +70,8 @@ fn entries_are_found_by_an_order() {
             log.prune(minimum).expect("pruned");
             let reader = LogReader::open(&place.path(), &place.key()).expect("a log");
             for wanted in [0, 1, size / 6, size / 4, (size - 1) / 3, size] {
-                let found = reader.partition_point(|entry| entry < &wanted.to_be_bytes()[..]).expect("read");
+                let found =
+                    reader.partition_point(&(0..size), |entry| entry < &wanted.to_be_bytes()[..]).expect("read");
                 assert_eq!(found, (wanted * 3).clamp(minimum, size), "{wanted} in {minimum}..{size}");
             }
         }

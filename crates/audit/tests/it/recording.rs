@@ -6,7 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use leafseal_audit::{
-    Clock, Durability, LogRules, RECORD_SIZE_MAX, RecordRefusal, Recorder, RecorderRules, VerifyOptions, verify_log,
+    Clock, Durability, LogReader, LogRules, RECORD_SIZE_MAX, RecordRefusal, Recorder, RecorderRules, VerifyOptions,
+    verify_log,
 };
 use serde_json::Value;
 
@@ -122,8 +123,53 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
     assert_eq!((&gap["records"], &gap["since"]), (&Value::from(2), &Value::from("1970-01-01T00:00:05.000000Z")));
 }
 
+/// A checkpoint that cannot be written, because the disk does not answer: records are durable as before, up to the bound of the journal.
+/// Then they wait, and nothing is lost.
 #[test]
-fn times_do_not_go_back() {
+fn records_are_durable_while_publishing_hangs() {
+    let place = Place::new();
+    let rules = RecorderRules {
+        checkpoint_interval: Duration::from_millis(1),
+        retry_interval: Duration::from_millis(1),
+        ..RecorderRules::default()
+    };
+    let log = place.open(LogRules { pending_bytes_max: 40_000, ..LogRules::default() }).0;
+    let file = place.path().join("tmp/file");
+    let made = std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo");
+    assert!(made.success());
+    let recorder = Recorder::start(log, rules, Box::new(|| 7_000_000));
+    // Each waits for its record. Far more than one checkpoint interval passes.
+    for _ in 0..500 {
+        let (sender, durable) = mpsc::channel();
+        let ticket = recorder.record(b"{\"n\":0}").expect("taken");
+        recorder.when_durable(ticket, move |durability| sender.send(durability).expect("heard"));
+        assert_eq!(durable.recv(), Ok(Durability::Durable));
+    }
+    assert!(!place.path().join("checkpoint").exists());
+    // The journal takes one more group, then its bound is reached.
+    let text = format!("{{\"n\":\"{}\"}}", "x".repeat(20_000));
+    let first = recorder.record(text.as_bytes()).expect("taken");
+    while !recorder.is_durable(first) {
+        std::thread::yield_now();
+    }
+    let second = recorder.record(text.as_bytes()).expect("taken");
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!recorder.is_durable(second) && recorder.fault().is_none());
+    // Who reads lets the writer go on; a pipe cannot be flushed, and the next attempt makes a file.
+    let reader = fs::File::open(&file).expect("opened");
+    fs::remove_file(&file).expect("removed");
+    while !recorder.is_durable(second) {
+        std::thread::yield_now();
+    }
+    drop(reader);
+    let log = recorder.close().expect("the log");
+    assert_eq!((log.size(), log.published()), (502, 502));
+    drop(log);
+    assert_eq!(records(&place).len(), 502);
+}
+
+#[test]
+fn times_do_not_go_back_within_an_era() {
     let place = Place::new();
     let now_us = Arc::new(AtomicU64::new(60_000_000));
     let recorder = Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), clock(&now_us));
@@ -132,22 +178,74 @@ fn times_do_not_go_back() {
     // A start goes on after the last record.
     let log = recorder.close().expect("the log");
     let recorder = Recorder::start(log, RecorderRules::default(), clock(&now_us));
-    for next in [60_000_000, 62_000_000, 61_500_000, 10_000_000, 63_000_000] {
+    for next in [60_000_000, 62_000_000, 61_500_000, 10_000_000, 63_000_000, 900_000_000, 64_000_000, 65_000_000] {
         now_us.store(next, Ordering::Relaxed);
         recorder.record(b"{\"n\":0}").expect("taken");
     }
+    // A start goes on in the era of the last record.
+    let log = recorder.close().expect("the log");
+    let recorder = Recorder::start(log, RecorderRules::default(), clock(&now_us));
+    recorder.record(b"{\"n\":0}").expect("taken");
+    now_us.store(1_000_000, Ordering::Relaxed);
+    recorder.record(b"{\"n\":0}").expect("taken");
     drop(recorder.close().expect("the log"));
     let found = records(&place);
-    let times: Vec<_> = found.iter().map(|record| (record["time"].as_str(), record["clock"].as_str())).collect();
+    let second = |text: &Value| text.as_str().map(|text| text[17..19].parse::<u32>().expect("seconds"));
+    let times: Vec<_> = found
+        .iter()
+        .map(|record| {
+            (second(&record["time"]), second(&record["clock"]), record["era"].as_u64(), second(&record["before"]))
+        })
+        .collect();
     let expected = [
-        (Some("1970-01-01T00:01:01.000000Z"), None),
-        (Some("1970-01-01T00:01:01.000000Z"), None),
-        (Some("1970-01-01T00:01:02.000000Z"), None),
-        (Some("1970-01-01T00:01:02.000000Z"), None),
-        (Some("1970-01-01T00:01:02.000000Z"), Some("1970-01-01T00:00:10.000000Z")),
-        (Some("1970-01-01T00:01:03.000000Z"), None),
+        (Some(1), None, None, None),
+        (Some(1), None, None, None),
+        (Some(2), None, None, None),
+        (Some(2), None, None, None),
+        (Some(2), Some(10), None, None),
+        (Some(3), None, None, None),
+        (Some(0), None, None, None),
+        (Some(4), None, Some(7), Some(0)),
+        (Some(4), None, Some(7), None),
+        (Some(5), None, Some(7), None),
+        (Some(5), None, Some(7), None),
+        (Some(1), None, Some(11), Some(5)),
+        (Some(1), None, Some(11), None),
     ];
     assert_eq!(times, expected);
+    assert_eq!((&found[7]["kind"], &found[11]["kind"]), (&Value::from("clock"), &Value::from("clock")));
+}
+
+/// A clock that goes back again and again, in a log of many bundles: each record is found by its time.
+#[test]
+fn times_are_found_in_each_era() {
+    let place = Place::new();
+    let now_us = Arc::new(AtomicU64::new(0));
+    let recorder = Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), clock(&now_us));
+    let starts = [1_000_000_000, 5_000_000_000, 90_000_000, 3_000_000_000, 2_000_000_000_u64];
+    for start in starts {
+        for number in 0..400 {
+            now_us.store(start + number * 1_000_000, Ordering::Relaxed);
+            recorder.record(b"{\"n\":0}").expect("taken");
+        }
+    }
+    drop(recorder.close());
+    let reader = LogReader::open(&place.path(), &place.key()).expect("a log");
+    let eras = reader.eras().expect("read");
+    let sizes: Vec<_> = eras.iter().map(|era| era.end - era.start).collect();
+    // Going forward begins none; each other era has the record that says so.
+    assert_eq!((sizes.as_slice(), eras[0].start, eras[2].end), (&[800, 801, 401][..], 0, 2002));
+    let all = records(&place);
+    let time = |record: &Value| record["time"].as_str().expect("a time").to_owned();
+    for era in &eras {
+        for index in [era.start, era.start + 1, era.start + 399, era.end - 1] {
+            let wanted = time(&all[index as usize]);
+            let text_of = |entry: &[u8]| time(&serde_json::from_slice(entry).expect("JSON"));
+            let found = reader.partition_point(era, |entry| text_of(entry) < wanted).expect("read");
+            let expected = (era.start..era.end).find(|index| time(&all[*index as usize]) >= wanted);
+            assert_eq!(Some(found), expected);
+        }
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 
 use leafseal_engine::audit::{LogReader, LogReport, ReadError, VerifierKey, VerifyOptions, record_time, verify_log};
 use serde_json::{Value, json};
@@ -91,28 +93,28 @@ fn to_text(folder: &Path, report: &LogReport, kinds: &BTreeMap<String, u64>) -> 
     text
 }
 
-/// A log whose records are printed, at the next of them.
+/// The records of a log within which times do not go back, at the next of them that is printed.
 struct ShownLog {
-    reader: LogReader,
+    reader: Rc<LogReader>,
     /// The number of the first of `bundle`, and its records.
     start: u64,
     bundle: Vec<Vec<u8>>,
     next: u64,
+    end: u64,
 }
 
 impl ShownLog {
-    fn open(folder: &Path, key: &VerifierKey, from: Option<&str>) -> Result<Self, ReadError> {
-        let reader = LogReader::open(folder, key)?;
+    fn open(reader: &Rc<LogReader>, range: Range<u64>, from: Option<&str>) -> Result<Self, ReadError> {
         let next = match from {
-            Some(from) => reader.partition_point(|entry| time_of(entry) < from)?,
-            None => reader.minimum(),
+            Some(from) => reader.partition_point(&range, |entry| time_of(entry) < from)?,
+            None => range.start,
         };
-        Ok(Self { reader, start: 0, bundle: Vec::new(), next })
+        Ok(Self { reader: Rc::clone(reader), start: 0, bundle: Vec::new(), next, end: range.end })
     }
 
     /// The next record, which stays the next.
     fn peek(&mut self) -> Result<Option<&[u8]>, ReadError> {
-        if self.next >= self.reader.size() {
+        if self.next >= self.end {
             return Ok(None);
         }
         if !(self.start..self.start + self.bundle.len() as u64).contains(&self.next) {
@@ -140,12 +142,14 @@ fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
     let mut logs = Vec::new();
     for folder in &arguments.place.folders {
         let key = key(context, folder, arguments.place.key.as_deref())?;
-        let log = ShownLog::open(folder, &key, from.as_deref());
-        let log = log.map_err(|error| failed(folder, error))?;
-        if log.reader.minimum() > 0 {
-            note(format_args!("{}: records before {} were removed", folder.display(), log.reader.minimum()));
+        let failed = |error| failed(folder, error);
+        let reader = Rc::new(LogReader::open(folder, &key).map_err(failed)?);
+        if reader.minimum() > 0 {
+            note(format_args!("{}: records before {} were removed", folder.display(), reader.minimum()));
         }
-        logs.push((folder, log));
+        for era in reader.eras().map_err(failed)? {
+            logs.push((folder, ShownLog::open(&reader, era, from.as_deref()).map_err(failed)?));
+        }
     }
     let mut output = OpenOutput::standard()?;
     loop {

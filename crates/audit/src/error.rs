@@ -1,0 +1,54 @@
+//! Why a log cannot be opened or written.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::tile::ENTRY_SIZE_MAX;
+
+/// Why a log cannot be opened or written.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The disk refuses.
+    #[error("{}: {fault}", path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        fault: io::Error,
+    },
+    /// Another process writes it.
+    #[error("another process writes the audit log in {}: each engine needs a folder of its own", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It is of another engine or store.
+    #[error("the audit log in {} is of {found}, not of {expected}: name another folder", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// The key of the log.
+        found: String,
+        /// The key that was given.
+        expected: String,
+    },
+    /// A file was changed, or is missing.
+    #[error("the audit log in {} was changed: {what}. Keep it as evidence, and name another folder", path.display())]
+    Damaged {
+        /// The folder.
+        path: PathBuf,
+        /// Where.
+        what: String,
+    },
+    /// Tiles and checkpoints are written more slowly than entries are appended: what they lack has reached its bound.
+    #[error("the audit log's checkpoints lag behind its records")]
+    Lagging,
+    /// More than an entry may have.
+    #[error("a record of {size} bytes; at most {ENTRY_SIZE_MAX} fit")]
+    EntrySize {
+        /// Its bytes.
+        size: usize,
+    },
+}
