@@ -9,7 +9,7 @@ use crate::folder::{CHECKPOINT, LogFolder, TILES};
 use crate::journal::{JournalKey, JournalSegment, NextFrame, OldJournalSegment, segment_path, segments};
 use crate::merkle::{MerkleTree, ROW_BITS, ROW_WIDTH, leaf_hash, row_width};
 use crate::note::{NoteSigner, VerifierKey};
-use crate::publisher::{Publication, Published, tile};
+use crate::publisher::{Publication, PublishedSize, tile};
 use crate::reader::{LogReader, ReadError};
 use crate::tile::{TileKind, TileName, bundle_entries, push_entry};
 
@@ -147,7 +147,7 @@ impl LogAppender {
         })
     }
 
-    pub(crate) fn acknowledge(&mut self, done: Published) {
+    pub(crate) fn acknowledge(&mut self, done: PublishedSize) {
         self.published = self.published.max(done.size);
         self.pending_bytes -= done.bytes;
     }
@@ -222,8 +222,7 @@ impl LogAppender {
                 return Err(self.damaged(format!("{CHECKPOINT} is missing")));
             }
             Err(ReadError::Absent) => return Ok(()),
-            Err(ReadError::Io { name, fault }) => return Err(LogError::Io { path: self.folder.path(&name), fault }),
-            Err(error) => return Err(self.damaged(error.to_string())),
+            Err(error) => return Err(LogError::of_reading(&self.path, error)),
         };
         self.tree = reader.into_tree();
         self.published = self.tree.size();

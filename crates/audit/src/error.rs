@@ -1,10 +1,12 @@
 //! Why a log cannot be opened or written.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::folder::LogFolder;
+use crate::reader::ReadError;
 use crate::tile::ENTRY_SIZE_MAX;
 
 /// Why a log cannot be opened or written.
@@ -51,4 +53,14 @@ pub enum LogError {
         /// Its bytes.
         size: usize,
     },
+}
+
+impl LogError {
+    /// Of what a reader found in a log's folder.
+    pub(crate) fn of_reading(path: &Path, error: ReadError) -> Self {
+        match error {
+            ReadError::Io { name, fault } => Self::Io { path: LogFolder::new(path).path(&name), fault },
+            error => Self::Damaged { path: path.to_owned(), what: error.to_string() },
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! The audit log: records in an append-only log in files, as C2SP `tlog-tiles` with signed checkpoints, so that no record can be changed,
 //! removed, added or moved unnoticed.
 //!
-//! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed. `log` is
-//! the one writer of a folder: its half `appender` writes the journal, its half `publisher` tiles and checkpoints. `recorder` is the thread
-//! that many others give records to, `publishing` the one that publishes them. `reader` finds records, and `verify` checks all of a log.
+//! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed.
+//! `log` is the one writer of a folder: its half `appender` writes the journal, its half `publisher` tiles and checkpoints. `recorder` is
+//! the thread that many others give records to, `publishing` the one that publishes them. `reader` finds records, `verify` checks all of a
+//! log, `pruning` and `retention` remove what is old.
 
 mod appender;
 mod checkpoint;
@@ -13,10 +14,12 @@ mod journal;
 mod log;
 mod merkle;
 mod note;
+mod pruning;
 mod publisher;
 mod publishing;
 mod reader;
 mod recorder;
+mod retention;
 mod text;
 mod tile;
 mod time;
@@ -31,5 +34,5 @@ pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};
 pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
 pub use text::RecordText;
-pub use time::record_time;
+pub use time::{record_time, time_of_record};
 pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};

@@ -10,17 +10,16 @@
 
 use std::fmt;
 use std::fs::{File, TryLockError};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::appender::{LogAppender, LogRules, Recovery};
 use crate::error::LogError;
-use crate::folder::{FilesWriting, KEY, LOCK, LogFolder, MINIMUM, remove, sync_folder};
+use crate::folder::{FilesWriting, KEY, LOCK, LogFolder, sync_folder};
 use crate::journal::FRAME_SIZE_MAX;
 use crate::note::NoteSigner;
 use crate::publisher::LogPublisher;
-use crate::tile::{ENTRY_SIZE_MAX, TileName, push_entry};
+use crate::tile::{ENTRY_SIZE_MAX, push_entry};
 
 /// A log that is open for writing.
 pub struct AuditLog {
@@ -112,30 +111,13 @@ impl AuditLog {
         Ok(())
     }
 
-    /// Removes bundles and tiles that only entries before `minimum` need. Everything from it on can still be read and verified.
+    /// Removes bundles and tiles that only entries before `minimum` need, after a signed statement that says so. Everything from it on can
+    /// still be read and verified. Returns how many files were removed.
     ///
     /// # Errors
-    /// [`LogError::Io`].
+    /// [`LogError::Io`], [`LogError::Damaged`].
     pub fn prune(&mut self, minimum: u64) -> Result<u64, LogError> {
-        // The last entry stays: the next start reads its time.
-        self.prune_files(minimum.min(self.published().saturating_sub(1)))
-            .map_err(|fault| LogError::Io { path: self.appender.path().to_owned(), fault })
-    }
-
-    fn prune_files(&self, minimum: u64) -> io::Result<u64> {
-        let folder = LogFolder::new(self.appender.path());
-        let mut writing = FilesWriting::begin(&folder)?;
-        writing.write(MINIMUM, format!("{minimum}\n").as_bytes())?;
-        writing.finish()?;
-        let mut removed = 0;
-        for path in folder.files()? {
-            let end = TileName::parse(&path).and_then(TileName::end);
-            if end.is_some_and(|end| end <= minimum) {
-                remove(&folder.path(&path))?;
-                removed += 1;
-            }
-        }
-        Ok(removed)
+        self.publisher.prune(minimum)
     }
 }
 

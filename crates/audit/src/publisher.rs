@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::checkpoint::Checkpoint;
+use crate::error::LogError;
 use crate::folder::{CHECKPOINT, FilesWriting, LogFolder, remove};
 use crate::journal::segment_path;
-use crate::merkle::{MerkleTree, ROW_BITS, TileRow, row_width};
-use crate::note::NoteSigner;
+use crate::merkle::{Hashes as _, MerkleTree, ROW_BITS, TileRow, row_width};
+use crate::note::{NoteSigner, VerifierKey};
+use crate::pruning::{PruneStatement, prune};
+use crate::reader::LogReader;
 use crate::tile::{TileKind, TileName};
 
 /// What is to be published: a tree, and what became full since the publication before.
@@ -26,7 +29,7 @@ pub(crate) struct Publication {
 
 /// What was published.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Published {
+pub(crate) struct PublishedSize {
     /// Entries that the checkpoint covers.
     pub(crate) size: u64,
     /// Bytes of those that none before covered.
@@ -68,14 +71,32 @@ impl LogPublisher {
     }
 
     /// Writes and signs a checkpoint over what is pending, which stays pending after an error.
-    pub(crate) fn publish(&mut self) -> io::Result<Option<Published>> {
+    pub(crate) fn publish(&mut self) -> io::Result<Option<PublishedSize>> {
         let Some(publication) = &self.pending else { return Ok(None) };
         self.write(publication)?;
         // What stays is of no consequence: readers compare it with the full tiles, and starts pass over it.
         let _ = self.tidy(publication);
-        let done = Published { size: publication.tree.size(), bytes: publication.bytes };
+        let done = PublishedSize { size: publication.tree.size(), bytes: publication.bytes };
         self.pending = None;
         Ok(Some(done))
+    }
+
+    /// Removes what is before `minimum`, and says so; at most up to the last entry, whose time the next start reads.
+    pub(crate) fn prune(&mut self, minimum: u64) -> Result<u64, LogError> {
+        let failed = |error| LogError::of_reading(&self.path, error);
+        let reader = LogReader::open(&self.path, self.signer.public()).map_err(failed)?;
+        let minimum = minimum.min(reader.size().saturating_sub(1));
+        if minimum <= reader.minimum() {
+            return Ok(0);
+        }
+        let root = reader.root(0, minimum).map_err(failed)?;
+        let origin = self.signer.public().name().to_owned();
+        let statement = PruneStatement { origin, minimum, root, size: reader.size() };
+        prune(&self.path, &self.signer, &statement).map_err(|fault| LogError::Io { path: self.path.clone(), fault })
+    }
+
+    pub(crate) fn key(&self) -> &VerifierKey {
+        self.signer.public()
     }
 
     fn write(&self, publication: &Publication) -> io::Result<()> {

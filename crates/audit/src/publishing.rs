@@ -4,10 +4,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::publisher::{LogPublisher, Publication, Published};
+use crate::error::LogError;
+use crate::publisher::{LogPublisher, Publication, PublishedSize};
 
-/// Called after each attempt, on the thread that publishes.
-pub(crate) type AfterPublishing = Box<dyn Fn() + Send>;
+/// What the thread does besides.
+pub(crate) trait Publishing: Send {
+    /// An attempt to publish has ended.
+    fn attempted(&self);
+
+    /// Other work with what is published.
+    ///
+    /// # Errors
+    /// What is wrong. It is shown, and nothing else waits for it.
+    fn tidy(&mut self, publisher: &mut LogPublisher) -> Result<(), LogError>;
+}
 
 /// A publisher on a thread of its own. It has at most one publication at a time.
 pub(crate) struct PublishingThread {
@@ -26,15 +36,17 @@ struct PublishingState {
     next: Option<Publication>,
     /// Has something that is not published.
     is_busy: bool,
-    done: Option<Published>,
+    done: Option<PublishedSize>,
     fault: Option<String>,
+    /// Why other work has failed.
+    tidy_fault: Option<String>,
     is_closed: bool,
 }
 
 impl PublishingThread {
-    pub(crate) fn start(publisher: LogPublisher, retry_interval: Duration, after: AfterPublishing) -> Self {
+    pub(crate) fn start(publisher: LogPublisher, retry_interval: Duration, besides: Box<dyn Publishing>) -> Self {
         let shared = Arc::new(PublishingShared { state: Mutex::default(), news: Condvar::new(), retry_interval });
-        let own = EndOfPublishing { shared: Arc::clone(&shared), after };
+        let own = EndOfPublishing { shared: Arc::clone(&shared), besides };
         let run = move || own.run(publisher);
         let thread = std::thread::Builder::new().name("leafseal-tiles".to_owned()).spawn(run).expect("a thread");
         Self { shared, thread }
@@ -55,13 +67,19 @@ impl PublishingThread {
     }
 
     /// What was published since the last call.
-    pub(crate) fn take_done(&self) -> Option<Published> {
+    pub(crate) fn take_done(&self) -> Option<PublishedSize> {
         self.shared.lock().done.take()
     }
 
     /// Why the last attempt has failed.
     pub(crate) fn fault(&self) -> Option<String> {
         self.shared.lock().fault.clone()
+    }
+
+    /// Why the last attempt, or other work, has failed.
+    pub(crate) fn any_fault(&self) -> Option<String> {
+        let state = self.shared.lock();
+        state.fault.clone().or_else(|| state.tidy_fault.clone())
     }
 
     /// Whether an attempt has ended since the last [`PublishingThread::take_done`].
@@ -71,7 +89,7 @@ impl PublishingThread {
     }
 
     /// Ends after one more attempt to publish what there is, and returns what was published besides. `None` after a panic.
-    pub(crate) fn close(self) -> Option<(LogPublisher, Option<Published>)> {
+    pub(crate) fn close(self) -> Option<(LogPublisher, Option<PublishedSize>)> {
         self.shared.lock().is_closed = true;
         self.shared.news.notify_one();
         let publisher = self.thread.join().ok()?;
@@ -88,11 +106,11 @@ impl PublishingShared {
 /// What the thread has. Lets nobody wait for it when it has ended, also by a panic.
 struct EndOfPublishing {
     shared: Arc<PublishingShared>,
-    after: AfterPublishing,
+    besides: Box<dyn Publishing>,
 }
 
 impl EndOfPublishing {
-    fn run(self, mut publisher: LogPublisher) -> LogPublisher {
+    fn run(mut self, mut publisher: LogPublisher) -> LogPublisher {
         loop {
             let mut state = self.shared.lock();
             while state.next.is_none() && !state.is_closed {
@@ -118,6 +136,8 @@ impl EndOfPublishing {
             if is_last {
                 return publisher;
             }
+            let fault = self.besides.tidy(&mut publisher).err().map(|error| error.to_string());
+            self.shared.lock().tidy_fault = fault;
         }
     }
 
@@ -127,11 +147,11 @@ impl EndOfPublishing {
         state.fault = published.as_ref().err().map(|error| format!("{}: {error}", publisher.path().display()));
         if let Ok(Some(done)) = published {
             let bytes = done.bytes + state.done.map_or(0, |before| before.bytes);
-            state.done = Some(Published { bytes, ..done });
+            state.done = Some(PublishedSize { bytes, ..done });
             state.is_busy = false;
         }
         drop(state);
-        (self.after)();
+        self.besides.attempted();
     }
 }
 
@@ -142,6 +162,6 @@ impl Drop for EndOfPublishing {
             state.fault = Some("its thread has ended, which is a bug".to_owned());
         }
         drop(state);
-        (self.after)();
+        self.besides.attempted();
     }
 }

@@ -15,8 +15,9 @@ use crate::merkle::{
     Hashes, MerkleTree, NodeHash, ROW_BITS, ROW_WIDTH, leaf_hash, perfect_root, row_levels, row_width,
 };
 use crate::note::VerifierKey;
+use crate::pruning::PruneStatement;
 use crate::tile::{TileKind, TileName, bundle_entries, tile_hashes};
-use crate::time::entry_era;
+use crate::time::{entry_era, time_of_record};
 
 /// Rows above the entries' that are kept: those of 2^24 entries.
 const ROWS_KEPT_MAX: usize = 512;
@@ -38,6 +39,9 @@ pub enum ReadError {
     /// The checkpoint is not one of this log.
     #[error("{CHECKPOINT}: {0}")]
     Checkpoint(#[from] CheckpointFault),
+    /// The statement about the first entry is not one of this log.
+    #[error("{MINIMUM}: {0}")]
+    Minimum(CheckpointFault),
     /// A file that the checkpoint covers is missing.
     #[error("{0} is missing")]
     Missing(String),
@@ -80,19 +84,25 @@ impl LogReader {
     /// [`ReadError`].
     pub fn open(path: &Path, key: &VerifierKey) -> Result<Self, ReadError> {
         let folder = LogFolder::new(path);
+        // Before the checkpoint, which may be of later.
+        let statement = statement(&folder, key)?;
         let note = read(&folder, CHECKPOINT)?.ok_or(ReadError::Absent)?;
         let checkpoint = Checkpoint::open(&note, key)?;
-        let minimum = read(&folder, MINIMUM)?.map_or(Ok(0), |text| {
-            let number = std::str::from_utf8(&text).ok().and_then(|text| text.trim_end().parse::<u64>().ok());
-            let number = number.filter(|number| *number <= checkpoint.size && format!("{number}\n").as_bytes() == text);
-            number.ok_or_else(|| ReadError::Changed(MINIMUM.to_owned()))
-        })?;
         let size = checkpoint.size;
         let rows: Result<Vec<_>, _> =
             (0..row_levels(size)).map(|level| last_row(&folder, size, level as u32)).collect();
         let last = MerkleTree::from_rows(size, rows?).filter(|tree| tree.root() == checkpoint.root);
         let last = last.ok_or_else(|| ReadError::Changed("one of the last tiles".to_owned()))?;
-        Ok(Self { folder, checkpoint, minimum, last, rows: RefCell::default(), leaves: RefCell::default() })
+        let minimum = statement.as_ref().map_or(0, |statement| statement.minimum);
+        let reader = Self { folder, checkpoint, minimum, last, rows: RefCell::default(), leaves: RefCell::default() };
+        let is_of_another =
+            |statement: &PruneStatement| Ok::<_, ReadError>(reader.root(0, statement.minimum)? != statement.root);
+        if let Some(statement) = &statement
+            && (statement.minimum > size || statement.size > size || is_of_another(statement)?)
+        {
+            return Err(ReadError::Minimum(CheckpointFault::Origin));
+        }
+        Ok(reader)
     }
 
     /// The checkpoint.
@@ -105,7 +115,7 @@ impl LogReader {
         self.checkpoint.size
     }
 
-    /// The first entry that was not pruned, by what the folder says.
+    /// The first entry that was not pruned, by a signed statement of the log.
     pub fn minimum(&self) -> u64 {
         self.minimum
     }
@@ -155,8 +165,23 @@ impl LogReader {
         Ok(eras)
     }
 
-    /// The first entry of a range for which `is_before` is false, if it is true for some and then false for all the others: of a bundle, the
-    /// first entry is looked at.
+    /// The first record from a time on, as [`record_time`](crate::record_time) writes it, of the first era that has one; the number of all
+    /// records if none has.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn first_since(&self, time: &str) -> Result<u64, ReadError> {
+        for era in self.eras()? {
+            let first = self.partition_point(&era, |entry| time_of_record(entry) < time)?;
+            if first < era.end {
+                return Ok(first);
+            }
+        }
+        Ok(self.size())
+    }
+
+    /// The first entry of a range for which `is_before` is false, if it is true for some and then false for all the others: of a bundle,
+    /// the first entry is looked at.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -238,6 +263,12 @@ impl Hashes for LogReader {
         let hashes = row.get(start..start + (1 << within));
         hashes.map(perfect_root).ok_or(ReadError::Outside { index, minimum: self.minimum, size: self.size() })
     }
+}
+
+/// The log's statement about what was pruned.
+pub(crate) fn statement(folder: &LogFolder, key: &VerifierKey) -> Result<Option<PruneStatement>, ReadError> {
+    let note = read(folder, MINIMUM)?;
+    note.map(|note| PruneStatement::open(&note, key).map_err(ReadError::Minimum)).transpose()
 }
 
 fn read(folder: &LogFolder, name: &str) -> Result<Option<Vec<u8>>, ReadError> {

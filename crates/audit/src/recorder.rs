@@ -22,7 +22,9 @@ use crate::appender::LogAppender;
 use crate::error::LogError;
 use crate::journal::FRAME_SIZE_MAX;
 use crate::log::AuditLog;
-use crate::publishing::PublishingThread;
+use crate::publisher::LogPublisher;
+use crate::publishing::{Publishing, PublishingThread};
+use crate::retention::Retention;
 use crate::tile::{ENTRY_SIZE_MAX, push_entry};
 use crate::time::{entry_era, entry_time, time_text};
 
@@ -46,6 +48,8 @@ pub struct RecorderRules {
     pub checkpoint_interval: Duration,
     /// Between two attempts while a disk refuses.
     pub retry_interval: Duration,
+    /// How long records are kept; all without.
+    pub retention: Option<Duration>,
 }
 
 impl Default for RecorderRules {
@@ -54,6 +58,7 @@ impl Default for RecorderRules {
             waiting_bytes_max: 8 << 20,
             checkpoint_interval: Duration::from_secs(1),
             retry_interval: Duration::from_millis(500),
+            retention: None,
         }
     }
 }
@@ -131,8 +136,8 @@ struct RecorderState {
 }
 
 impl Recorder {
-    /// Starts the threads that write. `clock` gives the time of records. If it goes back by up to a minute, the log's times stand still, and
-    /// records have a second time. If it goes back further, an era begins with a record that says so, and the log's times follow.
+    /// Starts the threads that write. `clock` gives the time of records. If it goes back by up to a minute, the log's times stand still,
+    /// and records have a second time. If it goes back further, an era begins with a record that says so, and the log's times follow.
     ///
     /// # Panics
     /// When the system starts no thread.
@@ -148,8 +153,8 @@ impl Recorder {
         let run = move || {
             let _end = end;
             let AuditLog { appender, publisher } = log;
-            let after = Box::new(move || published.wake_writer());
-            let publishing = PublishingThread::start(publisher, rules.retry_interval, after);
+            let besides = Besides { shared: published, retention: rules.retention.map(Retention::new) };
+            let publishing = PublishingThread::start(publisher, rules.retry_interval, Box::new(besides));
             RecordWriter { shared: writer, appender, publishing, handed_over_at: Instant::now() }.run()
         };
         let thread = std::thread::Builder::new().name("leafseal-audit".to_owned()).spawn(run).expect("a thread");
@@ -206,7 +211,7 @@ impl Recorder {
         self.shared.lock().fault.clone()
     }
 
-    /// Why no checkpoint can be written, while that is so. Records are durable without, and nothing waits for it.
+    /// Why no checkpoint can be written, or old records are not removed, while that is so. Records are durable without.
     pub fn checkpoint_fault(&self) -> Option<String> {
         self.shared.lock().checkpoint_fault.clone()
     }
@@ -256,16 +261,11 @@ impl RecorderShared {
     fn lock(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn wake_writer(&self) {
-        // With the lock, so that the writer does not miss it between a look and its sleep.
-        drop(self.lock());
-        self.news.notify_one();
-    }
 }
 
 impl RecorderState {
-    /// Adds a record with its time, after one of kind `clock` if the clock went back far. `members` is a JSON object without its first brace.
+    /// Adds a record with its time, after one of kind `clock` if the clock went back far. `members` is a JSON object without its first
+    /// brace.
     fn push(&mut self, now_us: u64, members: &[u8]) -> RecordTicket {
         if Duration::from_micros(self.last_us.saturating_sub(now_us)) > ERA_TOLERANCE {
             self.era = self.base + self.next;
@@ -299,6 +299,29 @@ impl RecorderState {
             self.lost = 0;
             self.push(now_us, gap.as_bytes());
         }
+    }
+}
+
+/// What the thread that publishes does for the recorder.
+struct Besides {
+    shared: Arc<RecorderShared>,
+    retention: Option<Retention>,
+}
+
+impl Publishing for Besides {
+    fn attempted(&self) {
+        // With the lock, so that the writer does not miss it between a look and its sleep.
+        drop(self.shared.lock());
+        self.shared.news.notify_one();
+    }
+
+    fn tidy(&mut self, publisher: &mut LogPublisher) -> Result<(), LogError> {
+        let Some(retention) = &mut self.retention else { return Ok(()) };
+        let now_us = (self.shared.clock)();
+        retention.step(publisher, now_us, |record| {
+            self.shared.lock().push(now_us, &record.as_bytes()[1..]);
+            self.shared.news.notify_one();
+        })
     }
 }
 
@@ -345,7 +368,7 @@ impl RecordWriter {
             if state.is_closed {
                 return None;
             }
-            state.checkpoint_fault = self.publishing.fault();
+            state.checkpoint_fault = self.publishing.any_fault();
             let due = self.until_checkpoint();
             if due.is_zero() {
                 return Some((Vec::new(), state.next));
@@ -371,7 +394,7 @@ impl RecordWriter {
         while let Err(error) = self.append(group) {
             let mut state = self.shared.lock();
             state.fault = Some(error.to_string());
-            state.checkpoint_fault = self.publishing.fault();
+            state.checkpoint_fault = self.publishing.any_fault();
             let waiters = std::mem::take(&mut state.waiters);
             drop(state);
             waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));

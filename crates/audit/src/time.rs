@@ -19,6 +19,12 @@ pub fn record_time(text: &str) -> Option<String> {
     u64::try_from(time.as_microsecond()).ok().map(time_text)
 }
 
+/// The time of a record as text, which sorts as times do; an empty one for what is no record.
+pub fn time_of_record(entry: &[u8]) -> &str {
+    let text = std::str::from_utf8(entry).unwrap_or_default();
+    text.strip_prefix("{\"time\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default()
+}
+
 /// The time of a record in microseconds, if it begins as records do.
 pub(crate) fn entry_time(entry: &[u8]) -> Option<u64> {
     let rest = std::str::from_utf8(entry).ok()?.strip_prefix("{\"time\":\"")?;

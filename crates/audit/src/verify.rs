@@ -8,7 +8,7 @@ use crate::checkpoint::{Checkpoint, CheckpointFault};
 use crate::folder::{CHECKPOINT, JOURNAL, KEY, LOCK, MINIMUM};
 use crate::merkle::{Hashes as _, ROW_BITS, ROW_WIDTH, leaf_hash};
 use crate::note::VerifierKey;
-use crate::reader::{LogReader, ReadError};
+use crate::reader::{LogReader, ReadError, statement};
 use crate::tile::{TileKind, TileName, bundle_entries};
 
 /// What is wrong with a log.
@@ -20,7 +20,7 @@ pub enum LogFault {
     Unknown(String),
     /// A tile or bundle beyond the checkpoint. One of a log that is being written may be there for a moment.
     Beyond(String),
-    /// The folder says that entries before this number were pruned, and more than may be.
+    /// The log says that entries before this number were pruned, and more than may be.
     Pruned(u64),
     /// A checkpoint that was kept elsewhere is none of this log.
     Foreign(usize, CheckpointFault),
@@ -69,8 +69,8 @@ impl From<ReadError> for LogFault {
 pub struct VerifyOptions {
     /// Checkpoints that were kept where the log's host could not change them, each a signed note.
     pub kept: Vec<Vec<u8>>,
-    /// Entries before this number may have been pruned.
-    pub minimum: u64,
+    /// Entries from this number on must be there; if not given, those that the log says it has not pruned.
+    pub minimum: Option<u64>,
     /// Faults after which verification ends; 0: none ends it.
     pub faults_max: usize,
 }
@@ -106,7 +106,7 @@ pub fn verify_log(
     report.checkpoint = Some(reader.checkpoint().clone());
     report.first = reader.minimum();
     let is_enough = |report: &LogReport| options.faults_max > 0 && report.faults.len() >= options.faults_max;
-    if reader.minimum() > options.minimum {
+    if options.minimum.is_some_and(|minimum| reader.minimum() > minimum) {
         report.faults.push(LogFault::Pruned(reader.minimum()));
     }
     for (number, note) in options.kept.iter().enumerate() {
@@ -122,6 +122,8 @@ pub fn verify_log(
                     report.entries += 1;
                 }
             }
+            // The log may have pruned it meanwhile.
+            Err(_) if is_pruned(&reader, key, (bundle + 1) << ROW_BITS) => {}
             Err(error) => report.faults.push(error.into()),
         }
         if is_enough(&report) {
@@ -140,6 +142,11 @@ pub fn verify_log(
         Err(fault) => report.faults.push(LogFault::Read(ReadError::Io { name: path.display().to_string(), fault })),
     }
     report
+}
+
+/// Whether the newest statement of the log says that everything before `end` was pruned.
+fn is_pruned(reader: &LogReader, key: &VerifierKey, end: u64) -> bool {
+    statement(reader.folder(), key).is_ok_and(|statement| statement.is_some_and(|statement| end <= statement.minimum))
 }
 
 /// What is wrong with the log by a checkpoint that was kept elsewhere.
@@ -176,6 +183,10 @@ fn file_fault(reader: &LogReader, key: &VerifierKey, name: &str) -> Option<LogFa
     };
     if tile.end().is_none_or(|end| end > reader.size()) {
         return Some(LogFault::Beyond(name.to_owned()));
+    }
+    if tile.end().is_some_and(|end| end <= reader.minimum()) {
+        // It is to be removed, and what would show its content may be gone.
+        return None;
     }
     let content = match reader.folder().read(name) {
         Ok(Some(content)) => content,

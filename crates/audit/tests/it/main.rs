@@ -3,5 +3,6 @@
 mod edits;
 mod ends;
 mod place;
+mod pruning;
 mod reading;
 mod recording;

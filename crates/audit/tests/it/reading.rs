@@ -91,11 +91,11 @@ fn a_pruned_log_is_verified_from_its_minimum_on() {
     log.publish().expect("published");
     drop(log);
     let (log, _) = place.open(LogRules::default());
-    let options = VerifyOptions { kept: vec![first], minimum: 1000, ..VerifyOptions::default() };
+    let options = VerifyOptions { kept: vec![first], minimum: Some(1000), ..VerifyOptions::default() };
     let report = place.verify(&options);
     assert!(report.faults.is_empty(), "{:?}", report.faults);
     assert_eq!((report.first, report.entries), (1000, log.size() - 1000));
-    let report = place.verify(&VerifyOptions { minimum: 999, ..options });
+    let report = place.verify(&VerifyOptions { minimum: Some(999), ..options });
     assert_eq!(report.faults[0].to_string(), "records before 1000 were removed");
     let reader = LogReader::open(&place.path(), &place.key()).expect("a log");
     assert!(matches!(reader.bundle_of(999), Err(ReadError::Outside { index: 999, minimum: 1000, .. })));

@@ -13,6 +13,8 @@ pub(crate) enum AuditCommand {
     Verify(VerifyLogArguments),
     /// Print the records of audit logs, each checked, in the order of their times
     Show(ShowLogArguments),
+    /// Remove old records of an audit log, with a signed statement from which one on the log still is
+    Prune(PruneLogArguments),
 }
 
 /// Which log.
@@ -42,9 +44,9 @@ pub(crate) struct VerifyLogArguments {
     /// Checkpoint that was kept elsewhere, a copy of the log's file \"checkpoint\"; may be repeated
     #[arg(long, value_name = "FILE")]
     pub kept: Vec<PathBuf>,
-    /// Number of the first record that must be there: earlier ones may have been pruned
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub minimum: u64,
+    /// Number of the first record that must be there; if not given, the first that the log's signed statement does not name as pruned
+    #[arg(long, value_name = "N")]
+    pub minimum: Option<u64>,
     #[command(flatten)]
     pub form: AnswerFormat,
 }
@@ -73,4 +75,26 @@ pub(crate) struct ShowLogArguments {
     /// Records with this outcome: ok, or an error code
     #[arg(long, value_name = "CODE")]
     pub outcome: Option<String>,
+}
+
+/// `leafseal audit prune`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafseal audit prune audit/engine-0-0 --before 2026-01-01T00:00:00Z
+  leafseal audit prune audit/engine-0-0 --keep 1000000
+
+The engine must not run, since a log has one writer. An engine that runs prunes its log itself with audit.retention_days.
+Records are removed in bundles of 256. The statement is signed with the log's key, from the keystore.")]
+#[command(group(clap::ArgGroup::new("which").required(true)))]
+pub(crate) struct PruneLogArguments {
+    /// Folder of a log: it has a file "checkpoint"
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Remove records from before this time, such as 2026-11-28T09:00:00Z
+    #[arg(long, value_name = "TIME", group = "which")]
+    pub before: Option<String>,
+    /// Remove all but this number of newest records
+    #[arg(long, value_name = "N", group = "which")]
+    pub keep: Option<u64>,
 }

@@ -1,15 +1,19 @@
-//! `audit`: verifies audit logs and prints their records.
+//! `audit`: verifies audit logs, prints their records, and removes old ones.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use leafseal_engine::audit::{LogReader, LogReport, ReadError, VerifierKey, VerifyOptions, record_time, verify_log};
+use leafseal_engine::audit::{
+    AuditLog, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules, VerifierKey,
+    VerifyOptions, record_time, time_of_record, verify_log,
+};
 use serde_json::{Value, json};
 
-use crate::arguments::{AuditCommand, ShowLogArguments, VerifyLogArguments};
+use crate::arguments::{AuditCommand, PruneLogArguments, ShowLogArguments, VerifyLogArguments};
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::note::note;
@@ -17,21 +21,29 @@ use crate::output::{OpenOutput, print, print_json};
 
 /// Before the name of an engine, for its log's key; as the server has it.
 const SIGNER_PREFIX: &str = "audit+";
+/// Records are removed in so many.
+const BUNDLE_SIZE: u64 = 256;
 
 /// `leafseal audit`.
 pub(super) fn run(context: &RunContext, command: &AuditCommand) -> CommandOutcome {
     match command {
         AuditCommand::Verify(arguments) => verify(context, arguments),
         AuditCommand::Show(arguments) => show(context, arguments),
+        AuditCommand::Prune(arguments) => prune(context, arguments),
     }
 }
 
 /// The key of the log in a folder: the given one, or that of the engine and root that the log names, from the keystore.
 fn key(context: &RunContext, folder: &Path, given: Option<&str>) -> CommandOutcome<VerifierKey> {
-    let wrong = |error: &dyn std::fmt::Display| CommandFailure::usage(error.to_string());
-    if let Some(given) = given {
-        return VerifierKey::parse(given.trim()).map_err(|error| wrong(&error));
+    match given {
+        Some(given) => VerifierKey::parse(given.trim()).map_err(|error| CommandFailure::usage(error.to_string())),
+        None => Ok(signer(context, folder)?.public().clone()),
     }
+}
+
+/// The private key of the log in a folder, from the keystore.
+fn signer(context: &RunContext, folder: &Path) -> CommandOutcome<NoteSigner> {
+    let wrong = |error: &dyn std::fmt::Display| CommandFailure::usage(error.to_string());
     let file = folder.join("key");
     let text = fs::read_to_string(&file).map_err(|error| CommandFailure::reading(&file, &error))?;
     let named = VerifierKey::parse(text.trim_end()).map_err(|error| wrong(&format!("{}: {error}", file.display())))?;
@@ -45,7 +57,44 @@ fn key(context: &RunContext, folder: &Path, given: Option<&str>) -> CommandOutco
     if named.name() != origin {
         return Err(wrong(&format!("{} is of another keystore: {}", file.display(), named.name())));
     }
-    VerifierKey::of_log(&origin, key.public_key()).map_err(|error| wrong(&error))
+    NoteSigner::of_log(&origin, key.into_private_key()).map_err(|error| wrong(&error))
+}
+
+fn prune(context: &RunContext, arguments: &PruneLogArguments) -> CommandOutcome {
+    let folder = &arguments.folder;
+    let before = time(arguments.before.as_deref())?;
+    let failed = |error: &dyn std::fmt::Display| CommandFailure::failed(format!("{}: {error}", folder.display()));
+    let signer = signer(context, folder)?;
+    let key = signer.public().clone();
+    let (mut log, _) = AuditLog::open(folder, signer, LogRules::default()).map_err(|error| failed(&error))?;
+    log.publish().map_err(|error| failed(&error))?;
+    let reader = LogReader::open(folder, &key).map_err(|error| failed(&error))?;
+    let wanted = match (&before, arguments.keep) {
+        (Some(before), _) => reader.first_since(before).map_err(|error| failed(&error))?,
+        (None, keep) => reader.size().saturating_sub(keep.unwrap_or(u64::MAX)),
+    };
+    let minimum = wanted.min(reader.size().saturating_sub(1)) / BUNDLE_SIZE * BUNDLE_SIZE;
+    if minimum <= reader.minimum() {
+        return print(&format!(
+            "{}: nothing to remove: records from {} on are there\n",
+            folder.display(),
+            reader.minimum()
+        ));
+    }
+    // The log says so itself, before anything is removed.
+    let recorder = Recorder::start(log, RecorderRules::default(), Box::new(unix_us));
+    recorder
+        .record(format!("{{\"kind\":\"pruned\",\"minimum\":{minimum}}}").as_bytes())
+        .map_err(|error| failed(&error))?;
+    let mut log = recorder.close().ok_or_else(|| failed(&"its record was not written"))?;
+    log.publish().map_err(|error| failed(&error))?;
+    let removed = log.prune(minimum).map_err(|error| failed(&error))?;
+    print(&format!("{}: records before {minimum} were removed: {removed} files\n", folder.display()))
+}
+
+fn unix_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn verify(context: &RunContext, arguments: &VerifyLogArguments) -> CommandOutcome {
@@ -106,7 +155,7 @@ struct ShownLog {
 impl ShownLog {
     fn open(reader: &Rc<LogReader>, range: Range<u64>, from: Option<&str>) -> Result<Self, ReadError> {
         let next = match from {
-            Some(from) => reader.partition_point(&range, |entry| time_of(entry) < from)?,
+            Some(from) => reader.partition_point(&range, |entry| time_of_record(entry) < from)?,
             None => range.start,
         };
         Ok(Self { reader: Rc::clone(reader), start: 0, bundle: Vec::new(), next, end: range.end })
@@ -130,12 +179,6 @@ fn time(text: Option<&str>) -> CommandOutcome<Option<String>> {
     text.map(|text| record_time(text).ok_or_else(|| wrong(text))).transpose()
 }
 
-/// The time of a record as text: all have the same form, so that they sort as times do.
-fn time_of(entry: &[u8]) -> &str {
-    let text = std::str::from_utf8(entry).unwrap_or_default();
-    text.strip_prefix("{\"time\":\"").and_then(|rest| rest.split('"').next()).unwrap_or_default()
-}
-
 fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
     let (from, to) = (time(arguments.from.as_deref())?, time(arguments.to.as_deref())?);
     let failed = |folder: &Path, error: ReadError| CommandFailure::failed(format!("{}: {error}", folder.display()));
@@ -156,7 +199,7 @@ fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
         let mut first: Option<(usize, String)> = None;
         for (number, (folder, log)) in logs.iter_mut().enumerate() {
             let Some(entry) = log.peek().map_err(|error| failed(folder, error))? else { continue };
-            let time = time_of(entry);
+            let time = time_of_record(entry);
             let is_over = to.as_deref().is_some_and(|to| time >= to);
             if !is_over && first.as_ref().is_none_or(|(_, earliest)| time < earliest.as_str()) {
                 first = Some((number, time.to_owned()));

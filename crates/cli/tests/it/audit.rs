@@ -208,3 +208,39 @@ fn a_changed_log_stops_the_start_and_is_named() {
     let refused = place.folder.run(&arguments).fails(1);
     assert!(refused.contains("was changed") && refused.contains("name another folder"), "{refused}");
 }
+
+/// Old records are removed with a signed statement, by a command while the engine is down; a host that writes one itself is found.
+#[test]
+fn a_log_is_pruned_with_its_key_alone() {
+    let place = Place::new();
+    let engine = place.signed();
+    let (folder, log) = (&place.folder, place.log());
+    let shown = log.to_str().expect("text");
+    let prune = ["audit", "prune", shown, "--keep", "10"];
+    let refused = folder.run(&prune).fails(1);
+    assert!(refused.contains("another process writes"), "{refused}");
+    let flags = engine.flags();
+    let sealed =
+        folder.run_with(&[&["encrypt", "--app", "acme", "--select", "$.a"][..], &flags].concat(), br#"{"a":"x"}"#).ok();
+    let client = Client::new(engine.client_settings()).expect("a client");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        for _ in 0..600 {
+            client.encrypt(&EncryptOptions::new("acme"), &[Scalar::from("x")]).await.expect("encrypted");
+        }
+    });
+    drop(engine);
+    drop(place.signed());
+    let text = folder.run(&prune).text();
+    assert!(text.contains("records before 512 were removed"), "{text}");
+    assert!(folder.run(&prune).text().contains("nothing to remove: records from 512 on are there"));
+    let verified = folder.run(&["audit", "verify", shown]).text();
+    assert!(verified.contains("from number 512") && verified.contains("pruned 1"), "{verified}");
+    folder.run(&["audit", "verify", shown, "--minimum", "511"]).fails(1);
+    assert!(!log.join("tile/entries/001").exists());
+    drop(place.signed());
+    fs::write(log.join("minimum"), "600\n").expect("written");
+    let refused = folder.run(&["audit", "show", shown]).fails(1);
+    assert!(refused.contains("minimum: "), "{refused}");
+    folder.run(&["audit", "verify", shown]).fails(1);
+}

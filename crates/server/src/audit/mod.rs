@@ -9,7 +9,7 @@ mod strangers;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::admin::{Operation, StoreError};
 use leafseal_engine::audit::{
@@ -98,6 +98,8 @@ impl ServerAudit {
         let rules = RecorderRules {
             waiting_bytes_max: self.settings.waiting_bytes_max,
             checkpoint_interval: self.settings.checkpoint_interval,
+            retention: Some(Duration::from_secs(u64::from(self.settings.retention_days) * 86_400))
+                .filter(|kept_for| !kept_for.is_zero()),
             ..RecorderRules::default()
         };
         let recorder = Recorder::start(log, rules, Box::new(unix_us));

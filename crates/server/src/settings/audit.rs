@@ -34,5 +34,8 @@ settings! {
         pub segment_bytes: u64 = 16 << 20, bytes in 1..=1 << 30;
         /// How often the log's size and root are signed while there are new records.
         pub checkpoint_interval: Duration = secs(1), in ms(10)..;
+        /// Days for which records are kept. Older ones are removed in bundles of 256, after a signed statement from which one on the log
+        /// still is. With 0, all are kept.
+        pub retention_days: u32 = 0, in 0..=36_500;
     }
 }
