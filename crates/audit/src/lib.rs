@@ -4,16 +4,19 @@
 //! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed.
 //! `log` is the one writer of a folder: its half `appender` writes the journal, its half `publisher` tiles and checkpoints. `recorder` is
 //! the thread that many others give records to, `publishing` the one that publishes them. `reader` finds records, `verify` checks all of a
-//! log, `pruning` and `retention` remove what is old.
+//! log, `pruning` and `retention` remove what is old. `export` has records in the forms
+//! of others, `proof` proofs of one record.
 
 mod appender;
 mod checkpoint;
 mod error;
+mod export;
 mod folder;
 mod journal;
 mod log;
 mod merkle;
 mod note;
+mod proof;
 mod pruning;
 mod publisher;
 mod publishing;
@@ -28,9 +31,11 @@ mod verify;
 pub use appender::{LogRules, Recovery};
 pub use checkpoint::{Checkpoint, CheckpointFault};
 pub use error::LogError;
+pub use export::{ExportFormat, export_record};
 pub use log::AuditLog;
 pub use merkle::{Hashes, MerkleTree, NodeHash, leaf_hash, verify_consistency, verify_inclusion};
 pub use note::{NoteFault, NoteSigner, VerifierKey};
+pub use proof::{ProofFault, ProvedRecord, prove_record, verify_proof};
 pub use reader::{LogReader, ReadError};
 pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
 pub use text::RecordText;

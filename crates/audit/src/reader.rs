@@ -68,6 +68,8 @@ type Rows = HashMap<(u32, u64), Rc<Vec<NodeHash>>>;
 pub struct LogReader {
     folder: LogFolder,
     checkpoint: Checkpoint,
+    /// The checkpoint with its signatures.
+    note: String,
     minimum: u64,
     /// The last rows, which the root covers.
     last: MerkleTree,
@@ -94,7 +96,9 @@ impl LogReader {
         let last = MerkleTree::from_rows(size, rows?).filter(|tree| tree.root() == checkpoint.root);
         let last = last.ok_or_else(|| ReadError::Changed("one of the last tiles".to_owned()))?;
         let minimum = statement.as_ref().map_or(0, |statement| statement.minimum);
-        let reader = Self { folder, checkpoint, minimum, last, rows: RefCell::default(), leaves: RefCell::default() };
+        let note = String::from_utf8_lossy(&note).into_owned();
+        let (rows, leaves) = (RefCell::default(), RefCell::default());
+        let reader = Self { folder, checkpoint, note, minimum, last, rows, leaves };
         let is_of_another =
             |statement: &PruneStatement| Ok::<_, ReadError>(reader.root(0, statement.minimum)? != statement.root);
         if let Some(statement) = &statement
@@ -108,6 +112,11 @@ impl LogReader {
     /// The checkpoint.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.checkpoint
+    }
+
+    /// The signed note of the checkpoint, with the signatures of others.
+    pub fn note(&self) -> &str {
+        &self.note
     }
 
     /// Entries.

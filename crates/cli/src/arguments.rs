@@ -9,7 +9,10 @@ use leafseal_engine::{AcceptedSchemes, Curve, Keying};
 
 use crate::accepted;
 
-pub(crate) use audit::{AuditCommand, PruneLogArguments, ShowLogArguments, VerifyLogArguments};
+pub(crate) use audit::{
+    AuditCommand, CheckProofArguments, ExportLogArguments, LogPlace, ProveRecordArguments, PruneLogArguments,
+    RecordFilter, RecordFormat, ShowLogArguments, VerifyLogArguments,
+};
 pub(crate) use bench::{
     BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, SchemeName, TableArguments,
 };

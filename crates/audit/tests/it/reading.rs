@@ -1,7 +1,8 @@
 //! Logs of many sizes: what was appended is read, verified and found, also after a start.
 
 use leafseal_audit::{
-    Hashes as _, LogReader, LogRules, ReadError, VerifyOptions, leaf_hash, verify_consistency, verify_inclusion,
+    Hashes as _, LogReader, LogRules, ReadError, VerifyOptions, leaf_hash, prove_record, verify_consistency,
+    verify_inclusion, verify_proof,
 };
 
 use crate::place::{Place, append, entry, root};
@@ -108,4 +109,29 @@ fn a_pruned_log_is_verified_from_its_minimum_on() {
         let proof = reader.consistency(old, size).expect("a proof");
         assert!(verify_consistency(old, &root(old), size, &reader.checkpoint().root, &proof));
     }
+}
+
+#[test]
+fn a_record_is_proved_without_the_log() {
+    let place = Place::new();
+    drop(place.filled(&[700]));
+    let reader = LogReader::open(&place.path(), &place.key()).expect("a log");
+    for index in [0, 255, 256, 699] {
+        let proof = prove_record(&reader, index).expect("a proof");
+        let proved = verify_proof(&proof, &place.key()).expect("proved");
+        assert_eq!((proved.index, proved.record, proved.checkpoint.size), (index, entry(index), 700));
+        // Another record, another number, another hash, another log.
+        for (from, to) in
+            [("extra ", "extra AAAA"), ("index ", "index 1"), ("\n\n", "\nAAAA\n\n"), ("\n700\n", "\n701\n")]
+        {
+            assert!(verify_proof(&proof.replacen(from, to, 1), &place.key()).is_err(), "{from:?}");
+        }
+        for at in 0..proof.len() {
+            let mut changed = proof.clone().into_bytes();
+            changed[at] ^= 1;
+            let verified = String::from_utf8(changed).ok().and_then(|text| verify_proof(&text, &place.key()).ok());
+            assert_eq!(verified, None, "{at}");
+        }
+    }
+    assert!(prove_record(&reader, 700).is_err());
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::AnswerFormat;
 
@@ -13,6 +13,12 @@ pub(crate) enum AuditCommand {
     Verify(VerifyLogArguments),
     /// Print the records of audit logs, each checked, in the order of their times
     Show(ShowLogArguments),
+    /// Write the records of audit logs for other systems, each checked, as JSON Lines
+    Export(ExportLogArguments),
+    /// Write a proof that one record is in an audit log
+    Prove(ProveRecordArguments),
+    /// Check a proof of one record, and print the record
+    Check(CheckProofArguments),
     /// Remove old records of an audit log, with a signed statement from which one on the log still is
     Prune(PruneLogArguments),
 }
@@ -60,6 +66,13 @@ Examples:
 pub(crate) struct ShowLogArguments {
     #[command(flatten)]
     pub place: LogPlace,
+    #[command(flatten)]
+    pub filter: RecordFilter,
+}
+
+/// Which records.
+#[derive(Debug, Args)]
+pub(crate) struct RecordFilter {
     /// Records from this time on, such as 2026-11-28T09:00:00Z
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
@@ -75,6 +88,77 @@ pub(crate) struct ShowLogArguments {
     /// Records with this outcome: ok, or an error code
     #[arg(long, value_name = "CODE")]
     pub outcome: Option<String>,
+    /// Records of this kind, such as request, refusal or pruned
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+}
+
+/// `leafseal audit export`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  leafseal audit export audit/* --format ocsf --from 2026-11-28T09:00:00Z > records.jsonl
+  leafseal audit export audit/engine-0-0 --format ecs --follow | filebeat -e
+
+Each line has the log's origin, the record's number and its exact bytes, so that the record can be proved.")]
+pub(crate) struct ExportLogArguments {
+    #[command(flatten)]
+    pub place: LogPlace,
+    /// Form of a line: the record as it is, OCSF 1.8.0, or ECS 9.1.0
+    #[arg(long, value_enum)]
+    pub format: RecordFormat,
+    #[command(flatten)]
+    pub filter: RecordFilter,
+    /// Go on with new records as they are signed, until interrupted
+    #[arg(long)]
+    pub follow: bool,
+}
+
+/// The form of an exported record.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RecordFormat {
+    /// The record as it is, with the log's origin and the record's number and hash
+    Json,
+    /// Open Cybersecurity Schema Framework 1.8.0
+    Ocsf,
+    /// Elastic Common Schema 9.1.0
+    Ecs,
+}
+
+/// `leafseal audit prove`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafseal audit prove audit/engine-0-0 1234 > record.tlog-proof
+
+The proof has the record, the hashes that lead from it to the root, and the signed checkpoint (C2SP tlog-proof). Whoever has the log's key
+checks it with `audit check`, without the log.")]
+pub(crate) struct ProveRecordArguments {
+    /// Folder of a log: it has a file "checkpoint"
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Number of the record, as `audit export` writes it
+    #[arg(value_name = "INDEX")]
+    pub index: u64,
+    /// Public key of the log; without one, the key comes from the keystore
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
+}
+
+/// `leafseal audit check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  leafseal audit check record.tlog-proof --key leafseal/…+7c5d2f10+AX…
+
+Exit code 1: the record is not in the log.")]
+pub(crate) struct CheckProofArguments {
+    /// Proof that `audit prove` has written
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Public key of the log, from a trustworthy place
+    #[arg(long, value_name = "KEY")]
+    pub key: String,
 }
 
 /// `leafseal audit prune`.

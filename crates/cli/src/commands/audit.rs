@@ -1,23 +1,24 @@
-//! `audit`: verifies audit logs, prints their records, and removes old ones.
+//! `audit`: verifies audit logs, prints and proves their records, and removes old ones.
+
+mod records;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::Range;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::audit::{
     AuditLog, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules, VerifierKey,
-    VerifyOptions, record_time, time_of_record, verify_log,
+    VerifyOptions, prove_record, record_time, verify_log, verify_proof,
 };
 use serde_json::{Value, json};
 
-use crate::arguments::{AuditCommand, PruneLogArguments, ShowLogArguments, VerifyLogArguments};
+use crate::arguments::{
+    AuditCommand, CheckProofArguments, ProveRecordArguments, PruneLogArguments, VerifyLogArguments,
+};
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
-use crate::note::note;
-use crate::output::{OpenOutput, print, print_json};
+use crate::output::{print, print_json};
 
 /// Before the name of an engine, for its log's key; as the server has it.
 const SIGNER_PREFIX: &str = "audit+";
@@ -28,7 +29,10 @@ const BUNDLE_SIZE: u64 = 256;
 pub(super) fn run(context: &RunContext, command: &AuditCommand) -> CommandOutcome {
     match command {
         AuditCommand::Verify(arguments) => verify(context, arguments),
-        AuditCommand::Show(arguments) => show(context, arguments),
+        AuditCommand::Show(arguments) => records::show(context, arguments),
+        AuditCommand::Export(arguments) => records::export(context, arguments),
+        AuditCommand::Prove(arguments) => prove(context, arguments),
+        AuditCommand::Check(arguments) => check(arguments),
         AuditCommand::Prune(arguments) => prune(context, arguments),
     }
 }
@@ -142,86 +146,24 @@ fn to_text(folder: &Path, report: &LogReport, kinds: &BTreeMap<String, u64>) -> 
     text
 }
 
-/// The records of a log within which times do not go back, at the next of them that is printed.
-struct ShownLog {
-    reader: Rc<LogReader>,
-    /// The number of the first of `bundle`, and its records.
-    start: u64,
-    bundle: Vec<Vec<u8>>,
-    next: u64,
-    end: u64,
-}
-
-impl ShownLog {
-    fn open(reader: &Rc<LogReader>, range: Range<u64>, from: Option<&str>) -> Result<Self, ReadError> {
-        let next = match from {
-            Some(from) => reader.partition_point(&range, |entry| time_of_record(entry) < from)?,
-            None => range.start,
-        };
-        Ok(Self { reader: Rc::clone(reader), start: 0, bundle: Vec::new(), next, end: range.end })
-    }
-
-    /// The next record, which stays the next.
-    fn peek(&mut self) -> Result<Option<&[u8]>, ReadError> {
-        if self.next >= self.end {
-            return Ok(None);
-        }
-        if !(self.start..self.start + self.bundle.len() as u64).contains(&self.next) {
-            (self.start, self.bundle) = self.reader.bundle_of(self.next)?;
-        }
-        Ok(Some(&self.bundle[(self.next - self.start) as usize]))
-    }
-}
-
 /// A time as records have it.
 fn time(text: Option<&str>) -> CommandOutcome<Option<String>> {
     let wrong = |text| CommandFailure::usage(format!("{text} is no time: write it as 2026-11-28T09:00:00Z"));
     text.map(|text| record_time(text).ok_or_else(|| wrong(text))).transpose()
 }
 
-fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
-    let (from, to) = (time(arguments.from.as_deref())?, time(arguments.to.as_deref())?);
-    let failed = |folder: &Path, error: ReadError| CommandFailure::failed(format!("{}: {error}", folder.display()));
-    let mut logs = Vec::new();
-    for folder in &arguments.place.folders {
-        let key = key(context, folder, arguments.place.key.as_deref())?;
-        let failed = |error| failed(folder, error);
-        let reader = Rc::new(LogReader::open(folder, &key).map_err(failed)?);
-        if reader.minimum() > 0 {
-            note(format_args!("{}: records before {} were removed", folder.display(), reader.minimum()));
-        }
-        for era in reader.eras().map_err(failed)? {
-            logs.push((folder, ShownLog::open(&reader, era, from.as_deref()).map_err(failed)?));
-        }
-    }
-    let mut output = OpenOutput::standard()?;
-    loop {
-        let mut first: Option<(usize, String)> = None;
-        for (number, (folder, log)) in logs.iter_mut().enumerate() {
-            let Some(entry) = log.peek().map_err(|error| failed(folder, error))? else { continue };
-            let time = time_of_record(entry);
-            let is_over = to.as_deref().is_some_and(|to| time >= to);
-            if !is_over && first.as_ref().is_none_or(|(_, earliest)| time < earliest.as_str()) {
-                first = Some((number, time.to_owned()));
-            }
-        }
-        let Some((number, _)) = first else { return output.finish() };
-        let (folder, log) = &mut logs[number];
-        if let Some(entry) = log.peek().map_err(|error| failed(folder, error))?
-            && is_wanted(entry, arguments)
-        {
-            output.write(entry)?;
-            output.write(b"\n")?;
-        }
-        log.next += 1;
-    }
+fn prove(context: &RunContext, arguments: &ProveRecordArguments) -> CommandOutcome {
+    let key = key(context, &arguments.folder, arguments.key.as_deref())?;
+    let failed = |error: ReadError| CommandFailure::failed(format!("{}: {error}", arguments.folder.display()));
+    let reader = LogReader::open(&arguments.folder, &key).map_err(failed)?;
+    print(&prove_record(&reader, arguments.index).map_err(failed)?)
 }
 
-fn is_wanted(entry: &[u8], arguments: &ShowLogArguments) -> bool {
-    let wanted = [("client", &arguments.client), ("app", &arguments.app), ("outcome", &arguments.outcome)];
-    if wanted.iter().all(|(_, value)| value.is_none()) {
-        return true;
-    }
-    let record: Value = serde_json::from_slice(entry).unwrap_or_default();
-    wanted.iter().all(|(name, value)| value.as_deref().is_none_or(|value| record[*name] == value))
+fn check(arguments: &CheckProofArguments) -> CommandOutcome {
+    let file = &arguments.file;
+    let key = VerifierKey::parse(arguments.key.trim()).map_err(|error| CommandFailure::usage(error.to_string()))?;
+    let text = fs::read_to_string(file).map_err(|error| CommandFailure::reading(file, &error))?;
+    let proved = verify_proof(&text, &key);
+    let proved = proved.map_err(|error| CommandFailure::failed(format!("{}: {error}", file.display())))?;
+    print(&format!("{}\n", String::from_utf8_lossy(&proved.record)))
 }
