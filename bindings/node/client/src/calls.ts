@@ -1,8 +1,8 @@
 // The life of a call: waiting, in flight, retried, ended. Each call ends exactly once.
 //
 // A call is retried only if no engine executes it: no connection could be opened, the engine closed the connection before it read the
-// request, or it answered `unavailable`, `audit_unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that a
-// client adds little to an overload. The rules are those of all clients, see `vectors/client/README.md`.
+// request, or it answered `unavailable`, `audit_unavailable` or `overloaded`. Retries of refused calls are limited over all calls, so that
+// a client adds little to an overload. The rules are those of all clients, see `vectors/client/README.md`.
 
 import type { Answer } from '@leafseal/wire';
 
