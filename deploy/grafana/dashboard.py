@@ -116,6 +116,20 @@ API = (
     Panel("API connections", "Open ones, by engine.", "none", ((gauge("leafseal_api_connections_open"), "{{instance}}"),)),
 )
 
+AUDIT = (
+    Panel("Audit records", "Records that are durable, and those that the log has lost.", "ops",
+          ((rate("leafseal_audit_records_total", "result"), "{{result}}"),)),
+    Panel("Audit lag", "How long records wait to be durable, and durable ones for a checkpoint.", "s",
+          tuple((f"max({gauge(metric)})", name) for metric, name in (
+              ("leafseal_audit_lag_seconds", "durable"), ("leafseal_audit_checkpoint_lag_seconds", "checkpoint")))),
+    Panel("Audit logs that refuse", "Engines whose audit log takes no records.", "none",
+          ((gauge("leafseal_audit_refuses"), "{{instance}}"),)),
+    Panel("Answers withheld", "Answers that were refused because their record did not become durable.", "reqps",
+          ((rate("leafseal_audit_answers_withheld_total", "instance"), "{{instance}}"),)),
+    Panel("Audit bytes", "Records written, without the tree of their hashes.", "Bps", ((rate("leafseal_audit_written_bytes_total", "instance"), "{{instance}}"),)),
+    Panel("Strangers", "Refusals of callers without a certificate or key.", "reqps", ((rate("leafseal_audit_strangers_total", "instance"), "{{instance}}"),)),
+)
+
 RELAYS = (
     Panel("Relay requests by status", "By class of status; 0xx: the client left.", "reqps",
           ((rate("leafseal_relay_requests_total", "listener, status"), "{{listener}} {{status}}"),)),
@@ -132,7 +146,7 @@ RELAYS = (
           ((f"sum by (listener) ({gauge('leafseal_relay_connections_open')})", "{{listener}}"),)),
 )
 
-ROWS = (("Overview", OVERVIEW), ("Requests", REQUESTS), ("Engines", ENGINES), ("HTTPS API", API), ("Relays", RELAYS))
+ROWS = (("Overview", OVERVIEW), ("Requests", REQUESTS), ("Engines", ENGINES), ("HTTPS API", API), ("Audit log", AUDIT), ("Relays", RELAYS))
 
 
 def built(panel: Panel) -> stat.Panel | timeseries.Panel:

@@ -66,6 +66,11 @@ impl PublishingThread {
         self.shared.news.notify_one();
     }
 
+    /// Whether the last publication has ended, and was not taken.
+    pub(crate) fn is_done(&self) -> bool {
+        self.shared.lock().done.is_some()
+    }
+
     /// What was published since the last call.
     pub(crate) fn take_done(&self) -> Option<PublishedSize> {
         self.shared.lock().done.take()

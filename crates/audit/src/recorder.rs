@@ -20,6 +20,7 @@ use thiserror::Error;
 
 use crate::appender::LogAppender;
 use crate::error::LogError;
+use crate::figures::{RecorderFigures, RecorderTally};
 use crate::journal::FRAME_SIZE_MAX;
 use crate::log::AuditLog;
 use crate::publisher::LogPublisher;
@@ -132,6 +133,7 @@ struct RecorderState {
     fault: Option<String>,
     /// Why no checkpoint can be written. Records are durable without.
     checkpoint_fault: Option<String>,
+    tally: RecorderTally,
     is_closed: bool,
 }
 
@@ -143,9 +145,12 @@ impl Recorder {
     /// When the system starts no thread.
     pub fn start(log: AuditLog, rules: RecorderRules, clock: Clock) -> Self {
         let (last_us, era) = (entry_time(log.last_entry()).unwrap_or(0), entry_era(log.last_entry()));
-        let state = RecorderState { last_us, era, base: log.size(), ..RecorderState::default() };
+        let mut state = RecorderState { last_us, era, base: log.size(), ..RecorderState::default() };
         let waiting_bytes_max = rules.waiting_bytes_max.min(FRAME_SIZE_MAX - OWN_RECORDS_SIZE);
         let rules = RecorderRules { waiting_bytes_max, ..rules };
+        if log.size() > log.published() {
+            state.tally.await_checkpoint(Instant::now());
+        }
         let shared = Arc::new(RecorderShared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
         let writer = Arc::clone(&shared);
         let end = EndOfWriting(Arc::clone(&shared));
@@ -178,6 +183,7 @@ impl Recorder {
                 state.lost_since_us = now_us;
             }
             state.lost += 1;
+            state.tally.lose();
             return Err(RecordRefusal::Full);
         }
         state.push_gap(now_us);
@@ -214,6 +220,12 @@ impl Recorder {
     /// Why no checkpoint can be written, or old records are not removed, while that is so. Records are durable without.
     pub fn checkpoint_fault(&self) -> Option<String> {
         self.shared.lock().checkpoint_fault.clone()
+    }
+
+    /// What it has done since its start, and what waits.
+    pub fn figures(&self) -> RecorderFigures {
+        let state = self.shared.lock();
+        state.tally.figures(state.durable, state.open.len() + state.writing_bytes)
     }
 
     /// Ends: what waits is written and published if the disk takes it; else it is lost with this process.
@@ -287,6 +299,7 @@ impl RecorderState {
         }
         entry.extend_from_slice(members);
         push_entry(&entry, &mut self.open);
+        self.tally.take();
         self.next += 1;
         RecordTicket(self.next - 1)
     }
@@ -363,12 +376,16 @@ impl RecordWriter {
             if !state.open.is_empty() {
                 let group = std::mem::take(&mut state.open);
                 state.writing_bytes = group.len();
+                state.tally.begin_writing();
                 return Some((group, state.next));
             }
             if state.is_closed {
                 return None;
             }
             state.checkpoint_fault = self.publishing.any_fault();
+            if self.publishing.is_done() {
+                state.tally.cover(self.newer_since());
+            }
             let due = self.until_checkpoint();
             if due.is_zero() {
                 return Some((Vec::new(), state.next));
@@ -408,6 +425,7 @@ impl RecordWriter {
         }
         let mut state = self.shared.lock();
         (state.durable, state.writing_bytes, state.fault) = (last, 0, None);
+        state.tally.end_writing(group.len());
         let now_us = (self.shared.clock)();
         state.push_gap(now_us);
         let count = state.waiters.partition_point(|(ticket, _)| ticket.0 < last);
@@ -441,7 +459,13 @@ impl RecordWriter {
     fn take_done(&mut self) {
         if let Some(done) = self.publishing.take_done() {
             self.appender.acknowledge(done);
+            self.shared.lock().tally.cover(self.newer_since());
         }
+    }
+
+    /// Since when there are records that the last publication lacks.
+    fn newer_since(&self) -> Option<Instant> {
+        self.appender.has_fresh().then_some(self.handed_over_at)
     }
 
     fn hand_over_if_due(&mut self) {

@@ -53,6 +53,7 @@ impl<S: Service> OperatorReport for Status<S> {
             engine: self.service.counters(),
             api: self.server_state.api.snapshot(),
             decisions: Arc::clone(&self.server_state.decisions),
+            audit: self.server_state.audit.as_ref().map(|audit| audit.figures()).unwrap_or_default(),
             process: ProcessFigures::read(),
             guarded: GuardedMemory::current(),
             key_exchanges: self.server_state.key_exchanges.get(),

@@ -6,8 +6,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use leafseal_audit::{
-    Clock, Durability, LogReader, LogRules, RECORD_SIZE_MAX, RecordRefusal, Recorder, RecorderRules, VerifyOptions,
-    verify_log,
+    Clock, Durability, LogReader, LogRules, RECORD_SIZE_MAX, RecordRefusal, Recorder, RecorderFigures, RecorderRules,
+    VerifyOptions, verify_log,
 };
 use serde_json::Value;
 
@@ -102,6 +102,12 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
     assert_eq!(refused, RecordRefusal::Full);
     assert!((20..=45).contains(&taken), "{taken}");
     assert_eq!(recorder.record(b"{\"n\":2}"), Err(RecordRefusal::Full));
+    let figures = recorder.figures();
+    assert_eq!((figures.durable, figures.lost), (1, 2));
+    assert!(
+        figures.waiting_bytes <= 2000 && figures.waiting_bytes > 1800 && figures.lag > Duration::ZERO,
+        "{figures:?}"
+    );
     let last = last.expect("some were taken");
     assert_eq!(durable(last).recv(), Ok(Durability::Refused), "nobody is left waiting");
     assert!(recorder.fault().is_some() && !recorder.is_durable(last));
@@ -114,8 +120,11 @@ fn a_disk_that_refuses_leaves_a_gap_that_the_log_names() {
     }
     assert_eq!(durable(recorder.record(b"{\"n\":3}").expect("taken")).recv(), Ok(Durability::Durable));
     assert_eq!(recorder.fault(), None);
+    let figures = recorder.figures();
     drop(recorder);
     let found = records(&place);
+    assert_eq!((figures.durable, figures.lost, figures.waiting_bytes), (found.len() as u64, 2, 0));
+    assert_eq!(figures.lag, Duration::ZERO);
     let numbers: Vec<_> = found.iter().filter_map(|record| record["n"].as_u64()).collect();
     assert_eq!(numbers, [vec![0], vec![1; taken], vec![3]].concat());
     let gaps: Vec<_> = found.iter().filter(|record| record["kind"] == "gap").collect();
@@ -259,4 +268,32 @@ fn only_objects_within_their_bound_are_taken() {
     }
     let log = recorder.close().expect("the log");
     assert_eq!((log.size(), log.published()), (1, 1));
+}
+
+/// Records that no checkpoint covers show as a lag, and no longer once one does; an idle log has none.
+#[test]
+fn figures_show_what_no_checkpoint_covers() {
+    let place = Place::new();
+    let start = |checkpoint_interval| {
+        let rules = RecorderRules { checkpoint_interval, ..RecorderRules::default() };
+        Recorder::start(place.open(LogRules::default()).0, rules, Box::new(|| 0))
+    };
+    let recorder = start(Duration::from_secs(3600));
+    assert_eq!(recorder.figures(), RecorderFigures::default());
+    let ticket = recorder.record(b"{\"n\":0}").expect("taken");
+    until(|| recorder.is_durable(ticket));
+    until(|| recorder.figures().checkpoint_lag > Duration::from_millis(1));
+    let bytes = recorder.figures().durable_bytes;
+    assert_eq!(bytes, 2 + b"{\"time\":\"1970-01-01T00:00:00.000000Z\",\"n\":0}".len() as u64);
+    drop(recorder);
+    let recorder = start(Duration::from_millis(1));
+    let ticket = recorder.record(b"{\"n\":1}").expect("taken");
+    until(|| recorder.is_durable(ticket) && recorder.figures().checkpoint_lag == Duration::ZERO);
+    assert_eq!((recorder.figures().durable, recorder.figures().durable_bytes), (1, bytes));
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        std::thread::yield_now();
+    }
 }

@@ -177,11 +177,20 @@ fn nothing_is_decrypted_while_the_log_takes_no_records() {
     assert!(refused.contains("the audit log takes no records"), "{refused}");
     assert!(engine.probe("/readyz").contains("the audit log takes no records"));
     assert_eq!(code_of_a_decryption(&engine), Some(ErrorKind::Engine(ErrorCode::AuditUnavailable)));
+    let metrics = engine.probe("/metrics");
+    for shown in ["refuses 1\n", "enabled 1\n", "records_total{result=\"lost\"} 0\n"] {
+        assert!(metrics.contains(&format!("leafseal_audit_{shown}")), "{shown}: {metrics}");
+    }
+    // The client has tried more than once.
+    assert!(!metrics.contains("leafseal_audit_answers_withheld_total 0\n"), "{metrics}");
     folder.run_with(&encrypt, br#"{"a":"x"}"#).ok();
     fs::remove_file(&journal).expect("removed");
     fs::rename(&aside, &journal).expect("moved");
     until("the engine decrypts again", || folder.run_with(&decrypt, &sealed).code == 0);
     assert!(engine.probe("/readyz").starts_with("HTTP/1.1 200 "));
+    let metrics = engine.probe("/metrics");
+    assert!(metrics.contains("leafseal_audit_refuses 0\n"), "{metrics}");
+    assert!(metrics.contains("leafseal_audit_waiting_bytes 0\n"), "{metrics}");
     drop(engine);
     let records = place.records();
     assert!(records.len() >= 6, "{records:?}");

@@ -5,6 +5,7 @@
 
 mod request;
 mod strangers;
+mod tally;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -22,6 +23,8 @@ use crate::settings::{AuditSettings, AuditWait};
 use request::caller_text;
 pub(crate) use request::{AnswerRelease, AuditedRequest, EndedRequest};
 use strangers::Strangers;
+pub(crate) use tally::AuditFigures;
+use tally::AuditTally;
 
 /// Before the name of an engine, for its log's key: no engine can have such a name.
 const SIGNER_PREFIX: &str = "audit+";
@@ -55,6 +58,7 @@ pub(crate) struct ServerAudit {
     /// Why the last attempt to open the log has failed.
     not_opened: Mutex<Option<String>>,
     strangers: Mutex<Strangers>,
+    tally: AuditTally,
 }
 
 impl ServerAudit {
@@ -63,7 +67,8 @@ impl ServerAudit {
         let folder = settings.folder.clone()?;
         let (recorder, not_opened, strangers) = (OnceLock::new(), Mutex::default(), Mutex::default());
         let (settings, name) = (settings.clone(), name.to_owned());
-        Some(Arc::new(Self { settings, folder, name, recorder, not_opened, strangers }))
+        let tally = AuditTally::default();
+        Some(Arc::new(Self { settings, folder, name, recorder, not_opened, strangers, tally }))
     }
 
     /// Opens the log, once the keystore is open; on a thread that may wait.
@@ -119,6 +124,12 @@ impl ServerAudit {
         }
     }
 
+    /// What it has done, for metrics.
+    pub(crate) fn figures(&self) -> AuditFigures {
+        let recorder = self.recorder.get().map(Recorder::figures).unwrap_or_default();
+        self.tally.figures(self.fault().is_some(), recorder)
+    }
+
     /// Whether any answer waits for its record.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.settings.wait != AuditWait::None
@@ -149,6 +160,7 @@ impl ServerAudit {
     }
 
     fn count_stranger(&self, address: Option<IpAddr>, now: Instant) {
+        self.tally.count_stranger();
         self.strangers.lock().unwrap_or_else(PoisonError::into_inner).count(address, now);
     }
 }

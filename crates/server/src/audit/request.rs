@@ -40,9 +40,13 @@ pub(crate) struct HeldAnswer {
 impl HeldAnswer {
     /// Calls `send` once the record is durable, or with what is to be sent instead.
     pub(crate) fn release(self, send: impl FnOnce(Result<(), ErrorObject>) + Send + 'static) {
-        let then = |durability| match durability {
+        let audit = Arc::clone(&self.audit);
+        let then = move |durability| match durability {
             Durability::Durable => send(Ok(())),
-            Durability::Refused => send(Err(unavailable())),
+            Durability::Refused => {
+                audit.tally.count_withheld();
+                send(Err(unavailable()));
+            }
         };
         match self.audit.recorder.get() {
             Some(recorder) => recorder.when_durable(self.ticket, then),
@@ -84,9 +88,15 @@ impl AuditedRequest {
         let text = request_text(caller, &account, ended, address, id);
         let waits = audit.waits(caller, ended.failed.is_some());
         let recorded = audit.recorder.get().map(|recorder| recorder.record(&text.finish()));
+        if recorded.is_none() {
+            audit.tally.count_not_recorded();
+        }
         match recorded {
             Some(Ok(ticket)) if waits => AnswerRelease::Durable(HeldAnswer { audit, ticket }),
-            Some(Err(_)) | None if waits => AnswerRelease::Withheld(unavailable()),
+            Some(Err(_)) | None if waits => {
+                audit.tally.count_withheld();
+                AnswerRelease::Withheld(unavailable())
+            }
             _ => AnswerRelease::Now,
         }
     }

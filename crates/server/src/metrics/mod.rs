@@ -3,6 +3,7 @@
 //! Values are plain atomics where they are counted; this module adds names, units and help texts, which `docs/metrics.md` repeats. The
 //! values of labels are fixed sets: no caller can add one.
 
+mod audit;
 mod calls;
 mod counters;
 mod guarded;
@@ -20,6 +21,8 @@ use leafseal_http::HttpCounters;
 use leafseal_net::ProcessFigures;
 use leafseal_net::metrics::{Histogram, HistogramSnapshot, MetricName, MetricsWriter, openmetrics};
 use leafseal_net::tls::{GroupCounts, PrivateKeyFigures};
+
+use crate::audit::AuditFigures;
 
 pub(crate) use calls::{ApiCall, ApiCounters, ApiSnapshot, word_of};
 pub(crate) use counters::LiveCounters;
@@ -79,6 +82,7 @@ pub(crate) struct MetricsSnapshot {
     /// The HTTPS API; all zero if it is disabled.
     pub(crate) api: ApiSnapshot,
     pub(crate) decisions: Arc<DecisionCounts>,
+    pub(crate) audit: AuditFigures,
     pub(crate) process: ProcessFigures,
     pub(crate) guarded: GuardedMemory,
     /// Those of the RPC listener.
@@ -108,6 +112,7 @@ impl MetricsSnapshot {
         self.write_values(out)?;
         self.write_caches(out)?;
         write_api(&self.api, out)?;
+        audit::write(&self.audit, out)?;
         guarded::write(self.guarded, out)?;
         self.write_cpu(out)?;
         out.process(&self.process)
