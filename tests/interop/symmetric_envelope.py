@@ -229,6 +229,7 @@ def open(root, envelope, binding=()):
     if len(head) == 2:
         value_type = head.pop()
     require(head in (["WEFF"], ["WEFN"]) and value_type in TYPES, "unknown version or type")
+    require("=" not in parts[-4], "a key id with padding")
     key_id, nonce, ciphertext = [decode_base64(part) for part in parts[-4:-1]]
     require(len(key_id) == 16 and len(nonce) == 24 and len(ciphertext) >= TAG, "a part has a wrong length")
     require(key_id == own_id, "an envelope of another root")

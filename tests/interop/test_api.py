@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,13 +32,25 @@ DOCUMENT = {
     "nested": {"list": [1, "x", {"no": False}], "object": {}, "array": []},
 }
 SHAPES = [DOCUMENT, [1, "a", True, [2.5, {"b": "c"}]], "alone", -12.5, True]
+# The SDK itself wants text, an object, an array or bytes, and leaves nothing else to the API.
+SDK_SHAPES = [{key: value for key, value in DOCUMENT.items() if value is not None}, SHAPES[1], "alone"]
+# The versions of each scheme without and with metadata.
+LABELS = {"public-key": ("Tk9D", "QkTC"), "symmetric": ("WEFF", "WEFN")}
+# An envelope to callers that know the published format: the version, perhaps a type, three parts of base64, and the end.
+PUBLISHED = re.compile(r"ev:(?:debug:)?[\w+/]{4}:(?:(?:number|boolean|string):)?(?:[\w+/]+=*:){3}\$")
+
+
+@pytest.fixture(scope="module", params=["public-key", "symmetric"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    """The scheme of the engine. Every test runs with both, because callers notice no difference."""
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def api(tmp_path_factory: pytest.TempPathFactory, scheme: str) -> Iterator[Api]:
     program = Leafseal(tmp_path_factory.mktemp("api") / "store")
     settings = (f"api.body_size_max={BODY_SIZE_MAX}", "api.cors_origins=https://shop.example", "api.access_log=true", "log.level=info")
-    with apis.running(program, APP, *settings) as running:
+    with apis.running(program, APP, f"engine.scheme={scheme}", *settings) as running:
         program.create("app_other")
         yield running
 
@@ -48,7 +61,8 @@ def key(api: Api) -> str:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bundle(api: Api, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for `trusting_python`, of this engine's authority."""
     return tmp_path_factory.mktemp("bundle")
 
 
@@ -87,8 +101,8 @@ def test_every_shape_comes_back(api: Api, key: str, version: str, shape: object)
 @pytest.mark.parametrize("size", [0, 1, 1000, BODY_SIZE_MAX - 200], ids=["empty", "byte", "small", "large"])
 def test_files(api: Api, key: str, version: str, size: int) -> None:
     content = bytes(index % 251 for index in range(size))
-    for curve in ("r1", "k1"):
-        answer = api.curl(f"/encrypt?curve={curve}", *basic(key), *BYTES, data=content, version=version)
+    for query in ("?curve=r1", "?curve=k1", ""):
+        answer = api.curl(f"/encrypt{query}", *basic(key), *BYTES, data=content, version=version)
         assert (answer.status, answer.headers["content-type"]) == (200, "application/octet-stream")
         assert answer.body.startswith(b"%EVENC") and len(answer.body) > size
         opened = api.curl("/decrypt", *basic(key), *BYTES, data=answer.body, version=version)
@@ -139,7 +153,7 @@ def test_who_may_do_what(api: Api, key: str) -> None:
         assert api.curl("/cages/key", "-H", f"Api-Key: {limited}").status == 200
 
 
-def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
+def test_credentials_that_are_not_good_are_refused(api: Api, key: str, scheme: str) -> None:
     of_other = api.key("--allow", "encrypt", app="app_other")
     wrong_secret = key[:-1] + ("1" if key[-1] == "0" else "0")
     encoded = base64.b64encode(f"{APP}:{key}".encode()).decode()
@@ -170,7 +184,7 @@ def test_credentials_that_are_not_good_are_refused(api: Api, key: str) -> None:
         time.sleep(0.2)
     assert problem(answer) == (401, "unauthorized")
     log = api.log.read_text()
-    assert '"count":1,"symmetric":0' in log and '"count":2,"symmetric":2' in log
+    assert f'"count":1,"symmetric":{int(scheme == "symmetric")}' in log and '"count":2,"symmetric":2' in log
     assert "caller refused" in log and "lsk_" not in log and key not in log and "value" not in log
 
 
@@ -234,22 +248,27 @@ def report(answer: apis.Answer) -> dict[str, object] | None:
     return None if text is None else json.loads(text)
 
 
+def counted(scheme: str, count: int, **more: object) -> dict[str, object]:
+    """The report on `count` values of the engine's scheme."""
+    return {"count": count, **({"symmetric": count} if scheme == "symmetric" else {}), **more}
+
+
 @VERSIONS
-def test_selectors_are_repeated_options_and_report_what_they_matched(api: Api, key: str, version: str) -> None:
+def test_selectors_are_repeated_options_and_report_what_they_matched(api: Api, key: str, scheme: str, version: str) -> None:
     body = json.dumps({"card": {"number": "4242", "cvc": "1"}, "other": "x", "é": 1}).encode()
     def call(path: str, data: bytes = body) -> apis.Answer:
         return api.curl(path, *basic(key), *JSON, data=data, version=version)
     answer = call("/encrypt?select=$.card.number&select=%24%5B%27%C3%A9%27%5D&select=$.none")
-    assert report(answer) == {"count": 2, "matched": [1, 1, 0]}
+    assert report(answer) == counted(scheme, 2, matched=[1, 1, 0])
     assert answer.json["card"]["number"].startswith("ev:") and answer.json["é"].startswith("ev:")
     assert (answer.json["card"]["cvc"], answer.json["other"]) == ("1", "x")
     opened = call("/decrypt?select=$.card&strict=true", answer.body)
-    assert (opened.json["card"], report(opened)) == ({"number": "4242", "cvc": "1"}, {"count": 1, "matched": [2]})
+    assert (opened.json["card"], report(opened)) == ({"number": "4242", "cvc": "1"}, counted(scheme, 1, matched=[2]))
     assert opened.json["é"].startswith("ev:")
     assert problem(call("/encrypt?select=$.card&select=$.none&strict=true")) == (422, "unmatched_selector")
     assert problem(call("/encrypt?select=$.card%5B")) == (400, "invalid_selector")
     assert problem(call("/encrypt?" + "&".join(["select=$"] * 65))) == (400, "invalid_selector")
-    assert report(call("/encrypt")) is None
+    assert report(call("/encrypt")) == (counted(scheme, 4) if scheme == "symmetric" else None)
 
 
 @pytest.mark.parametrize("kind", ["x-ndjson", "jsonl", "jsonlines", "json-lines", "stream+json"])
@@ -265,27 +284,27 @@ def test_strict_selectors_match_in_each_line(api: Api, key: str, kind: str) -> N
     assert call(b"\n" * (1 << 20)).body == b"\n" * (1 << 20)
 
 
-def test_what_is_sealed_already_is_reported_or_left_alone(api: Api, key: str) -> None:
+def test_what_is_sealed_already_is_reported_or_left_alone(api: Api, key: str, scheme: str) -> None:
     once = api.curl("/encrypt", *basic(key), *JSON, data=b'"x"').json
     body = json.dumps([once, "plain"]).encode()
     twice = api.curl("/encrypt", *basic(key), *JSON, data=body)
-    assert report(twice) == {"count": 2, "resealed": 1}
+    assert report(twice) == counted(scheme, 2, resealed=1)
     skipped = api.curl("/encrypt?skip_sealed=true", *basic(key), *JSON, data=body)
-    assert (report(skipped), skipped.json[0]) == ({"count": 1, "skipped": 1}, once)
+    assert (report(skipped), skipped.json[0]) == (counted(scheme, 1, skipped=1), once)
     limited = api.key("--allow", "encrypt")
     answer = api.curl("/encrypt?skip_sealed=true", *basic(limited), *JSON, data=body)
     assert problem(answer) == (403, "forbidden")
 
 
-def test_a_planted_string_does_not_spoil_a_document(api: Api, key: str) -> None:
+def test_a_planted_string_does_not_spoil_a_document(api: Api, key: str, scheme: str) -> None:
     sealed = api.curl("/encrypt", *basic(key), *JSON, data=b'"x"').json
-    planted = "ev:Tk9D:planted:$"
+    planted = f"ev:{LABELS[scheme][0]}:planted:$"
     body = json.dumps({"a": sealed, "né": [planted], "c": planted}).encode()
     assert problem(api.curl("/decrypt", *basic(key), *JSON, data=body)) == (422, "invalid_envelope")
     for on_failure, left in (("leave", planted), ("null", None)):
         answer = api.curl(f"/decrypt?on_failure={on_failure}", *basic(key), *JSON, data=body)
         assert answer.json == {"a": "x", "né": [left], "c": left}
-        assert report(answer) == {"count": 1, "failed": 2, "failures": ["$['né'][0]", "$['c']"]}
+        assert report(answer) == counted(scheme, 1, failed=2, failures=["$['né'][0]", "$['c']"])
     many = json.dumps([{"x" * 400: planted}] * 1000).encode()
     answer = api.curl("/decrypt?on_failure=null", *basic(key), *JSON, data=many)
     assert answer.json == [{"x" * 400: None}] * 1000 and report(answer)["failed"] == 1000
@@ -386,16 +405,31 @@ def test_the_api_describes_itself(api: Api) -> None:
 @pytest.mark.parametrize("curve", ["SECP256R1", "SECP256K1"])
 @pytest.mark.parametrize("role", [None, "pci-data"])
 def test_python_sdk_round_trips(api: Api, key: str, bundle: Path, curve: str, role: str | None) -> None:
-    # The SDK itself wants text, an object, an array or bytes, and leaves nothing else to the API.
-    shapes = [{key: value for key, value in DOCUMENT.items() if value is not None}, [1, "a", True, [2.5, {"b": "c"}]], "alone"]
-    cases = [{"do": "round_trip", "data": shape, "role": role} for shape in shapes]
+    cases = [{"do": "round_trip", "data": shape, "role": role} for shape in SDK_SHAPES]
     content = {"base64": base64.b64encode(bytes(range(256)) * 300).decode()}
     if role is None:
         cases.append({"do": "round_trip", "data": content})
     answers = api.python_sdk(bundle, key, cases, curve)
-    expected = shapes + ([content] if role is None else [])
+    expected = SDK_SHAPES + ([content] if role is None else [])
     assert [answer.get("error") for answer in answers] == [None] * len(cases), answers
     assert all(same(answer["ok"], shape) for answer, shape in zip(answers, expected, strict=True))
+
+
+@pytest.mark.parametrize("role", [None, "pci-data"])
+def test_python_sdk_opens_what_the_engine_sealed(api: Api, key: str, bundle: Path, scheme: str, role: str | None) -> None:
+    """The SDK decrypts nothing itself: it recognizes no version and gives every envelope to the API."""
+    query = f"?role={role}" if role else ""
+    envelopes = [sealed(api, key, shape, query) for shape in SDK_SHAPES]
+    for text in leaves(envelopes):
+        assert PUBLISHED.fullmatch(text) and text.split(":")[1] == LABELS[scheme][role is not None], text
+    file = api.curl("/encrypt", *basic(key), *BYTES, data=bytes(range(256))).body
+    cases = [*envelopes, {"base64": base64.b64encode(file).decode()}]
+    answers = api.python_sdk(bundle, key, [{"do": "decrypt", "data": data} for data in cases])
+    expected = [*SDK_SHAPES, {"base64": base64.b64encode(bytes(range(256))).decode()}]
+    assert all(same(answer.get("ok"), shape) for answer, shape in zip(answers, expected, strict=True)), answers
+    for text in leaves(envelopes[:1]):
+        shown = api.curl("/inspect", *basic(key), *JSON, data=json.dumps({"token": text}).encode()).json
+        assert (shown["role"], shown["keyVersion"]) == (role, 1), shown
 
 
 def test_python_sdk_tokens_and_errors(api: Api, key: str, bundle: Path) -> None:

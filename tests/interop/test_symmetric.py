@@ -12,10 +12,15 @@ from pathlib import Path
 
 import pytest
 
+import symmetric_envelope
+
 COUNT = int(os.environ.get("SYMMETRIC_VALUES", "10000"))
 OURS = [str(Path(os.environ["LEAFSEAL"]).resolve().parent / "examples" / "symmetric_lines")]
 THEIRS = [sys.executable, str(Path(__file__).with_name("symmetric_envelope.py"))]
-pytestmark = pytest.mark.skipif(
+REFUSED = json.loads((Path(__file__).parents[2] / "vectors" / "symmetric" / "refused.json").read_text())
+# What the independent implementation says of an envelope that is well-formed, but that its key does not open.
+OF_THE_KEY = {"the tag is wrong", "an envelope of another root"}
+with_our_example = pytest.mark.skipif(
     not Path(OURS[0]).exists(), reason="build the example symmetric_lines beside LEAFSEAL, or set WORKSPACE_BUILD"
 )
 
@@ -76,6 +81,7 @@ def damaged(draw, envelope):
     return envelope[:at] + draw.choice("ABCDwx09+/:=$") + envelope[at + 1 :]
 
 
+@with_our_example
 @pytest.mark.parametrize("seed", range(1))
 def test_both_seal_the_same_and_open_each_other(seed):
     draw = random.Random(-seed - 1)
@@ -103,3 +109,21 @@ def test_both_seal_the_same_and_open_each_other(seed):
 
 def test_the_independent_implementation_passes_published_vectors():
     subprocess.run([*THEIRS, "self-test"], check=True)
+
+
+def test_the_independent_implementation_refuses_what_engines_refuse():
+    root, binding = random.Random(0).randbytes(32), [(1, REFUSED["context"].encode())]
+    value, other = (
+        symmetric_envelope.seal(root, nonce, REFUSED[name].encode(), binding=binding)
+        for name, nonce in (("value", b"1" * 24), ("other", b"2" * 24))
+    )
+    assert symmetric_envelope.open(root, value, binding)[3] == REFUSED["value"].encode()
+    parts = dict(zip(("id", "nonce", "ciphertext"), value.split(":")[2:5]))
+    parts |= dict(zip(("other_nonce", "other_ciphertext"), other.split(":")[3:5]))
+    for vector in REFUSED["refused"]:
+        context = vector.get("context", REFUSED["context"])
+        own = [] if context is None else [(1, context.encode())]
+        with pytest.raises(symmetric_envelope.Refused) as refused:
+            symmetric_envelope.open(root, vector["template"].format(**parts), own)
+        is_of_the_key = str(refused.value) in OF_THE_KEY
+        assert is_of_the_key == (vector["code"] == "decrypt_failed"), (vector["name"], refused.value)
