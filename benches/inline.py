@@ -3,10 +3,10 @@
 
     benches/inline.py --program target/release/leafseal
     benches/inline.py --program target/release/leafseal --rounds 12 --json > inline.json
-    benches/inline.py --program target/release/leafseal --awake
+    benches/inline.py --program target/release/leafseal --awake --scheme symmetric
 
 Both settings take turns, so that a noisy machine slows both alike; every figure is the median of all rounds, and every ratio the median of the rounds'
-own ratios. One value under a known key: keying per session, whose key both sides keep.
+own ratios. One value under a known key: keying per session, whose key both sides keep; symmetric keys are always known.
 
 A virtual CPU that is idle is given back to the host, and is woken in tens of microseconds: most of the latency of a lone request, whatever answers it. With
 `--awake` a process of the idle class runs on each CPU, which yields to any other and keeps it from that.
@@ -33,11 +33,11 @@ FIGURES = {
 }
 
 
-def measure(program: Path, setting: str, load: str, fields: str) -> dict[str, float]:
+def measure(program: Path, setting: str, load: str, fields: str, scheme: str) -> dict[str, float]:
     """The figures of one round, by row."""
     connections, in_flight = LOADS[load]
     options = ["--fields", fields, "--curve", "r1", "--keying", "session", "--duration", "700ms", "--rounds", "1", "--json"]
-    options += ["--connections", connections, "--in-flight", in_flight, *SETTINGS[setting]]
+    options += ["--scheme", scheme, "--connections", connections, "--in-flight", in_flight, *SETTINGS[setting]]
     output = subprocess.run([program, "bench", *options], check=True, capture_output=True).stdout
     rows = json.loads(output)["rows"]
     name = "{operation}, {fields:,} values, {load}: {figure}"
@@ -46,14 +46,14 @@ def measure(program: Path, setting: str, load: str, fields: str) -> dict[str, fl
     }
 
 
-def alternate(program: Path, rounds: int, fields: str) -> dict[str, dict[str, list[float]]]:
+def alternate(program: Path, rounds: int, fields: str, scheme: str) -> dict[str, dict[str, list[float]]]:
     """The figures of all rounds, by row and setting."""
     figures: dict[str, dict[str, list[float]]] = {}
     for number in range(rounds):
         for load in LOADS:
             # Each setting goes first as often as the other.
             for setting in sorted(SETTINGS, reverse=number % 2 == 1):
-                for row, figure in measure(program, setting, load, fields).items():
+                for row, figure in measure(program, setting, load, fields, scheme).items():
                     figures.setdefault(row, {name: [] for name in SETTINGS})[setting].append(figure)
         if sys.stderr.isatty():
             print(f"\rround {number + 1} of {rounds}", end="", file=sys.stderr, flush=True)
@@ -87,14 +87,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--fields", default="1", help="values per request")
+    parser.add_argument("--scheme", choices=["public-key", "symmetric"], default="public-key")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--awake", action="store_true", help="keep virtual CPUs from being given back to the host")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with awake(options.awake):
-        rows = compared(alternate(options.program.resolve(), options.rounds, options.fields))
+        rows = compared(alternate(options.program.resolve(), options.rounds, options.fields, options.scheme))
     if options.json:
-        print(json.dumps({"rounds": options.rounds, "awake": options.awake, "rows": rows}, indent=1))
+        print(json.dumps({"scheme": options.scheme, "rounds": options.rounds, "awake": options.awake, "rows": rows}, indent=1))
         return
     print("| | workers | inline | ratio | its quartiles |\n|---|---|---|---|---|")
     for row in rows:

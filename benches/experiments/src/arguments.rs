@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use leafseal_client::Scheme;
 
 use crate::echo::Exchange;
 
@@ -65,6 +66,9 @@ pub(crate) struct InterferenceArguments {
     /// Values per large request
     #[arg(long, value_name = "N", default_value_t = 60_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub large_fields: u32,
+    /// Scheme of all requests
+    #[arg(long, default_value = "public-key", value_parser = scheme)]
+    pub scheme: Scheme,
     /// Connections that send large requests in a loop
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub large_connections: u32,
@@ -152,4 +156,9 @@ fn time(text: &str) -> Result<Duration, String> {
 fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0 && *rate <= 1e7);
     rate.ok_or_else(|| "must be a number above 0, up to 10000000".to_owned())
+}
+
+fn scheme(text: &str) -> Result<Scheme, String> {
+    let named = [Scheme::PublicKey, Scheme::Symmetric].into_iter().find(|scheme| scheme.as_str() == text);
+    named.ok_or_else(|| "must be public-key or symmetric".to_owned())
 }

@@ -1,6 +1,6 @@
 //! Runs the experiment that the command line names, and prints its report.
 
-use leafseal_client::{Curve, Keying};
+use leafseal_client::{Curve, Keying, Scheme};
 use leafseal_load::material::RequestContent;
 use leafseal_load::report::Provenance;
 use tokio::signal::unix::{SignalKind, signal};
@@ -136,7 +136,7 @@ fn interference_plan(chosen: &InterferenceArguments) -> Plan {
     let content = |fields: u32| RequestContent {
         fields: fields as usize,
         field_size: FIELD_SIZE,
-        curve: Some(Curve::R1),
+        curve: (chosen.scheme == Scheme::PublicKey).then_some(Curve::R1),
         keying: Keying::Request,
     };
     Plan {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use leafseal_engine::admin::{AcceptedSchemes, AppName, ClientName, NewClient, Operation, RoleName, Roles};
-use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, Keying, OnFailure, Progress, Settings};
+use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, Keying, OnFailure, Progress, Scheme, Settings};
 use leafseal_testkit::ScratchStore;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -24,6 +24,9 @@ struct Documents {
     foreign: String,
     foreign_copies: String,
     forbidden_copies: String,
+    symmetric: String,
+    symmetric_foreign: String,
+    symmetric_damaged: String,
 }
 
 fn encrypted(engine: &Engine, options: &EncryptOptions<'_>, document: &str) -> String {
@@ -40,13 +43,31 @@ fn documents(engine: &Engine) -> Documents {
         let one = encrypted(engine, options, "\"4111111111111111\"");
         list(&one, COPIES)
     };
+    let symmetric = |app| EncryptOptions {
+        scheme: Some(Scheme::Symmetric),
+        keying: Some(Keying::Field),
+        ..EncryptOptions::new(app)
+    };
+    let sealed = |app| encrypted(engine, &symmetric(app), &list("\"4111111111111111\"", VALUES));
     let forbidden = EncryptOptions { role: Some("pci"), ..EncryptOptions::new("acme") };
     Documents {
         own: encrypted(engine, &field("acme"), &list("\"4111111111111111\"", VALUES)),
         foreign: encrypted(engine, &field("other"), &list("\"4111111111111111\"", VALUES)),
         foreign_copies: copies(&EncryptOptions::new("other")),
         forbidden_copies: copies(&forbidden),
+        symmetric: sealed("acme"),
+        symmetric_foreign: sealed("other"),
+        symmetric_damaged: damaged(&sealed("acme")),
     }
+}
+
+/// The same envelopes, each with another last character of its tag.
+fn damaged(list: &str) -> String {
+    let swap = |envelope: &str| {
+        let (body, end) = envelope.split_at(envelope.rfind(":$").expect("an envelope") - 2);
+        format!("{body}{}{}", if end.starts_with('A') { 'B' } else { 'A' }, &end[1..])
+    };
+    list.split_inclusive(',').map(swap).collect()
 }
 
 /// Gives the app `versions` versions, and encrypts values of the first [`IN_TURN`] of them, or of all if there are fewer, in turn.
@@ -134,5 +155,12 @@ fn main() {
         row(&format!("{COPIES} copies of one value of a forbidden role"), versions, || {
             decrypted(&engine, &reader, &documents.forbidden_copies)
         });
+        for (name, document) in [
+            ("symmetric values of version 1", &documents.symmetric),
+            ("symmetric values of another app", &documents.symmetric_foreign),
+            ("symmetric values that are damaged", &documents.symmetric_damaged),
+        ] {
+            row(&format!("{VALUES} {name}"), versions, || decrypted(&engine, &Caller::Owner, document));
+        }
     }
 }

@@ -12,6 +12,7 @@ use leafseal_load::metrics::Buckets;
 pub(crate) fn interference_json(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> Value {
     let mut report = provenance.json("interference");
     report["settings"] = json!({
+        "scheme": plan.small.scheme().as_str(),
         "small_fields": plan.small.fields,
         "rate": plan.rate,
         "large_fields": plan.large.fields,
@@ -53,8 +54,8 @@ fn waits_json(waits: &Buckets) -> Value {
 pub(crate) fn interference_text(plan: &Plan, outcome: &Outcome, provenance: &Provenance) -> String {
     let mut out = provenance.text();
     out.push_str(&format!(
-        "{} values per request, {} requests per second; in addition {} connections that loop requests of {} values\n\n",
-        plan.small.fields, plan.rate, plan.large_connections, plan.large.fields
+        "{}: {} values per request, {} requests per second; in addition {} connections that loop requests of {} values\n\n",
+        plan.small.scheme().as_str(), plan.small.fields, plan.rate, plan.large_connections, plan.large.fields
     ));
     let head = format!("{:34} {:>8} {:>9} {:>9} {:>9} {:>9}", "", "requests", "p50", "p99", "p99.9", "max");
     out.push_str(&format!("{head}  large values/s\n"));
