@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy cluster kubernetes store loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
+.PHONY: help run setup test check artillery node go node-asan java java-bench python spark upstreams deploy cluster kubernetes store audit-log loom constant-time miri aarch64 audit bench fuzz fuzz-api publishable dist dist-test
 
 # Tools that setup installs come before the machine's own.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
@@ -144,6 +144,11 @@ store: setup ## edits, kills and a migration of a large keystore (EDITS=100000 K
 	$(call say,store: edits$(comma) kills and a migration)
 	@LEAFSEAL_STORE_EDITS=$(or $(EDITS),100000) LEAFSEAL_KILLS=$(or $(KILLS),200) LEAFSEAL_STORE_APPS=$(or $(APPS),100000) \
 		cargo test --package leafseal-keystore --profile checked --test it -- --nocapture edits crash scale
+
+audit-log: setup ## edits of an audit log, and kills of an engine that writes one (EDITS=100000 KILLS=300)
+	$(call say,audit-log: edits and kills)
+	@LEAFSEAL_AUDIT_EDITS=$(or $(EDITS),100000) cargo test --package leafseal-audit --profile checked --test it -- --nocapture edits
+	@LEAFSEAL_AUDIT_KILLS=$(or $(KILLS),300) cargo test --package leafseal-cli --profile checked --test it -- --nocapture no_answered_decryption
 
 loom: setup ## every interleaving of the pool's threads
 	$(call say,loom: leafseal-pool)

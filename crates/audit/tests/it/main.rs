@@ -1,5 +1,7 @@
 //! Logs in folders: what is acknowledged is there after any end, and what is changed is found.
 
+#[cfg(target_os = "linux")]
+mod cost;
 mod edits;
 mod ends;
 mod place;
