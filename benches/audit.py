@@ -8,8 +8,8 @@
 Serving: three engines take turns, so that a noisy machine slows all alike; every figure is the median of all rounds, and every ratio and
 difference the median of the rounds' own, with its quartiles. One value under a known key, over mTLS; the logs are on the disk of TMPDIR.
 
-Reading: `leafseal audit show --from --to` of one hour, which checks each record, as a process of its own with a warm file cache. Bytes and calls of read
-are those of the process, which reads its own files once, too. `fill_log` writes the logs below TMPDIR (10,000,000 records take about 6 GB).
+Reading: `leafseal audit show --from --to` of one hour, which checks each record, in a process of its own with a warm file cache. Bytes and calls of
+read are those of the process, which reads its own files once, too. `fill_log` writes the logs below TMPDIR (10,000,000 records: about 5 GB).
 
 Builds: cargo build --release --package leafseal-cli; cargo build --release --package leafseal-audit --example fill_log
 """

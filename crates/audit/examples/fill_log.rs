@@ -1,5 +1,5 @@
-//! Writes a long log for `benches/audit.py`: `fill_log FOLDER RECORDS` spreads records like those of an engine evenly over 30 days and prints
-//! the public key.
+//! Writes a long log for `benches/audit.py`: `fill_log FOLDER RECORDS` spreads records like those of an engine evenly over 30 days, and
+//! prints the public key.
 
 use std::path::Path;
 
