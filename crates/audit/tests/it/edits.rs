@@ -51,7 +51,8 @@ fn edit(random: &mut StdRng, all: &[(PathBuf, Vec<u8>)], own: &Path) -> Option<(
             return Some((format!("{} removed", path.display()), vec![path.clone()]));
         }
         6 => {
-            let new = path.with_file_name(format!("{:03}", random.random_range(0..1000)));
+            // Not 000: those entries are pruned, and what lies in their place is no part of the log.
+            let new = path.with_file_name(format!("{:03}", random.random_range(1..1000)));
             if new.exists() {
                 return None;
             }
