@@ -49,8 +49,11 @@ type Inspection struct {
 	Origin int64
 	// When it was made, in Unix seconds; only if the call names an app.
 	EncryptedAt time.Time
-	// The app's key version that opens it; only if the call names an app.
+	// The app's key version that opens it; only if the call names an app. The key id of a symmetric envelope names the version, also if it
+	// does not open.
 	KeyVersion int64
+	// Whether it does not open, where the call leaves such.
+	IsUnopened bool
 }
 
 func readInspection(from []byte) (found Inspection, rest []byte, failure *Error) {
@@ -80,6 +83,8 @@ func readInspection(from []byte) (found Inspection, rest []byte, failure *Error)
 			found.EncryptedAt, after, failure = readTime(value)
 		case "key_version":
 			found.KeyVersion, after, failure = readNumber(value)
+		case "unopened":
+			found.IsUnopened, after, failure = readFlag(value)
 		}
 		return after, failure
 	})

@@ -24,8 +24,13 @@ export interface Inspection {
   origin?: number;
   /** When it was made, in Unix seconds; only if the call names an app. */
   encryptedAt?: number;
-  /** The app's key version that opens it; only if the call names an app. */
+  /**
+   * The app's key version that opens it; only if the call names an app. The key id of a symmetric envelope names the version, also if it
+   * does not open.
+   */
   keyVersion?: number;
+  /** Whether it does not open, where the call leaves such. */
+  unopened?: boolean;
 }
 
 /** The newest public keys of an app. */

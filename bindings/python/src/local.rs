@@ -393,8 +393,7 @@ fn inspect(
     check: StepCheck<'_>,
 ) -> Result<Done, CallFault> {
     let inspector = engine.inspector(&Caller::Owner, options.app.as_deref())?;
-    let wire::InspectOptions { context, accept, .. } = options.wire_inspect();
-    let mut inspector = inspector.with(context, leafseal_service::accept(accept))?;
+    let mut inspector = inspector.with(&leafseal_service::inspect_options(&options.wire_inspect()))?;
     let mut inspected = Vec::with_capacity(envelopes.len());
     for (index, envelope) in envelopes.iter().enumerate() {
         loop {
@@ -434,5 +433,6 @@ fn inspection(facts: EnvelopeMetadata) -> Inspection {
         origin: facts.origin.map(u64::from),
         encrypted_at: facts.encrypted_at.map(u64::from),
         key_version: facts.key_version.map(u64::from),
+        unopened: facts.is_unopened.then_some(true),
     }
 }

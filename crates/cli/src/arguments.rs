@@ -483,18 +483,26 @@ pub(crate) struct RewrapArguments {
 Examples:
   leafseal inspect 'ev:UVRD:…:$'
   leafseal inspect --app acme --json sealed.json
-  leafseal inspect --app acme --summary sealed.jsonl")]
+  leafseal inspect --app acme --summary sealed.jsonl
+  leafseal inspect --app acme --summary --context-select id --select '$.pan' bound.jsonl")]
 #[command(mut_arg("json", |it| it.help("Print JSON: for each envelope a line with its metadata")))]
 pub(crate) struct InspectArguments {
     /// Envelopes, or one text file that contains envelopes; - or none means standard input
     #[arg(value_name = "ENVELOPE|FILE")]
     pub inputs: Vec<String>,
-    /// Open the envelopes with this app's keys to show also role, origin, time and key version
+    /// Open the envelopes with this app's keys to show also role, origin, time and key version; of a symmetric one that does not open,
+    /// the key version
     #[arg(long, value_name = "APP")]
     pub app: Option<String>,
     /// The options of the protocol.
     #[command(flatten)]
     pub options: OptionArguments<InspectOptions<'static>>,
+    /// JSONPath (RFC 9535) of the envelopes to inspect in JSON; may be repeated [default: every envelope]
+    #[arg(long, value_name = "PATH")]
+    pub select: Vec<String>,
+    /// Format of a file, read as JSON with --context-select, --bind, --select or --other-case [default: any text]
+    #[arg(long, value_enum, default_value_t = InputFormat::Auto, hide_default_value = true)]
+    pub format: InputFormat,
     /// Print how many there are of each scheme and key; with --app also of each role and age
     #[arg(long)]
     pub summary: bool,

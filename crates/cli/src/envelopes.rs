@@ -3,34 +3,92 @@
 //! The results look like envelopes; only the engine can verify them.
 
 use std::borrow::Cow;
+use std::io::{self, Read};
 use std::ops::Range;
 
 /// The first bytes of every envelope.
 const START: &[u8] = b"ev:";
 
-/// Maximum length of a possible envelope in bytes: that of the largest document.
-const LENGTH_MAX: usize = u32::MAX as usize;
+/// Bytes read at a time.
+const READ_SIZE: usize = 256 << 10;
 
 fn is_envelope_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b":+/=-_\\".contains(&byte)
 }
 
-/// Every part of `text` from `ev:` to the next `$` with only characters of envelopes in between. JSON's `\/` counts as `/`.
-pub(crate) fn anywhere(text: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    let mut position = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let start = position + find(&text[position..], START)?;
-            let body = &text[start..text.len().min(start.saturating_add(LENGTH_MAX))];
-            let size = body.iter().position(|&byte| !is_envelope_byte(byte)).unwrap_or(body.len());
-            position = start + size.max(START.len());
-            // A second `ev:` inside means a truncated envelope followed by another one; base64 has no colon.
-            if body.get(size) == Some(&b'$') {
-                position += 1;
-                return Some(plain(&text[start..start + size + 1]));
+/// The envelopes of a text that is read in pieces: every part from `ev:` to the next `$` with only characters of envelopes in between.
+/// JSON's `\/` counts as `/`. A short text that begins with `ev:` and has no line break is one, however damaged.
+pub(crate) struct EnvelopeReader<R> {
+    reader: R,
+    /// What was read, and the position in it up to which it is searched.
+    text: Vec<u8>,
+    position: usize,
+    is_over: bool,
+    is_begun: bool,
+    /// Maximum length of an envelope.
+    size_max: usize,
+}
+
+impl<R: Read> EnvelopeReader<R> {
+    /// Reads from `reader`; an envelope of more than `size_max` bytes is an error.
+    pub(crate) fn new(reader: R, size_max: usize) -> Self {
+        Self { reader, text: Vec::new(), position: 0, is_over: false, is_begun: false, size_max }
+    }
+
+    /// The next envelope; `None` at the end.
+    ///
+    /// # Errors
+    /// Reading fails; an envelope is too long.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.read()?;
+            if self.is_over && self.text.starts_with(START) && !self.text.contains(&b'\n') {
+                return Ok(Some(std::mem::take(&mut self.text)));
             }
         }
-    })
+        let mut size = START.len();
+        loop {
+            let start = find(&self.text[self.position..], START);
+            // The first bytes of the next `ev:` may be the last that were read.
+            let passed = || (self.text.len() - self.position).saturating_sub(START.len() - 1);
+            self.position += start.unwrap_or_else(passed);
+            if start.is_some() {
+                let text = &self.text[self.position..];
+                size += text[size..].iter().take_while(|&&byte| is_envelope_byte(byte)).count();
+                // A second `ev:` inside means a truncated envelope followed by another one; base64 has no colon.
+                if let Some(&end) = text.get(size) {
+                    let is_whole = end == b'$';
+                    let found = is_whole.then(|| plain(&text[..=size]).into_owned());
+                    self.position += size + usize::from(is_whole);
+                    if found.is_some() {
+                        return Ok(found);
+                    }
+                    size = START.len();
+                    continue;
+                }
+                if size > self.size_max {
+                    return Err(too_long(self.size_max));
+                }
+            }
+            if self.is_over {
+                return Ok(None);
+            }
+            self.text.drain(..std::mem::take(&mut self.position));
+            self.read()?;
+        }
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        let before = self.text.len();
+        (&mut self.reader).take(READ_SIZE as u64).read_to_end(&mut self.text)?;
+        self.is_over = self.text.len() - before < READ_SIZE;
+        Ok(())
+    }
+}
+
+fn too_long(size_max: usize) -> io::Error {
+    let advice = "raise document.document_size_max in the configuration or with --set";
+    io::Error::other(format!("an envelope is longer than {size_max} bytes: {advice}"))
 }
 
 /// The content of every JSON string in `json`, a valid document, that looks like an envelope and is not a member name: its range
@@ -80,6 +138,12 @@ mod tests {
         found.map(|text| String::from_utf8(text.into_owned()).expect("ASCII")).collect()
     }
 
+    fn found(text: &[u8], size_max: usize) -> Vec<String> {
+        let mut reader = EnvelopeReader::new(text, size_max);
+        let texts = std::iter::from_fn(|| reader.next().expect("none is too long"));
+        texts.map(|text| String::from_utf8(text).expect("ASCII")).collect()
+    }
+
     #[test]
     fn envelopes_are_found_in_any_text() {
         let cases: [(&str, &[&str]); 8] = [
@@ -93,8 +157,23 @@ mod tests {
             ("lev:a:$$", &["ev:a:$"]),
         ];
         for (text, expected) in cases {
-            assert_eq!(texts(anywhere(text.as_bytes())), expected, "{text}");
+            // Envelopes across every border of what is read at a time.
+            for before in [1, READ_SIZE - 9, READ_SIZE - 3, READ_SIZE - 2, READ_SIZE - 1, READ_SIZE, 2 * READ_SIZE - 2]
+            {
+                let text = [&vec![b'\n'; before], text.as_bytes()].concat();
+                assert_eq!(found(&text, 20), expected, "{before}");
+            }
         }
+        let long = format!("\nev:{}:$\nev:a:$", "a".repeat(3 * READ_SIZE));
+        assert_eq!(found(long.as_bytes(), 4 * READ_SIZE), [&long[1..3 * READ_SIZE + 6], "ev:a:$"]);
+        let error = EnvelopeReader::new(long.as_bytes(), READ_SIZE).next().expect_err("it is too long");
+        assert!(error.to_string().contains("raise document.document_size_max"), "{error}");
+    }
+
+    #[test]
+    fn a_text_that_begins_like_an_envelope_and_has_one_line_is_one() {
+        assert_eq!(found(b"ev:damaged !", 20), ["ev:damaged !"]);
+        assert!(found(b"ev:damaged !\n", 20).is_empty());
     }
 
     #[test]

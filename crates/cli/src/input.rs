@@ -123,7 +123,13 @@ impl InputFile {
         }
     }
 
-    fn failure(&self, error: &io::Error) -> CommandFailure {
+    /// Opens it to be read in pieces.
+    pub(crate) fn reader(&self) -> CommandOutcome<Box<dyn Read + Send>> {
+        self.open().map(|(reader, _)| reader)
+    }
+
+    /// The failure of reading it.
+    pub(crate) fn failure(&self, error: &io::Error) -> CommandFailure {
         match self {
             Self::Standard => CommandFailure::reading(Path::new("standard input"), error),
             Self::File(path) => CommandFailure::reading(path, error),

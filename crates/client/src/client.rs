@@ -200,6 +200,25 @@ impl Client {
         .await
     }
 
+    /// As [`Client::inspect_with`], for envelopes that are bound each to its own of `contexts`, of which there must be as many.
+    ///
+    /// # Errors
+    /// As every call: the engine's error, or why there is no answer.
+    pub async fn inspect_bound(
+        &self,
+        options: &InspectOptions<'_>,
+        contexts: &[&str],
+        envelopes: &[&str],
+    ) -> Result<Vec<Inspection>, ClientError> {
+        self.call(
+            Method::Inspect,
+            None,
+            |id, _, out| request::inspect_bound(id, options, contexts, envelopes.iter().copied(), out),
+            |answer| answer.inspections(),
+        )
+        .await
+    }
+
     /// Makes a query: a method without values of users.
     ///
     /// # Errors

@@ -51,8 +51,8 @@ pub use leafseal_protocol::{
     AcceptedScheme, ApiKeyFacts, AuthenticateParams, Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions,
     EncryptOptions, ErrorCode, Field, FrameLimits, HealthParams, InfoParams, InspectOptions, Inspection, Interface,
     Keying, Method, OnFailure, OptionInfo, OptionKind, OptionValue, OtherCase, OwnedOptions, PathBinding, PublicKeySet,
-    PublicKeysParams, QueryParams, Reseal, Retry, RewrapOptions, Scalar, Scheme, SecretText, Surface, Text, TextKind,
-    UnsealKeyParams, UnsealKeyResult, UnsealParams, UnsealResult, Word, WordSet,
+    PublicKeysParams, QueryParams, Reseal, Retry, RewrapFailure, RewrapOptions, Scalar, Scheme, SecretText, Surface,
+    Text, TextKind, UnsealKeyParams, UnsealKeyResult, UnsealParams, UnsealResult, Word, WordSet,
 };
 pub use observer::{CallObserver, CallOutcome};
 pub use prepared::Prepared;

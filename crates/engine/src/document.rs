@@ -5,6 +5,7 @@
 
 mod binder;
 mod copy;
+mod inspection;
 mod long_match;
 mod plan;
 mod rewriters;
@@ -17,7 +18,7 @@ use leafseal_document::{
     DocumentLimits, DocumentWalk, Match, MatchPaths, Purpose, ScalarKind, Selection, WalkProgress, escape_into,
     escape_piece, escaped_size, unescape, unescape_piece,
 };
-use leafseal_envelope::{OpenedValue, SealedInput, ValueType};
+use leafseal_envelope::{Envelope, Malformed, OpenedValue, SealedInput, ValueType};
 
 use crate::bindings::{DocumentBinding, OwnBindings};
 use crate::cost;
@@ -32,6 +33,7 @@ use crate::report::{OnFailure, RequestReport};
 use crate::rewrap::{RewrapOptions, RewrappedText, Rewrapper};
 use crate::settled::{Settled, SettledValues};
 use copy::DocumentCopy;
+pub use inspection::DocumentInspection;
 use plan::DocumentPlan;
 pub(crate) use rewriters::text_of;
 use rewriters::{placed, plain_text, value_type};

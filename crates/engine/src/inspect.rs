@@ -1,5 +1,7 @@
 //! The metadata of an envelope without its value, and an app's public keys.
 
+use std::sync::Arc;
+
 use leafseal_crypto::ec::COMPRESSED_SIZE;
 use leafseal_crypto::symmetric::SymmetricKeyId;
 use leafseal_crypto::{Curve, PublicKey};
@@ -8,7 +10,7 @@ use leafseal_envelope::{
     SymmetricOpening, ValueType,
 };
 
-use crate::bindings::{BindingWish, RequestBinding};
+use crate::bindings::{BindingWish, DocumentBinding, OwnBindings, PathBinding, RequestBinding};
 use crate::cost::SearchBudget;
 use crate::engine::Engine;
 use crate::engine::permit::{Permit, Renewal};
@@ -20,7 +22,7 @@ use crate::permissions::{Caller, Operation};
 use crate::request_openings::FoundOpening;
 use crate::schemes::{AcceptedSchemes, accepted};
 
-/// The metadata of an envelope; the last four fields only if it was decrypted.
+/// The metadata of an envelope; the role, the origin, the time and the mark only if it was decrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvelopeMetadata {
     /// The scheme.
@@ -45,8 +47,47 @@ pub struct EnvelopeMetadata {
     pub encrypted_at: Option<u32>,
     /// Whether it was resealed from an envelope to a public key.
     pub is_from_public_key: bool,
-    /// The key version that decrypts it.
+    /// The key version that decrypts it, of a symmetric one also if it does not open: its key id names the version.
     pub key_version: Option<u32>,
+    /// Whether it failed to decrypt; see [`InspectOptions::leaves_unopened`].
+    pub is_unopened: bool,
+}
+
+/// The options of an inspection that opens envelopes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct InspectOptions<'a> {
+    /// What symmetric envelopes are bound to.
+    pub context: Option<&'a str>,
+    /// Documents: where the context of each value is, from an object around it: `id`, `customer.id`. In place of `context`.
+    pub context_select: Option<&'a str>,
+    /// Documents: what of its path each value is bound to, beside its context.
+    pub bind: Option<PathBinding>,
+    /// Lists: whether each value comes with its own context, which [`Inspector::inspect_bound`] gets. In place of `context`.
+    pub has_contexts: bool,
+    /// The kinds of envelopes that are opened; others fail to. By default as for decryption.
+    pub accept: Option<AcceptedSchemes>,
+    /// Whether an envelope that fails to decrypt is reported by what its text shows and, if it is symmetric, the version of its key. By
+    /// default it is an error.
+    pub leaves_unopened: bool,
+}
+
+impl<'a> InspectOptions<'a> {
+    fn wish(&self) -> BindingWish<'a> {
+        let Self { context, context_select, bind, has_contexts, .. } = *self;
+        BindingWish { context, context_select, bind, has_contexts }
+    }
+
+    /// The first option that is of no use without an app.
+    fn of_opened(&self) -> Option<&'static str> {
+        let binds = self.context_select.is_some() || self.bind.is_some() || self.has_contexts;
+        let given = [
+            ("a context", self.context.is_some()),
+            ("what binds values", binds),
+            ("accept", self.accept.is_some()),
+            ("on_failure", self.leaves_unopened),
+        ];
+        given.iter().find(|(_, is_given)| *is_given).map(|(what, _)| *what)
+    }
 }
 
 /// An app's public keys that new values are encrypted to.
@@ -73,6 +114,7 @@ struct Inside {
     scratch: OpenScratch,
     /// The current envelope, if it is long.
     long: Option<LongOpen>,
+    leaves_unopened: bool,
 }
 
 impl Engine {
@@ -85,7 +127,7 @@ impl Engine {
             Some(app) => {
                 let permit = Permit::new(self, caller, &[Operation::Inspect], app)?;
                 let keyring = Keyring::new(&permit, RequestBinding::One(Binding::default()), AcceptedSchemes::ALL);
-                Some(Inside { permit, keyring, scratch: OpenScratch::default(), long: None })
+                Some(Inside { permit, keyring, scratch: OpenScratch::default(), long: None, leaves_unopened: false })
             }
             None => {
                 self.admit(caller)?;
@@ -116,24 +158,30 @@ impl Engine {
 }
 
 impl Inspector {
-    /// What symmetric envelopes are bound to, and the kinds of envelopes that are opened; see [`DecryptOptions`](crate::DecryptOptions).
+    /// How envelopes are opened.
     ///
     /// # Errors
-    /// The context is empty or too long, or there is no app.
-    pub fn with(mut self, context: Option<&str>, accept: Option<AcceptedSchemes>) -> Result<Self, Error> {
+    /// The context is empty or too long, options do not go together, or there is no app.
+    pub fn with(mut self, options: &InspectOptions<'_>) -> Result<Self, Error> {
         let Some(inside) = &mut self.inside else {
-            let what = match (context, accept) {
-                (None, None) => return Ok(self),
-                (Some(_), _) => "a context",
-                (None, Some(_)) => "accept",
+            return match options.of_opened() {
+                None => Ok(self),
+                Some(what) => {
+                    let message = format!("{what} needs an app: without one, envelopes are not opened");
+                    Err(Error::new(ErrorCode::InvalidParams, message))
+                }
             };
-            let message = format!("{what} needs an app: without one, envelopes are not opened");
-            return Err(Error::new(ErrorCode::InvalidParams, message));
         };
-        let wish = BindingWish { context, ..BindingWish::default() };
+        let wish = options.wish();
         let binding = wish.binding(inside.permit.engine.settings())?;
-        inside.keyring = Keyring::new(&inside.permit, binding, accepted(accept, wish));
+        inside.keyring = Keyring::new(&inside.permit, binding, accepted(options.accept, wish));
+        inside.leaves_unopened = options.leaves_unopened;
         Ok(self)
+    }
+
+    /// How the values of a document are bound, if each is to its own.
+    pub(crate) fn binding(&self) -> Option<Arc<DocumentBinding>> {
+        self.inside.as_ref().and_then(|inside| inside.keyring.binding.of_document())
     }
 
     /// The number of envelopes that one worker should take at a time: fewer if the envelopes so far have cost key agreements.
@@ -150,6 +198,7 @@ impl Inspector {
             keyring: inside.keyring.fork(),
             scratch: OpenScratch::default(),
             long: inside.long.take(),
+            leaves_unopened: inside.leaves_unopened,
         });
         Self { inside, step_values_max: self.step_values_max }
     }
@@ -159,8 +208,16 @@ impl Inspector {
     /// # Errors
     /// As that.
     pub fn inspect_whole(&mut self, text: &[u8]) -> Result<EnvelopeMetadata, Error> {
+        self.inspect_bound_whole(text, None)
+    }
+
+    /// [`Inspector::inspect_bound`] in all of its steps.
+    ///
+    /// # Errors
+    /// As that.
+    pub(crate) fn inspect_bound_whole(&mut self, text: &[u8], own: OwnBindings<'_>) -> Result<EnvelopeMetadata, Error> {
         loop {
-            if let Some(inspected) = self.inspect(text)? {
+            if let Some(inspected) = self.inspect_bound(text, own)? {
                 return Ok(inspected);
             }
         }
@@ -172,6 +229,14 @@ impl Inspector {
     /// # Errors
     /// Malformed; with an app also: decrypt failed, a role that the caller may not read.
     pub fn inspect(&mut self, text: &[u8]) -> Result<Option<EnvelopeMetadata>, Error> {
+        self.inspect_bound(text, None)
+    }
+
+    /// The same for a text with its `own` binding, one or more, of which the first counts, if the request binds each to its own.
+    ///
+    /// # Errors
+    /// As [`Inspector::inspect`]; a binding where the request has one for all, or none where it does not.
+    pub fn inspect_bound(&mut self, text: &[u8], own: OwnBindings<'_>) -> Result<Option<EnvelopeMetadata>, Error> {
         let envelope = Envelope::parse(text)?;
         let mut inspected = EnvelopeMetadata::of_text(&envelope);
         let is_told = match &mut self.inside {
@@ -182,8 +247,14 @@ impl Inspector {
                 true
             }
             Some(inside) => {
-                let filled = inside.fill(&envelope, &mut inspected);
-                filled.map_err(|error| inside.permit.knowledge.judge(error))?
+                let filled = inside.fill((&envelope, own), &mut inspected);
+                match filled.map_err(|error| inside.permit.knowledge.judge(error)) {
+                    Err(error) if inside.leaves_unopened && error.code == ErrorCode::DecryptFailed => {
+                        inside.fill_failed(&envelope, &mut inspected);
+                        true
+                    }
+                    filled => filled?,
+                }
             }
         };
         Ok(is_told.then_some(inspected))
@@ -192,7 +263,12 @@ impl Inspector {
 
 impl Inside {
     /// Fills in the fields inside; returns whether the envelope was decrypted.
-    fn fill(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
+    fn fill(
+        &mut self,
+        (envelope, own): (&Envelope<'_>, OwnBindings<'_>),
+        inspected: &mut EnvelopeMetadata,
+    ) -> Result<bool, Error> {
+        self.keyring.binding.of(own)?;
         if self.permit.renew()? == Renewal::Renewed {
             self.keyring.renew(&self.permit);
             self.long = None;
@@ -201,17 +277,27 @@ impl Inside {
             return Err(OpenError::DecryptFailed.into());
         }
         if envelope.sealed_size() > self.permit.step_bytes_max() {
-            return self.tell_long(envelope, inspected);
+            return self.tell_long((envelope, own), inspected);
         }
         match envelope {
             Envelope::PublicKey(envelope) => self.fill_public_key(envelope, inspected),
-            Envelope::Symmetric(envelope) => self.fill_symmetric(envelope, inspected),
+            Envelope::Symmetric(envelope) => self.fill_symmetric((envelope, own), inspected),
+        }
+    }
+
+    /// Fills in what is known of an envelope that failed to decrypt, whatever the cause: the version that its key id names, which callers
+    /// that may decrypt for the app learn from any envelope of that key that opens. Nothing else in it is authentic.
+    fn fill_failed(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) {
+        self.long = None;
+        inspected.is_unopened = true;
+        if let Envelope::Symmetric(envelope) = envelope {
+            inspected.key_version = self.keyring.symmetric.version(&self.permit, envelope.key_id);
         }
     }
 
     fn fill_symmetric(
         &mut self,
-        envelope: &SymmetricEnvelope<'_>,
+        (envelope, own): (&SymmetricEnvelope<'_>, OwnBindings<'_>),
         inspected: &mut EnvelopeMetadata,
     ) -> Result<bool, Error> {
         let Self { permit, keyring: Keyring { symmetric, binding, accept, .. }, scratch, .. } = self;
@@ -220,7 +306,7 @@ impl Inside {
             KeySearch::Missing => return Err(OpenError::DecryptFailed.into()),
             KeySearch::Found(found) => found,
         };
-        let opening = SymmetricOpening::bound(&found.key, binding.of(None)?);
+        let opening = SymmetricOpening::bound(&found.key, binding.of(own)?);
         let opened = accept.check(opening.open(envelope, scratch)?)?;
         permit.check_role(None, opened.metadata)?;
         inspected.fill(opened.metadata, Some(found.version));
@@ -254,10 +340,14 @@ impl Inside {
         Ok(true)
     }
 
-    fn tell_long(&mut self, envelope: &Envelope<'_>, inspected: &mut EnvelopeMetadata) -> Result<bool, Error> {
+    fn tell_long(
+        &mut self,
+        (envelope, own): (&Envelope<'_>, OwnBindings<'_>),
+        inspected: &mut EnvelopeMetadata,
+    ) -> Result<bool, Error> {
         let long = self.long.get_or_insert_default();
         if !long.is_open() {
-            let step = long.step(&self.permit, &mut self.keyring, (envelope, None), <[u8]>::len);
+            let step = long.step(&self.permit, &mut self.keyring, (envelope, own), <[u8]>::len);
             step.map_err(|unopened| self.keyring.error(unopened, |error| error))?;
             return Ok(false);
         }
@@ -285,6 +375,7 @@ impl EnvelopeMetadata {
             encrypted_at: None,
             is_from_public_key: false,
             key_version: None,
+            is_unopened: false,
         }
     }
 

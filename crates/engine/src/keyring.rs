@@ -142,6 +142,12 @@ impl SymmetricSearch {
         permit.engine.note_version(version);
         Ok(KeySearch::Found(self.last.insert(FoundKey { version, key }).clone()))
     }
+
+    /// The version whose key has this id, as far as the request knows: the store is not asked.
+    pub(crate) fn version(&self, permit: &Permit, id: SymmetricKeyId) -> Option<u32> {
+        let last = self.last.as_ref().filter(|last| last.key.id() == id);
+        last.map(|last| last.version).or_else(|| permit.app.symmetric(id).map(|(version, _)| version))
+    }
 }
 
 fn too_many(searched_max: usize) -> Error {

@@ -65,14 +65,14 @@ pub use cost::{document_work, request_work, values_work};
 pub use counters::{CacheCounters, EngineCounters, LookupCounters, ScanCounters, ValueCounts};
 pub use decrypt::{DecryptOptions, Decryptor};
 pub use document::{
-    DocumentDecryption, DocumentEncryption, DocumentPart, DocumentRewrap, DocumentWork, PlannedPart, Progress,
-    Rewriter, check_document,
+    DocumentDecryption, DocumentEncryption, DocumentInspection, DocumentPart, DocumentRewrap, DocumentWork,
+    PlannedPart, Progress, Rewriter, check_document,
 };
 pub use encrypt::{EncryptOptions, Encryptor};
 pub use engine::Engine;
 pub use error::{Error, ErrorCode, Side};
 pub use file::{FileDecryption, FileEncryption, FileOptions};
-pub use inspect::{EnginePublicKeys, EnvelopeMetadata, Inspector};
+pub use inspect::{EnginePublicKeys, EnvelopeMetadata, InspectOptions, Inspector};
 pub use leafseal_crypto::random::system_random;
 pub use leafseal_crypto::symmetric::SymmetricKeyId;
 pub use leafseal_crypto::{

@@ -76,6 +76,7 @@ fields! {
     Ephemeral "ephemeral" "The ephemeral public key of an envelope.",
     Origin "origin" "Number of the software that made an envelope.",
     EncryptedAt "encrypted_at" "When an envelope was made, in Unix seconds.",
+    Unopened "unopened" "Whether an envelope does not open.",
     KeyVersion "key_version" "The app's key version that opens an envelope.",
     ApiKey "api_key" "An API key, as its user shows it.",
     KeyId "key_id" "The id of an API key; no secret.",

@@ -176,8 +176,7 @@ fn reencode_request(method: Method, params: RawParams<'_>) -> Reencoded {
         }
         Method::Inspect => {
             let params = InspectParams::decode(params)?;
-            let InspectParams { app, context, accept, .. } = params;
-            let options = InspectOptions { app: app.unwrap_or_default(), context, accept };
+            let options = InspectOptions { app: params.app.unwrap_or_default(), ..params.options };
             request::inspect_with(7, &options, strings(params.values)?.into_iter(), &mut out);
         }
         query => {

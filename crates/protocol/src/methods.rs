@@ -179,8 +179,11 @@ records! {
         Origin origin: Option<u64>;
         /// When it was made, in Unix seconds; only if the call names an app.
         EncryptedAt encrypted_at: Option<u64>;
-        /// The app's key version that opens it; only if the call names an app.
+        /// The app's key version that opens it; only if the call names an app. The key id of a symmetric envelope names the version, also
+        /// if it does not open.
         KeyVersion key_version: Option<u64>;
+        /// Whether it does not open, where the call leaves such.
+        Unopened unopened: Option<bool>;
     }
 }
 

@@ -218,11 +218,22 @@ options! {
         ///
         /// what symmetric envelopes are bound to: without it they do not open. It needs `app`. Default: none
         Context context: Option<&'a str>, Any [Clients Python Api Cli];
+        /// Documents: the path from an object around each value to its context, such as `id` or `customer.id`. Default: none.
+        ContextSelect context_select: Option<&'a str>, Documents [Cli];
+        /// Documents: binds each value to its path too. Default: it is bound to its context alone.
+        Bind bind: Option<PathBinding>, Documents [Cli];
+        /// Documents: the action for a name that differs from a selector's only in case. Default: it is another name.
+        OtherCase other_case: Option<OtherCase>, DocumentsAlone [Cli];
         /// The kinds of envelopes that are opened, separated by commas: `public-key`, `symmetric`, `from-public-key`. It needs an app.
         /// Default: all, but `symmetric` alone with a context.
         ///
         /// the kinds of envelopes that are opened, as for `decrypt`. It needs `app`
         Accept accept: Option<WordSet<'a, AcceptedScheme>>, Any [Clients Python Api Cli];
+        /// The action for an envelope that does not open. It needs an app. Default: the call fails.
+        ///
+        /// the action for an envelope that does not open. `fail`: the request fails. `leave`: the answer has what its text shows, and of a
+        /// symmetric one the version of its key, which its key id names. It needs `app`. Default `fail`
+        OnFailure on_failure: Option<RewrapFailure>, Any [Api];
     }
 }
 

@@ -12,7 +12,6 @@ use crate::options::{
 };
 use crate::payload::required;
 use crate::values::RawValues;
-use crate::words::{AcceptedScheme, WordSet};
 
 /// Parameters of `encrypt`.
 #[derive(Clone, Copy, Debug)]
@@ -92,10 +91,10 @@ pub struct RewrapParams<'a> {
 pub struct InspectParams<'a> {
     /// With an app, envelopes are decrypted to read the fields inside; the plaintext itself is never returned.
     pub app: Option<&'a str>,
-    /// The context that symmetric envelopes are bound to.
-    pub context: Option<&'a str>,
-    /// The kinds of envelopes that are opened.
-    pub accept: Option<WordSet<'a, AcceptedScheme>>,
+    /// How they are decrypted.
+    pub options: InspectOptions<'a>,
+    /// The context of each envelope ([`RawValues::strings`]); as many as there are values.
+    pub contexts: Option<RawValues<'a>>,
     /// Envelopes ([`RawValues::strings`]).
     pub values: RawValues<'a>,
 }
@@ -195,9 +194,9 @@ impl<'a> InspectParams<'a> {
     /// # Errors
     /// Anything but exactly the method's fields, each at most once, of its type and in its range.
     pub fn decode(params: RawParams<'a>) -> Result<Self, ContentError> {
-        let (options, payload) =
-            InspectOptions::read(params, false, FieldSet::of(&[Field::Values]), AppPresence::Optional)?;
-        let InspectOptions { context, accept, .. } = options;
-        Ok(InspectParams { app: payload.app, context, accept, values: payload.values()? })
+        let fields = FieldSet::of(&[Field::Contexts, Field::Values]);
+        let (options, payload) = InspectOptions::read(params, false, fields, AppPresence::Optional)?;
+        let contexts = payload.contexts(options.context)?;
+        Ok(InspectParams { app: payload.app, options, contexts, values: payload.values()? })
     }
 }

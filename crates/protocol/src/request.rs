@@ -159,11 +159,23 @@ pub fn inspect_with<'v>(
     envelopes: impl ExactSizeIterator<Item = &'v str>,
     out: &mut Vec<u8>,
 ) {
-    let mut fields = options.values();
-    if options.app.is_empty() {
-        fields[0].1 = None;
-    }
-    begin(id, Method::Inspect, &fields, 1, out);
+    begin(id, Method::Inspect, of_inspection(options).as_ref(), 1, out);
+    write_values(envelopes.map(Scalar::from), out);
+}
+
+/// [`inspect_with`] for envelopes that are bound each to its own of `contexts`.
+///
+/// # Panics
+/// As [`inspect_with`].
+pub fn inspect_bound<'v>(
+    id: u32,
+    options: &InspectOptions<'_>,
+    contexts: &[&str],
+    envelopes: impl ExactSizeIterator<Item = &'v str>,
+    out: &mut Vec<u8>,
+) {
+    begin(id, Method::Inspect, of_inspection(options).as_ref(), 2, out);
+    write_texts(Field::Contexts, contexts, out);
     write_values(envelopes.map(Scalar::from), out);
 }
 
@@ -220,6 +232,15 @@ fn begin(id: u32, method: Method, options: &[(Field, Option<OptionValue<'_>>)], 
             OptionValue::Number(number) => write::unsigned(u64::from(number), out),
         }
     }
+}
+
+/// Without an app, the field is left out.
+fn of_inspection<'a>(options: &InspectOptions<'a>) -> impl AsRef<[(Field, Option<OptionValue<'a>>)]> {
+    let mut fields = options.values();
+    if options.app.is_empty() {
+        fields[0].1 = None;
+    }
+    fields
 }
 
 /// The options of values: those of documents alone are left out.

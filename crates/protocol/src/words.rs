@@ -193,7 +193,7 @@ words! {
 }
 
 words! {
-    /// The action of `rewrap` for an envelope that does not open. None replaces it: that would destroy a stored value.
+    /// The action of `rewrap` and `inspect` for an envelope that does not open. None replaces it: that would destroy a stored value.
     RewrapFailure {
         /// The call fails.
         Fail = "fail",

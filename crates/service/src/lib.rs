@@ -26,7 +26,9 @@ pub use job::{RequestJob, SLICE_TIME};
 pub use memory::{Exhausted, MemoryBudget, Share};
 pub use reply::{AnswerReceiver, Answered, Effort, Reply};
 pub use rope::{FREED_BUFFERS_MAX, MERGE_SIZE_MAX, Rope};
-pub use rpc::convert::{accept, decrypt_options, encrypt_options, error as error_object, other_case, rewrap_options};
+pub use rpc::convert::{
+    accept, decrypt_options, encrypt_options, error as error_object, inspect_options, other_case, rewrap_options,
+};
 pub use rpc::{EngineService, FailureObserver, UnsealRules};
 pub use sealed_record::{RecordFault, RecordReport, RecordRules, VerifiedRecord, VerifyError, verify_records};
 pub use work::{

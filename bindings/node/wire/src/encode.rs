@@ -224,6 +224,7 @@ pub fn encode_inspect<'env>(
         app: app.as_deref().unwrap_or_default(),
         context: context.as_deref(),
         accept: words.transpose()?,
+        ..InspectOptions::new("")
     };
     let size_max = FrameLimits::default().frame_size_max;
     let envelopes = Texts::of(envelopes, "values", size_max)?;

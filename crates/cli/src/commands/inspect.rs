@@ -1,153 +1,185 @@
 //! `inspect`: the metadata of envelopes.
 
+mod facts;
 mod summary;
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use leafseal_client::{Curve as WireCurve, InspectOptions, Inspection, Scheme as WireScheme, TextKind};
-use leafseal_engine::{Caller, Curve, Engine, EnvelopeMetadata, Marking};
-use leafseal_service::accept;
-use serde_json::{Map, Value, json};
+use leafseal_client::{InspectOptions, RewrapFailure};
+use leafseal_engine::{Caller, Engine, Error, Inspector, Selection};
+use leafseal_service::{inspect_options, other_case};
+use serde_json::json;
 
-use crate::arguments::InspectArguments;
+use super::rewrite::{advise_lines, second_line_start};
+use crate::arguments::{InputFormat, InspectArguments};
 use crate::context::RunContext;
-use crate::envelopes;
-use crate::failure::{CommandFailure, CommandOutcome};
+use crate::envelopes::EnvelopeReader;
+use crate::failure::{CommandFailure, CommandOutcome, Exit};
 use crate::input::{InputFile, InputLimit};
 use crate::output::OpenOutput;
-use crate::transform::{RemoteEngine, connect};
-use leafseal_net::utc;
+use crate::transform::{RemoteEngine, connect, is_blank};
+use facts::Facts;
 use summary::Summary;
-
-/// The printed properties of one envelope.
-struct Facts {
-    version: String,
-    scheme: &'static str,
-    curve: Option<&'static str>,
-    value_type: &'static str,
-    debug: bool,
-    ephemeral: Option<String>,
-    key_id: Option<String>,
-    from_public_key: bool,
-    role: Option<String>,
-    origin: Option<u64>,
-    encrypted_at: Option<u64>,
-    key_version: Option<u64>,
-}
 
 /// The source of the metadata.
 enum InspectBackend {
-    Local(Engine),
+    Local(Box<Inspector>),
     Remote(RemoteEngine),
 }
 
 /// `leafseal inspect`.
 pub(super) fn run(context: &RunContext, arguments: &InspectArguments) -> CommandOutcome {
-    let texts = texts(context, &arguments.inputs)?;
     let options = InspectOptions::of(arguments.app.as_deref().unwrap_or_default(), &arguments.options.given);
-    let of_opened = [("--context", options.context.is_some()), ("--accept", options.accept.is_some())];
+    let of_opened = [
+        ("--context", options.context.is_some()),
+        ("--context-select", options.context_select.is_some()),
+        ("--bind", options.bind.is_some()),
+        ("--accept", options.accept.is_some()),
+    ];
     if let Some((flag, _)) = of_opened.iter().find(|(_, is_given)| arguments.app.is_none() && *is_given) {
         return Err(CommandFailure::usage(format!("{flag} needs --app: without it, envelopes are not opened")));
     }
-    let backend = match &arguments.engine.connect {
-        Some(address) => InspectBackend::Remote(connect(context, address, &arguments.engine)?),
-        None if arguments.app.is_none() => InspectBackend::Local(context.engine_without_keys()?),
-        None => InspectBackend::Local(context.engine()?),
-    };
-    let mut output = OpenOutput::standard()?;
-    if arguments.summary {
-        let summary = summarised(&backend, &options, &texts)?;
-        let shown = if arguments.form.json { format!("{}\n", summary.json()) } else { summary.text() };
-        output.write(shown.as_bytes())?;
-        return output.finish();
+    // Without an app, nothing is opened.
+    let on_failure = arguments.app.is_some().then_some(RewrapFailure::Leave);
+    let options = InspectOptions { on_failure, ..options };
+    let mut shown = InspectOutput::new(arguments)?;
+    match of_documents(arguments, &options) {
+        Some(flag) => documents(context, (arguments, flag), &options, &mut shown)?,
+        None => texts(context, arguments, &options, &mut shown)?,
     }
-    let (mut count, mut faults) = (0_u64, 0_u64);
-    for text in found(&texts) {
-        count += 1;
-        let line = match backend.inspect(&options, &text) {
-            Ok(facts) if arguments.form.json => format!("{}\n", facts.json()),
-            Ok(facts) => facts.text(),
-            Err(failure) if is_about_the_envelope(&failure) => {
-                faults += 1;
-                match arguments.form.json {
-                    true => format!("{}\n", json!({ "error": failure.message })),
-                    false => format!("envelope {count}: {failure}\n"),
-                }
-            }
-            Err(failure) => return Err(failure),
-        };
-        output.write(line.as_bytes())?;
-    }
-    output.finish()?;
-    match (count, faults) {
-        (0, _) => Err(CommandFailure::failed("no envelope found")),
-        (_, 0) => Ok(()),
-        _ => Err(CommandFailure::failed(format!("{faults} of {count} envelopes cannot be inspected"))),
-    }
+    shown.finish()
 }
 
-/// Counts all envelopes. One that does not open is counted by what its text says.
-fn summarised(backend: &InspectBackend, options: &InspectOptions<'_>, texts: &[Vec<u8>]) -> CommandOutcome<Summary> {
-    let mut summary = Summary::default();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    for text in found(texts) {
-        match backend.inspect(options, &text) {
-            Ok(facts) => summary.add(&facts, now),
-            Err(failure) if !is_about_the_envelope(&failure) => return Err(failure),
-            Err(_) if options.app.is_empty() => summary.add_malformed(),
-            Err(_) => match backend.inspect(&InspectOptions::new(""), &text) {
-                Ok(facts) => summary.add_unopened(&facts),
-                Err(_) => summary.add_malformed(),
-            },
-        }
-    }
-    Ok(summary)
+/// The first argument with which the input is read as JSON, where each envelope has a place.
+fn of_documents(arguments: &InspectArguments, options: &InspectOptions<'_>) -> Option<&'static str> {
+    let given = [
+        ("--context-select", options.context_select.is_some()),
+        ("--bind", options.bind.is_some()),
+        ("--select", !arguments.select.is_empty()),
+        ("--other-case", options.other_case.is_some()),
+        ("--format", arguments.format != InputFormat::Auto),
+    ];
+    given.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
 }
 
-/// Every text to inspect: arguments that are envelopes, or the content of the one file.
-fn texts(context: &RunContext, inputs: &[String]) -> CommandOutcome<Vec<Vec<u8>>> {
-    let is_envelope = |input: &String| input.starts_with("ev:");
-    if !inputs.is_empty() && inputs.iter().all(is_envelope) {
-        return Ok(inputs.iter().map(|input| input.clone().into_bytes()).collect());
-    }
-    if inputs.len() > 1 {
+/// Envelopes that are arguments, or any text of a file.
+fn texts(
+    context: &RunContext,
+    arguments: &InspectArguments,
+    options: &InspectOptions<'_>,
+    shown: &mut InspectOutput,
+) -> CommandOutcome {
+    let inputs = &arguments.inputs;
+    let are_envelopes = !inputs.is_empty() && inputs.iter().all(|input| is_envelope(input));
+    if inputs.len() > 1 && !are_envelopes {
         return Err(CommandFailure::usage(
             "give either envelopes, which begin with ev: and must be quoted in a shell, or one file",
         ));
     }
+    let mut backend = match &arguments.engine.connect {
+        Some(address) => InspectBackend::Remote(connect(context, address, &arguments.engine)?),
+        None => InspectBackend::Local(Box::new(inspector(&engine(context, arguments)?, options)?)),
+    };
+    if are_envelopes {
+        return inputs.iter().try_for_each(|text| shown.add(backend.inspect(options, text.as_bytes())));
+    }
     let size_max = context.config().engine.document.document_size_max;
     let input = InputFile::new(inputs.first().map(Path::new));
-    Ok(vec![input.read_whole(InputLimit { size_max, key: "document.document_size_max" })?])
+    let mut found = EnvelopeReader::new(input.reader()?, size_max);
+    while let Some(text) = found.next().map_err(|error| input.failure(&error))? {
+        shown.add(backend.inspect(options, &text))?;
+    }
+    Ok(())
+}
+
+/// The values of a document, or of each line of JSON Lines.
+fn documents(
+    context: &RunContext,
+    (arguments, flag): (&InspectArguments, &str),
+    options: &InspectOptions<'_>,
+    shown: &mut InspectOutput,
+) -> CommandOutcome {
+    if arguments.engine.connect.is_some() {
+        return Err(CommandFailure::usage(format!(
+            "inspect does not support {flag} with --connect, where it sends envelopes alone: run it on a machine with the keystore"
+        )));
+    }
+    if arguments.inputs.len() > 1 || arguments.inputs.iter().any(|input| is_envelope(input)) {
+        return Err(CommandFailure::usage(format!("{flag} is for documents: give one file")));
+    }
+    let engine = engine(context, arguments)?;
+    let selection = match arguments.select.as_slice() {
+        [] => None,
+        select => {
+            let mut builder = engine.selection_builder().other_case(other_case(options.other_case));
+            select.iter().try_for_each(|selector| builder.add(selector)).map_err(Error::from)?;
+            Some(builder.finish())
+        }
+    };
+    let input = InputFile::new(arguments.inputs.first().map(Path::new));
+    let is_lines = match arguments.format {
+        InputFormat::Jsonl => true,
+        InputFormat::Json => false,
+        InputFormat::Auto => input.is_named_json_lines(),
+    };
+    let settings = &context.config().input;
+    if !is_lines {
+        let size_max = context.config().engine.document.document_size_max;
+        let document = input.read_whole(InputLimit { size_max, key: "document.document_size_max" })?;
+        let inspected = document_of(&engine, options, (&document, selection.as_ref()), shown);
+        return inspected.map_err(|failure| advise_lines(failure, second_line_start(&document)));
+    }
+    let line = InputLimit { size_max: settings.line_size_max, key: "input.line_size_max" };
+    let mut blocks = input.blocks(line, settings.block_lines_max, settings.block_size_max)?;
+    while let Some(block) = blocks.next()? {
+        for (number, line, _) in block.lines().filter(|(_, line, _)| !is_blank(line)) {
+            document_of(&engine, options, (line, selection.as_ref()), shown)
+                .map_err(|failure| failure.at(format_args!("line {number}")))?;
+        }
+    }
+    Ok(())
+}
+
+fn document_of(
+    engine: &Engine,
+    options: &InspectOptions<'_>,
+    (document, selection): (&[u8], Option<&Selection>),
+    shown: &mut InspectOutput,
+) -> CommandOutcome {
+    let mut work = engine.inspect_document(inspector(engine, options)?, selection, document.len())?;
+    while let Some(inspected) = work.next(document)? {
+        shown.add(inspected.map(Facts::of_engine).map_err(CommandFailure::from))?;
+    }
+    Ok(())
 }
 
 /// An argument is treated as an envelope, however damaged; in a file, envelopes are searched for.
-fn found(texts: &[Vec<u8>]) -> impl Iterator<Item = Cow<'_, [u8]>> {
-    texts.iter().flat_map(|text| {
-        let whole = text.starts_with(b"ev:") && !text.contains(&b'\n');
-        let whole = whole.then_some(Cow::Borrowed(text.as_slice()));
-        let within = whole.is_none().then(|| envelopes::anywhere(text));
-        whole.into_iter().chain(within.into_iter().flatten())
-    })
+fn is_envelope(input: &str) -> bool {
+    input.starts_with("ev:")
+}
+
+fn engine(context: &RunContext, arguments: &InspectArguments) -> CommandOutcome<Engine> {
+    if arguments.app.is_none() { context.engine_without_keys() } else { context.engine() }
+}
+
+/// Without an app, envelopes are not opened.
+fn inspector(engine: &Engine, options: &InspectOptions<'_>) -> CommandOutcome<Inspector> {
+    let app = Some(options.app).filter(|app| !app.is_empty());
+    Ok(engine.inspector(&Caller::Owner, app)?.with(&inspect_options(options))?)
 }
 
 /// Whether the next envelope may succeed.
 fn is_about_the_envelope(failure: &CommandFailure) -> bool {
     let message = &failure.message;
-    failure.exit == crate::failure::Exit::Failed
+    failure.exit == Exit::Failed
         && ["unknown_app", "there is no app", "forbidden", "disabled"].iter().all(|other| !message.contains(other))
 }
 
 impl InspectBackend {
-    /// Without an app, envelopes are not opened.
-    fn inspect(&self, options: &InspectOptions<'_>, text: &[u8]) -> CommandOutcome<Facts> {
+    fn inspect(&mut self, options: &InspectOptions<'_>, text: &[u8]) -> CommandOutcome<Facts> {
         match self {
-            Self::Local(engine) => {
-                let app = Some(options.app).filter(|app| !app.is_empty());
-                let inspector = engine.inspector(&Caller::Owner, app)?;
-                Ok(Facts::of_engine(inspector.with(options.context, accept(options.accept))?.inspect_whole(text)?))
-            }
+            Self::Local(inspector) => Ok(Facts::of_engine(inspector.inspect_whole(text)?)),
             Self::Remote(RemoteEngine { client, runtime }) => {
                 let text = str::from_utf8(text)
                     .map_err(|_| CommandFailure::failed("not an envelope: it must be UTF-8 text"))?;
@@ -159,106 +191,67 @@ impl InspectBackend {
     }
 }
 
-impl Facts {
-    fn of_engine(inspected: EnvelopeMetadata) -> Self {
-        Self {
-            scheme: inspected.scheme.name(),
-            version: inspected.version.to_owned(),
-            curve: inspected.curve.map(Curve::short_name),
-            value_type: inspected.value_type.name(),
-            debug: inspected.marking == Marking::Debug,
-            ephemeral: inspected.ephemeral.map(hex::encode),
-            key_id: inspected.key_id.map(|id| id.to_string()),
-            from_public_key: inspected.is_from_public_key,
-            role: inspected.role,
-            origin: inspected.origin.map(u64::from),
-            encrypted_at: inspected.encrypted_at.map(u64::from),
-            key_version: inspected.key_version.map(u64::from),
-        }
+/// What is printed.
+struct InspectOutput {
+    output: OpenOutput,
+    is_json: bool,
+    /// Counts, with the time of now in Unix seconds, in place of a line for each envelope.
+    summary: Option<(Summary, u64)>,
+    count: u64,
+    faults: u64,
+}
+
+impl InspectOutput {
+    fn new(arguments: &InspectArguments) -> CommandOutcome<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let summary = arguments.summary.then(|| (Summary::default(), now));
+        Ok(Self { output: OpenOutput::standard()?, is_json: arguments.form.json, summary, count: 0, faults: 0 })
     }
 
-    fn of_client(inspection: Inspection) -> Self {
-        Self {
-            scheme: inspection.scheme.unwrap_or(WireScheme::PublicKey).as_str(),
-            version: inspection.version,
-            curve: inspection.curve.map(WireCurve::as_str),
-            value_type: match inspection.kind {
-                TextKind::String => "string",
-                TextKind::Number => "number",
-                TextKind::Boolean => "boolean",
-            },
-            debug: inspection.debug,
-            ephemeral: inspection.ephemeral.map(hex::encode),
-            key_id: inspection.symmetric_key_id.map(hex::encode),
-            from_public_key: inspection.from_public_key.unwrap_or(false),
-            role: inspection.role,
-            origin: inspection.origin,
-            encrypted_at: inspection.encrypted_at,
-            key_version: inspection.key_version,
-        }
-    }
-
-    fn json(&self) -> Value {
-        let mut facts = Map::new();
-        let mut put = |name: &str, value: Value| facts.insert(name.to_owned(), value);
-        put("scheme", json!(self.scheme));
-        put("version", json!(self.version));
-        if let Some(curve) = self.curve {
-            put("curve", json!(curve));
-        }
-        put("type", json!(self.value_type));
-        put("debug", json!(self.debug));
-        if let Some(ephemeral) = &self.ephemeral {
-            put("ephemeral", json!(ephemeral));
-        }
-        if let Some(id) = &self.key_id {
-            put("key_id", json!(id));
-        }
-        if self.from_public_key {
-            put("from_public_key", json!(true));
-        }
-        for (name, number) in
-            [("origin", self.origin), ("encrypted_at", self.encrypted_at), ("key_version", self.key_version)]
-        {
-            if let Some(number) = number {
-                put(name, json!(number));
+    /// Prints or counts an envelope, or why it has no metadata.
+    ///
+    /// # Errors
+    /// That fault, if it is not one of this envelope alone.
+    fn add(&mut self, inspected: CommandOutcome<Facts>) -> CommandOutcome {
+        self.count += 1;
+        let line = match (inspected, &mut self.summary) {
+            (Err(failure), _) if !is_about_the_envelope(&failure) => return Err(failure),
+            (Ok(facts), Some((summary, now))) => {
+                summary.add(&facts, *now);
+                return Ok(());
             }
-        }
-        if let Some(role) = &self.role {
-            put("role", json!(role));
-        }
-        Value::Object(facts)
-    }
-
-    fn text(&self) -> String {
-        let mut line = match (&self.ephemeral, self.curve, &self.key_id) {
-            (Some(ephemeral), Some(curve), _) => {
-                format!("{} {curve} {:7} ephemeral {ephemeral}", self.version, self.value_type)
+            (Err(_), Some((summary, _))) => {
+                summary.add_malformed();
+                return Ok(());
             }
-            (_, _, key_id) => {
-                let key_id = key_id.as_deref().unwrap_or("unknown");
-                format!("{} symmetric {:7} key {key_id}", self.version, self.value_type)
+            (Ok(facts), None) => {
+                self.faults += u64::from(facts.is_unopened);
+                if self.is_json { format!("{}\n", facts.json()) } else { facts.text() }
+            }
+            (Err(failure), None) => {
+                self.faults += 1;
+                match self.is_json {
+                    true => format!("{}\n", json!({ "error": failure.message })),
+                    false => format!("envelope {}: {failure}\n", self.count),
+                }
             }
         };
-        if self.from_public_key {
-            line.push_str("  from public-key");
+        self.output.write(line.as_bytes())
+    }
+
+    fn finish(mut self) -> CommandOutcome {
+        if let Some((summary, _)) = self.summary {
+            let shown = if self.is_json { format!("{}\n", summary.json()) } else { summary.text() };
+            self.output.write(shown.as_bytes())?;
+            return self.output.finish();
         }
-        if self.debug {
-            line.push_str("  debug");
+        self.output.finish()?;
+        match (self.count, self.faults) {
+            (0, _) => Err(CommandFailure::failed("no envelope found")),
+            (_, 0) => Ok(()),
+            (count, faults) => {
+                Err(CommandFailure::failed(format!("{faults} of {count} envelopes cannot be inspected")))
+            }
         }
-        if let Some(version) = self.key_version {
-            line.push_str(&format!("  key version {version}"));
-        }
-        if let Some(role) = &self.role {
-            line.push_str(&format!("  role {role}"));
-        }
-        if let Some(origin) = self.origin {
-            line.push_str(&format!("  origin {origin}"));
-        }
-        if let Some(at) = self.encrypted_at {
-            line.push_str(&format!("  {}", utc(at)));
-        }
-        line.push('\n');
-        line
     }
 }

@@ -204,12 +204,7 @@ fn document(
     let lines_start = second_line_start(&document);
     let progress = TerminalProgress::bytes("document", Some(document.len() as u64));
     let done = backend.document(document, &progress);
-    let (text, report) = done.map_err(|failure| match lines_start {
-        Some(start) if failure.message.contains(&format!("the end of the document at byte {start}")) => {
-            failure.advise("if this is JSON Lines, add --format jsonl")
-        }
-        _ => failure,
-    })?;
+    let (text, report) = done.map_err(|failure| advise_lines(failure, lines_start))?;
     drop(progress);
     job.check(&report)?;
     output.write(&text)?;
@@ -217,8 +212,18 @@ fn document(
     Ok(report)
 }
 
+/// The failure of a document, with advice if it may be JSON Lines, whose second line starts here.
+pub(super) fn advise_lines(failure: CommandFailure, lines_start: Option<usize>) -> CommandFailure {
+    match lines_start {
+        Some(start) if failure.message.contains(&format!("the end of the document at byte {start}")) => {
+            failure.advise("if this is JSON Lines, add --format jsonl")
+        }
+        _ => failure,
+    }
+}
+
 /// The start of the text after the first line break that is not white space: where JSON Lines fail that are read as one document.
-fn second_line_start(document: &[u8]) -> Option<usize> {
+pub(super) fn second_line_start(document: &[u8]) -> Option<usize> {
     let first = document.iter().position(|byte| !byte.is_ascii_whitespace())?;
     let line_end = first + document[first..].iter().position(|&byte| byte == b'\n')?;
     Some(line_end + document[line_end..].iter().position(|byte| !byte.is_ascii_whitespace())?)

@@ -104,6 +104,6 @@ pub(crate) trait TransformBackend: Sync {
 }
 
 /// Whether a line is blank, or has only a byte order mark.
-fn is_blank(line: &[u8]) -> bool {
+pub(crate) fn is_blank(line: &[u8]) -> bool {
     line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line).iter().all(u8::is_ascii_whitespace)
 }

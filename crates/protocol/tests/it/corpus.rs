@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use leafseal_protocol::{
     Curve, DecryptFileOptions, DecryptOptions, EncryptFileOptions, EncryptOptions, ErrorCode, ErrorObject, Field,
     FieldInfo, FieldKind, GoingAway, Health, InspectOptions, Inspection, Keying, Query, QueryInfo, RecordInfo,
-    RecordValue, ResultShape, RewrapOptions, Scalar, Scheme, TextKind, WordSet, answer, fuzzing, request, write,
+    RecordValue, ResultShape, RewrapFailure, RewrapOptions, Scalar, Scheme, TextKind, WordSet, answer, fuzzing,
+    request, write,
 };
 
 fn corpus() -> PathBuf {
@@ -46,6 +47,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
     let rewrap = RewrapOptions { curve: Some(Curve::R1), ..RewrapOptions::new("acme") };
     let in_context =
         InspectOptions { context: Some("row 17"), accept: WordSet::parse("symmetric"), ..InspectOptions::new("acme") };
+    let leaving = InspectOptions { on_failure: Some(RewrapFailure::Leave), ..InspectOptions::new("acme") };
     let envelopes = || ["ev:Tk9D:", "ev:RFVC:number:"].into_iter();
     vec![
         ("encrypt", seed(|out| request::encrypt(1, &options, values().into_iter(), out))),
@@ -61,6 +63,7 @@ fn requests() -> Vec<(&'static str, Vec<u8>)> {
         ("rewrap", seed(|out| request::rewrap(5, &rewrap, envelopes(), out))),
         ("inspect", seed(|out| request::inspect(6, Some("acme"), envelopes(), out))),
         ("inspect_in_context", seed(|out| request::inspect_with(6, &in_context, envelopes(), out))),
+        ("inspect_bound", seed(|out| request::inspect_bound(6, &leaving, &["row 17", "row 18"], envelopes(), out))),
         ("cancel", seed(|out| request::cancel(8, out))),
     ]
 }
@@ -79,6 +82,7 @@ fn answers() -> Vec<(&'static str, Vec<u8>)> {
         origin: Some(5),
         encrypted_at: Some(1_700_000_000),
         key_version: None,
+        unopened: Some(true),
     };
     let error = ErrorObject::new(ErrorCode::DecryptFailed, "an envelope did not open").at_index(3);
     vec![

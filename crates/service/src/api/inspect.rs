@@ -5,7 +5,7 @@ use leafseal_protocol::{ErrorCode, ErrorObject, InspectOptions};
 use serde_json::{Value, json};
 
 use super::{CallInput, invalid, write};
-use crate::rpc::convert::{accept as accepted_kinds, error as error_object, text_kind, wire_curve};
+use crate::rpc::convert::{error as error_object, inspect_options, text_kind, wire_curve};
 use crate::work::{RequestStage, RequestStep, RequestWork};
 
 /// Bytes of blank lines that a step skips: some ten microseconds.
@@ -71,9 +71,8 @@ impl RequestWork for Inspect {
     fn step(&mut self, out: &mut Vec<u8>) -> Result<RequestStep, ErrorObject> {
         let CallInput { engine, caller, app, options, .. } = &self.input;
         let Some(inspector) = &mut self.inspector else {
-            let InspectOptions { context, accept, .. } = InspectOptions::of(app, &options.given);
-            let inspector = engine.inspector(caller, Some(app));
-            let inspector = inspector.and_then(|inspector| inspector.with(context, accepted_kinds(accept)));
+            let options = inspect_options(&InspectOptions::of(app, &options.given));
+            let inspector = engine.inspector(caller, Some(app)).and_then(|inspector| inspector.with(&options));
             self.inspector = Some(inspector.map_err(error_object)?);
             return Ok(RequestStep::More);
         };
@@ -94,6 +93,7 @@ impl RequestWork for Inspect {
             "symmetricKeyId": inspected.key_id.map(|id| id.to_string()),
             "fromPublicKey": inspected.is_from_public_key,
             "keyVersion": inspected.key_version,
+            "unopened": inspected.is_unopened,
             "debug": inspected.marking == Marking::Debug,
         });
         write(&reported, out);

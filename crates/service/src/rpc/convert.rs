@@ -156,6 +156,18 @@ pub fn rewrap_options<'a>(options: &wire::RewrapOptions<'a>) -> leafseal_engine:
     }
 }
 
+/// Converts the options to the engine's type.
+pub fn inspect_options<'a>(options: &wire::InspectOptions<'a>) -> leafseal_engine::InspectOptions<'a> {
+    leafseal_engine::InspectOptions {
+        context: options.context,
+        context_select: options.context_select,
+        bind: options.bind.map(bind),
+        has_contexts: false,
+        accept: accept(options.accept),
+        leaves_unopened: options.on_failure == Some(wire::RewrapFailure::Leave),
+    }
+}
+
 /// Converts the options of a file to the engine's type.
 pub(super) fn file_options<'a>(options: &wire::EncryptFileOptions<'a>) -> FileOptions<'a> {
     FileOptions { scheme: options.scheme.map(scheme), curve: options.curve.map(curve), context: options.context }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{Caller, Engine, Inspector, LongRewrap, RewrapOptions, RewrappedText, Rewrapper};
+use leafseal_engine::{Caller, Engine, InspectOptions, Inspector, LongRewrap, RewrapOptions, RewrappedText, Rewrapper};
 use leafseal_protocol::answer::OpenRewrap;
 use leafseal_protocol::{ErrorObject, InspectParams, Inspection, RewrapParams, Scalar, answer, write};
 
@@ -125,9 +125,9 @@ impl ListWork<Inspector> {
         (call, params): (&Arc<OwnedCall>, &InspectParams<'_>),
         out: &mut Vec<u8>,
     ) -> Result<Self, ErrorObject> {
-        let InspectParams { app, context, accept, .. } = *params;
-        let inspector = engine.inspector(caller, app);
-        let inspector = inspector.and_then(|inspector| inspector.with(context, convert::accept(accept)));
+        let has_contexts = params.contexts.is_some();
+        let options = InspectOptions { has_contexts, ..convert::inspect_options(&params.options) };
+        let inspector = engine.inspector(caller, params.app).and_then(|inspector| inspector.with(&options));
         let inspector = inspector.map_err(convert::error)?;
         answer::begin_inspect(id, params.values.count(), out);
         Ok(ListWork::begin(engine, call, inspector, ()))
@@ -139,7 +139,8 @@ impl ListMethod for Inspector {
     type Ending = ();
 
     fn list(call: &OwnedCall) -> BoundList<'_> {
-        BoundList { values: call.inspect().values, contexts: None }
+        let params = call.inspect();
+        BoundList { values: params.values, contexts: params.contexts }
     }
 
     fn part_values_max(&self) -> usize {
@@ -173,11 +174,11 @@ fn inspect(
 ) -> Result<(), ErrorObject> {
     if let Some(string) = span.long_string(list) {
         // An envelope is ASCII: other text is not inspected further.
-        if write_metadata(inspector, span, string.bytes, out)? {
+        if write_metadata(inspector, (list, span), string.bytes, out)? {
             span.pass(list, &string)?;
         }
     } else if let Some(text) = span.read_texts(list, 1)?.first()
-        && write_metadata(inspector, span, text.as_bytes(), out)?
+        && write_metadata(inspector, (list, span), text.as_bytes(), out)?
     {
         span.skip(list, 1)?;
     }
@@ -185,8 +186,14 @@ fn inspect(
 }
 
 /// Writes the metadata of the next envelope; returns whether that needed no further step.
-fn write_metadata(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut Vec<u8>) -> Result<bool, ErrorObject> {
-    let inspected = inspector.inspect(text);
+fn write_metadata(
+    inspector: &mut Inspector,
+    (list, span): (BoundList<'_>, &Span),
+    text: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<bool, ErrorObject> {
+    let own = span.own(list, 1)?;
+    let inspected = inspector.inspect_bound(text, own.as_deref());
     let inspected = inspected.map_err(|error| convert::error(error).at_index(span.index()))?;
     let Some(inspected) = inspected else { return Ok(false) };
     let reported = Inspection {
@@ -202,6 +209,7 @@ fn write_metadata(inspector: &mut Inspector, span: &Span, text: &[u8], out: &mut
         origin: inspected.origin.map(u64::from),
         encrypted_at: inspected.encrypted_at.map(u64::from),
         key_version: inspected.key_version.map(u64::from),
+        unopened: inspected.is_unopened.then_some(true),
     };
     answer::inspected(&reported, out);
     Ok(true)

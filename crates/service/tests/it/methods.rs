@@ -10,8 +10,8 @@ use leafseal_engine::{ApiKeySecret, EntryPoint, RequestOrigin, Settings, system_
 use leafseal_protocol::{
     ApiKeyFacts, AuthenticateParams, DecryptFileOptions, DecryptOptions, DocumentResult, EncryptFileOptions,
     EncryptOptions, ErrorObject, FileResult, FrameLimits as WireLimits, InfoResult, InspectOptions, InspectResult,
-    Keying, Message, OtherCase, PublicKeySet, PublicKeysParams, RewrapOptions, RewrapResult, Scalar, Scheme,
-    SecretText, ValuesResult, answer, request,
+    Keying, Message, OtherCase, PublicKeySet, PublicKeysParams, RewrapFailure, RewrapOptions, RewrapResult, Scalar,
+    Scheme, SecretText, ValuesResult, answer, request,
 };
 use leafseal_service::{
     EngineService, PartStep, PeerIdentity, PlannedRequest, RequestPart, RequestStage, RequestStep, RequestWork,
@@ -177,6 +177,37 @@ fn decrypt(fixture: &Fixture, values: &[Scalar<'_>]) -> Vec<u8> {
 
 fn values(answer: &[u8]) -> Vec<Scalar<'_>> {
     ValuesResult::decode(result(answer)).expect("values").values.iter().map(|value| value.expect("a scalar")).collect()
+}
+
+#[test]
+fn inspection_takes_a_context_for_each_envelope_and_may_leave_those_that_do_not_open() {
+    let fixture = fixture();
+    let options = EncryptOptions { scheme: Some(Scheme::Symmetric), role: Some("pci"), ..EncryptOptions::new("acme") };
+    let (own, texts) = (["row 1", "row 2"], [Scalar::from("a"); 2]);
+    let answer = run(&fixture, frame(|out| request::encrypt_bound(9, &options, &own, texts.into_iter(), out))).0;
+    let sealed = values(&answer);
+    // Long ones, which are opened in steps, too.
+    let long = "a".repeat(300_000);
+    let of_long = EncryptOptions { context: Some("row 3"), ..options };
+    let answer = encrypt(&fixture, &of_long, &[Scalar::from(long.as_str())]);
+    let long = values(&answer);
+    let envelopes = [text_of(&sealed[0]), text_of(&sealed[1]), text_of(&long[0])];
+    let inspect = |contexts: [&str; 3], on_failure| {
+        let options = InspectOptions { on_failure, ..InspectOptions::new("acme") };
+        run(&fixture, frame(|out| request::inspect_bound(9, &options, &contexts, envelopes.into_iter(), out))).0
+    };
+    let facts = |answer: &[u8]| {
+        let inspected = InspectResult::decode(result(answer)).expect("a list");
+        let inspected = inspected.iter().map(|one| one.expect("facts"));
+        inspected.map(|one| (one.role, one.key_version, one.unopened)).collect::<Vec<_>>()
+    };
+    let opened = || (Some("pci".to_owned()), Some(1), None);
+    assert_eq!(facts(&inspect(["row 1", "row 2", "row 3"], None)), [opened(), opened(), opened()]);
+    assert_eq!(fault(&inspect(["row 1", "row 1", "row 3"], None)).0, "decrypt_failed");
+    let unopened = || (None, Some(1), Some(true));
+    let leave = Some(RewrapFailure::Leave);
+    assert_eq!(facts(&inspect(["row 1", "row 1", "row 1"], leave)), [opened(), unopened(), unopened()]);
+    assert_eq!(facts(&inspect(["row 2", "row 2", "row 3"], leave)), [unopened(), opened(), opened()]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::Facts;
+use super::facts::Facts;
 
 const DAY_S: u64 = 24 * 60 * 60;
 /// The ages, by their upper bounds in seconds.
@@ -39,26 +39,8 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Counts an envelope that was inspected at this time, in Unix seconds.
+    /// Counts an envelope that was inspected at this time, in Unix seconds; one that does not open by what its text shows.
     pub(super) fn add(&mut self, facts: &Facts, now_unix_s: u64) {
-        let age = facts.encrypted_at.map(|at| {
-            let age_s = now_unix_s.saturating_sub(at);
-            AGES.iter().position(|(_, below)| age_s < *below).unwrap_or(AGES.len() - 1)
-        });
-        self.count(facts, age, false);
-    }
-
-    /// Counts an envelope that does not open, by what its text says.
-    pub(super) fn add_unopened(&mut self, facts: &Facts) {
-        self.count(facts, None, true);
-    }
-
-    /// Counts a text that is no envelope.
-    pub(super) fn add_malformed(&mut self) {
-        self.malformed += 1;
-    }
-
-    fn count(&mut self, facts: &Facts, age: Option<usize>, is_unopened: bool) {
         let row = SummaryRow {
             scheme: facts.scheme,
             curve: facts.curve,
@@ -66,10 +48,15 @@ impl Summary {
             key_version: facts.key_version,
             role: facts.role.clone(),
             is_from_public_key: facts.from_public_key,
-            age,
-            is_unopened,
+            age: facts.encrypted_at.map(|at| age(now_unix_s.saturating_sub(at))),
+            is_unopened: facts.is_unopened,
         };
         *self.rows.entry(row).or_default() += 1;
+    }
+
+    /// Counts a text that is no envelope.
+    pub(super) fn add_malformed(&mut self) {
+        self.malformed += 1;
     }
 
     pub(super) fn json(&self) -> Value {
@@ -114,6 +101,33 @@ impl Summary {
     }
 }
 
+/// The index of the age in [`AGES`].
+fn age(seconds: u64) -> usize {
+    AGES.iter().position(|(_, below)| seconds < *below).unwrap_or(AGES.len() - 1)
+}
+
 fn of_curve(curve: Option<&str>) -> String {
     curve.map_or_else(String::new, |curve| format!(", {curve}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_age_begins_where_the_one_before_ends() {
+        const DAY: u64 = 86_400;
+        for (seconds, expected) in [
+            (0, "under a day"),
+            (DAY - 1, "under a day"),
+            (DAY, "under 30 days"),
+            (30 * DAY - 1, "under 30 days"),
+            (30 * DAY, "under a year"),
+            (365 * DAY - 1, "under a year"),
+            (365 * DAY, "a year or more"),
+            (u64::MAX, "a year or more"),
+        ] {
+            assert_eq!(AGES[age(seconds)].0, expected, "{seconds}");
+        }
+    }
 }

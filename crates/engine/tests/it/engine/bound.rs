@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leafseal_engine::{AcceptedSchemes, Binding, Curve, PathBinding, Scheme};
+use leafseal_engine::{AcceptedSchemes, Binding, Curve, InspectOptions, PathBinding, Scheme};
 
 use super::*;
 
@@ -40,9 +40,39 @@ impl Wish {
         DecryptOptions { context, context_select, bind, accept, ..DecryptOptions::new("acme") }
     }
 
+    fn inspecting(self, accept: Option<AcceptedSchemes>) -> InspectOptions<'static> {
+        let Self { context, context_select, bind } = self;
+        InspectOptions { context, context_select, bind, accept, ..InspectOptions::default() }
+    }
+
     fn rewrapping(self, accept: Option<AcceptedSchemes>) -> RewrapOptions<'static> {
         let Self { context, context_select, bind } = self;
         RewrapOptions { context, context_select, bind, accept, ..RewrapOptions::new("acme") }
+    }
+}
+
+/// Checks what the inspection of a document says of its envelope: of one that does not open, the version that its key id names.
+fn check_inspected(engine: &Engine, options: &InspectOptions<'_>, document: &str, opens: bool, case: &str) {
+    let selection = engine.selection(&SELECT).expect("a selection");
+    for leaves_unopened in [false, true] {
+        let options = InspectOptions { leaves_unopened, ..*options };
+        let inspector = engine.inspector(&Caller::Owner, Some("acme")).and_then(|inspector| inspector.with(&options));
+        let begun = engine.inspect_document(inspector.expect("it has an app"), Some(&selection), document.len());
+        let mut work = begun.expect("begins");
+        let inspected = work.next(document.as_bytes()).expect("a document").expect("an envelope");
+        assert!(work.next(document.as_bytes()).expect("a document").is_none(), "{case}: there is one");
+        match inspected {
+            Ok(facts) => {
+                assert!(opens || leaves_unopened, "{case}");
+                assert_eq!(facts.is_unopened, !opens, "{case}");
+                let is_known = opens || facts.scheme == Scheme::Symmetric;
+                assert_eq!(facts.key_version.is_some(), is_known, "{case}");
+                assert!(opens || (facts.role, facts.origin, facts.encrypted_at) == (None, None, None), "{case}");
+            }
+            Err(error) => {
+                assert!(!opens && !leaves_unopened && error.code == ErrorCode::DecryptFailed, "{case}: {error}")
+            }
+        }
     }
 }
 
@@ -104,14 +134,13 @@ fn bound_requests_open_symmetric_envelopes_of_values_unless_they_ask_for_others(
                     let rewrapped = rewrap(&engine, &wish.rewrapping(asked), document);
                     let envelope = envelopes(document).remove(0);
                     let inspector = engine.inspector(&Caller::Owner, Some("acme")).expect("begins");
-                    let mut inspector = inspector.with(wish.context, asked).expect("it has an app");
-                    // Inspection knows no places in documents, so that those bind nothing.
-                    let of_context =
-                        asked.unwrap_or(if wish.context.is_some() { SYMMETRIC } else { AcceptedSchemes::ALL });
-                    let has_no_place = wish.context_select.is_none() && wish.bind.is_none();
-                    let is_inspected = takes(of_context, kind) && (has_no_place || *kind == "public-key");
-                    let inspected = inspector.inspect_whole(envelope.as_bytes());
-                    assert_eq!(inspected.is_ok(), is_inspected, "{case}");
+                    if wish.context_select.is_none() && wish.bind.is_none() {
+                        let options = wish.inspecting(asked);
+                        let mut inspector = inspector.with(&options).expect("it has an app");
+                        let inspected = inspector.inspect_whole(envelope.as_bytes());
+                        assert_eq!(inspected.is_ok(), takes(accept, kind), "{case}");
+                    }
+                    check_inspected(&engine, &wish.inspecting(asked), document, takes(accept, kind), &case);
                     if !takes(accept, kind) {
                         for error in [opened.expect_err(&case), rewrapped.expect_err(&case)] {
                             assert_eq!(error.code, ErrorCode::DecryptFailed, "{case}");
@@ -150,6 +179,13 @@ fn lists_with_contexts_open_symmetric_envelopes_of_values_by_default() {
             let mut rewrapper = engine.rewrapper(&Caller::Owner, &options).expect("begins");
             let rewrapped = rewrapper.rewrap_bound(&[envelope.as_bytes()], Some(&own), |_, _| ());
             assert_eq!(rewrapped.is_ok(), takes(accept, kind), "{kind} {asked:?}");
+            let options = InspectOptions { has_contexts: true, accept: asked, ..InspectOptions::default() };
+            let begun = engine.inspector(&Caller::Owner, Some("acme")).and_then(|it| it.with(&options));
+            let mut inspector = begun.expect("begins");
+            let inspected = inspector.inspect_bound(envelope.as_bytes(), Some(&own));
+            assert_eq!(inspected.is_ok(), takes(accept, kind), "{kind} {asked:?}");
+            let error = inspector.inspect(envelope.as_bytes()).expect_err("it has no binding");
+            assert_eq!(error.code, ErrorCode::InvalidParams);
         }
     }
 }
@@ -180,14 +216,19 @@ fn no_rewrap_unbinds_values() {
 #[test]
 fn what_opens_envelopes_for_inspection_needs_an_app() {
     let TestEngine { engine, store: _store, .. } = test_engine();
-    for (context, accept, begins) in [
-        (Some("row 1"), None, "a context needs"),
-        (None, Some(SYMMETRIC), "accept needs"),
-        (Some("a"), Some(SYMMETRIC), "a context"),
+    let nothing = InspectOptions::default();
+    for (options, begins) in [
+        (InspectOptions { context: Some("row 1"), ..nothing }, "a context needs"),
+        (InspectOptions { accept: Some(SYMMETRIC), ..nothing }, "accept needs"),
+        (InspectOptions { context: Some("a"), accept: Some(SYMMETRIC), ..nothing }, "a context"),
+        (InspectOptions { context_select: Some("id"), ..nothing }, "what binds values needs"),
+        (InspectOptions { bind: Some(PathBinding::Path), ..nothing }, "what binds values needs"),
+        (InspectOptions { has_contexts: true, ..nothing }, "what binds values needs"),
+        (InspectOptions { leaves_unopened: true, ..nothing }, "on_failure needs"),
     ] {
         let inspector = engine.inspector(&Caller::Owner, None).expect("begins");
-        let error = inspector.with(context, accept).map(drop).expect_err("it opens nothing");
+        let error = inspector.with(&options).map(drop).expect_err("it opens nothing");
         assert!(error.code == ErrorCode::InvalidParams && error.message.starts_with(begins), "{error}");
     }
-    engine.inspector(&Caller::Owner, None).and_then(|it| it.with(None, None)).map(drop).expect("nothing is asked for");
+    engine.inspector(&Caller::Owner, None).and_then(|it| it.with(&nothing)).map(drop).expect("nothing is asked for");
 }

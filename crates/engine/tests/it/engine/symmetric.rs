@@ -1,6 +1,6 @@
 //! The scheme `symmetric`: envelopes that name their key, are bound to a context, and open by a look-up.
 
-use leafseal_engine::{AcceptedSchemes, Scheme, ValueCounts};
+use leafseal_engine::{AcceptedSchemes, InspectOptions, Scheme, ValueCounts};
 
 use super::*;
 
@@ -296,6 +296,46 @@ fn envelopes_that_are_skipped_are_those_that_open() {
     for context in [None, Some("18")] {
         let again = encrypt_with(&engine, &skip(context), &[], &sealed).expect("encrypts");
         assert_eq!(open_within(&engine, context, &again).expect("opens"), sealed, "{context:?}");
+    }
+}
+
+/// Whatever the cause: it is the same for the wrong context, a damaged envelope, and one of a kind that is not accepted.
+#[test]
+fn inspection_names_the_version_of_what_does_not_open_and_nothing_else() {
+    for settings in [Settings::default(), Settings { step_bytes_max: 64, ..Settings::default() }] {
+        let TestEngine { engine, store: _store, .. } = test_engine_with(settings);
+        let seal = |options: &EncryptOptions<'_>| {
+            let sealed = encrypt_with(&engine, options, &[], PAYMENT).expect("encrypts");
+            envelopes(&sealed).remove(0)
+        };
+        let options = EncryptOptions { role: Some("card"), ..symmetric(Some("row 17")) };
+        let of_first = seal(&options);
+        engine.store().rotate(&app("acme")).expect("rotated");
+        engine.maintain().expect("refreshed");
+        let of_second = seal(&options);
+        let of_other = seal(&EncryptOptions { app: "other", ..options });
+        let inspected = |context, accept, text: &str| {
+            let options = InspectOptions { context, accept, leaves_unopened: true, ..InspectOptions::default() };
+            let inspector = engine.inspector(&Caller::Owner, Some("acme")).and_then(|it| it.with(&options));
+            let facts = inspector.expect("begins").inspect_whole(text.as_bytes()).expect("it is left");
+            assert!(facts.is_unopened == facts.encrypted_at.is_none() && facts.is_unopened == facts.origin.is_none());
+            (facts.is_unopened, facts.key_version, facts.role)
+        };
+        let damaged = |text: &str| {
+            let at = text.len() - 4;
+            format!("{}{}{}", &text[..at], if text.as_bytes()[at] == b'A' { "B" } else { "A" }, &text[at + 1..])
+        };
+        let public = AcceptedSchemes { public_key: true, symmetric: false, from_public_key: false };
+        for (version, text) in [(Some(1), &of_first), (Some(2), &of_second), (None, &of_other)] {
+            let unopened = (true, version, None);
+            let whole = inspected(Some("row 17"), None, text);
+            assert_eq!(whole, version.map_or(unopened.clone(), |_| (false, version, Some("card".to_owned()))));
+            for context in [None, Some("row 18")] {
+                assert_eq!(inspected(context, None, text), unopened);
+            }
+            assert_eq!(inspected(Some("row 17"), None, &damaged(text)), unopened);
+            assert_eq!(inspected(Some("row 17"), Some(public), text), unopened);
+        }
     }
 }
 

@@ -19,7 +19,9 @@ import java.util.OptionalLong;
  * @param role The data role; only if the call names an app.
  * @param origin The number of the software that made it; only if the call names an app.
  * @param encryptedAt When it was made, in Unix seconds; only if the call names an app.
- * @param keyVersion The app's key version that opens it; only if the call names an app.
+ * @param keyVersion The app's key version that opens it; only if the call names an app. The key id of a symmetric envelope names the
+ * version, also if it does not open.
+ * @param isUnopened Whether it does not open, where the call leaves such.
  */
 public record Inspection(
         String version,
@@ -33,4 +35,5 @@ public record Inspection(
         Optional<String> role,
         OptionalLong origin,
         Optional<Instant> encryptedAt,
-        OptionalLong keyVersion) {}
+        OptionalLong keyVersion,
+        Optional<Boolean> isUnopened) {}

@@ -96,7 +96,8 @@ abstract class QueryCalls {
                 Answers.optional(found, "role", String.class),
                 Answers.number(found, "origin"),
                 Answers.optional(found, "encrypted_at", Long.class).map(Instant::ofEpochSecond),
-                Answers.number(found, "key_version"));
+                Answers.number(found, "key_version"),
+                Answers.optional(found, "unopened", Boolean.class));
     }
 
     static PublicKeys readPublicKeys(In in) throws IOException {
