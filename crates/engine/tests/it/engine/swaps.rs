@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use leafseal_engine::{AcceptedSchemes, Scheme};
+use leafseal_engine::{AcceptedSchemes, PathBinding, Scheme};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -20,12 +20,37 @@ const KINDS: [AcceptedSchemes; 3] = [
     AcceptedSchemes { public_key: true, symmetric: false, from_public_key: true },
 ];
 
+/// Documents with one value, and its path without and with indexes, as the guide has them.
+const SPOTS: [(&str, [&str; 2]); 5] = [
+    ("VALUE", ["$", "$"]),
+    (r#"{"pan": VALUE}"#, ["$['pan']", "$['pan']"]),
+    (r#"{"cvc": VALUE}"#, ["$['cvc']", "$['cvc']"]),
+    ("[VALUE]", ["$[*]", "$[0]"]),
+    ("[[], VALUE]", ["$[*]", "$[1]"]),
+];
+const BINDS: [Option<PathBinding>; 3] = [None, Some(PathBinding::Path), Some(PathBinding::PathAndIndex)];
+
 /// How an envelope was sealed, or is opened.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Place {
     app: &'static str,
     role: Option<&'static str>,
     context: Option<&'static str>,
+    bind: Option<PathBinding>,
+    /// An index of [`SPOTS`].
+    spot: usize,
+}
+
+impl Place {
+    fn document(self, value: &str) -> String {
+        SPOTS[self.spot].0.replace("VALUE", value)
+    }
+
+    /// The path that it is bound to.
+    fn path(self) -> Option<(PathBinding, &'static str)> {
+        let [path, indexed] = SPOTS[self.spot].1;
+        self.bind.map(|bind| (bind, if bind == PathBinding::Path { path } else { indexed }))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -58,7 +83,9 @@ fn originals(engine: &Engine) -> Vec<Original> {
                         for (keying, is_from_public_key) in
                             [(Keying::Field, false), (Keying::Request, false), (Keying::Request, true)]
                         {
-                            let place = Place { app, role, context };
+                            // Every third unbound, and the others in every spot with either kind of path.
+                            let (bind, spot) = (BINDS[all.len() % BINDS.len()], all.len() / BINDS.len() % SPOTS.len());
+                            let place = Place { app, role, context, bind, spot };
                             let envelope = sealed(engine, place, keying, is_from_public_key, value);
                             all.push(Original { place, is_from_public_key, value, parts: parts(&envelope) });
                         }
@@ -74,19 +101,20 @@ fn originals(engine: &Engine) -> Vec<Original> {
 
 /// The envelope of a value, without quotation marks.
 fn sealed(engine: &Engine, place: Place, keying: Keying, is_from_public_key: bool, value: &str) -> String {
-    let Place { app, role, context } = place;
+    let Place { app, role, context, bind, .. } = place;
+    let document = place.document(value);
     let options = EncryptOptions { keying: Some(keying), role, ..EncryptOptions::new(app) };
     let document = if is_from_public_key {
-        let public = encrypt_with(engine, &options, &[], value).expect("encrypts");
+        let public = encrypt_with(engine, &options, &[], &document).expect("encrypts");
         let (scheme, accept) = (Some(Scheme::Symmetric), Some(AcceptedSchemes::ALL));
-        let options = RewrapOptions { scheme, context, accept, ..RewrapOptions::new(app) };
+        let options = RewrapOptions { scheme, context, bind, accept, ..RewrapOptions::new(app) };
         let work = engine.rewrap_document(&Caller::Owner, &options, None, public.len()).expect("begins");
         rewritten(work, &public).expect("rewraps")
     } else {
-        let options = EncryptOptions { scheme: Some(Scheme::Symmetric), context, ..options };
-        encrypt_with(engine, &options, &[], value).expect("encrypts")
+        let options = EncryptOptions { scheme: Some(Scheme::Symmetric), context, bind, ..options };
+        encrypt_with(engine, &options, &[], &document).expect("encrypts")
     };
-    document.trim_matches('"').to_owned()
+    envelopes(&document).remove(0)
 }
 
 #[test]
@@ -110,33 +138,37 @@ fn nothing_opens_whose_parts_or_place_were_exchanged() {
         if rng.random_range(0..50) == 0 {
             text = text.replacen("ev:", "ev:debug:", 1);
         }
-        // One in three is opened in another place, too.
+        // Five in twelve are opened in another place, too.
         let mut place = one.place;
-        match rng.random_range(0..9) {
+        match rng.random_range(0..12) {
             0 => place.app = APPS.choose(&mut rng).expect("some"),
             1 => place.context = *CONTEXTS.choose(&mut rng).expect("some"),
             2 => place.role = *ROLES.choose(&mut rng).expect("some"),
+            3 => place.bind = *BINDS.choose(&mut rng).expect("some"),
+            4 => place.spot = rng.random_range(0..SPOTS.len()),
             _ => (),
         }
         let accept = *KINDS.choose(&mut rng).expect("some");
         let options = DecryptOptions {
             role: place.role,
             context: place.context,
+            bind: place.bind,
             accept: Some(accept),
             ..DecryptOptions::new(place.app)
         };
-        let found = decrypt_as(&engine, &Caller::Owner, &options, &format!("\"{text}\""));
+        let found = decrypt_as(&engine, &Caller::Owner, &options, &place.document(&format!("\"{text}\"")));
         let expected = by_text.get(&text).filter(|original| {
-            let Place { app, role, context } = original.place;
+            let Place { app, role, context, .. } = original.place;
             let is_accepted = if original.is_from_public_key { accept.from_public_key } else { accept.symmetric };
             app == place.app
                 && context == place.context
+                && original.place.path() == place.path()
                 && place.role.is_none_or(|wanted| role == Some(wanted))
                 && is_accepted
         });
         match expected {
             Some(original) => {
-                assert_eq!(found.as_deref(), Ok(original.value), "{text} {place:?} {accept:?}");
+                assert_eq!(found.as_deref(), Ok(&*place.document(original.value)), "{text} {place:?} {accept:?}");
                 opened += 1;
             }
             None => {
