@@ -44,7 +44,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Holds up reads of the names for which `holds` returns true, until [`Gate::open`]. The name of a generation is empty.
+    /// Holds up reads of the names for which `holds` returns true, until [`Gate::open`]. The name of a generation is empty, that of the
+    /// list of an app's versions `summary of APP`.
     pub fn close_for(&self, holds: impl Fn(&str) -> bool + Send + 'static) {
         self.lock().holds = Some(Box::new(holds));
         self.opened.notify_all();
@@ -126,6 +127,7 @@ impl Keystore for GatedStore {
     }
 
     fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, StoreError> {
+        self.gate.pass(&format!("summary of {app}"));
         self.store.app_summary(app)
     }
 

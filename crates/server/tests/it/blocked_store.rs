@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use boring::base64;
 use boring::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
-use leafseal_client::{Client, ClientSettings, EncryptOptions, ErrorCode, ErrorKind};
+use leafseal_client::{Client, ClientSettings, DecryptOptions, EncryptOptions, ErrorCode, ErrorKind, Scalar, Value};
 use leafseal_engine::admin::{
     AcceptedSchemes, AppName, Apps, ClientName, Keystore, NewApiKey, NewClient, NewKeys, Operation, Roles,
 };
-use leafseal_engine::{ApiKeySecret, Engine, Settings, system_random};
+use leafseal_engine::{
+    ApiKeySecret, Caller, EncryptOptions as SealingOptions, Engine, Progress, Scheme, Settings, system_random,
+};
 use leafseal_protocol::FrameLimits;
 use leafseal_server::{ApiSettings, Server};
 use leafseal_service::EngineService;
@@ -30,7 +32,7 @@ struct Blocked {
     pki: Pki,
     /// The head field of a caller whose key is in the store.
     authorization: String,
-    _store: ScratchStore,
+    store: ScratchStore,
 }
 
 impl Drop for Blocked {
@@ -80,7 +82,7 @@ impl Blocked {
         engine.maintain().expect("refreshed");
         let shown = format!("acme:{}", *secret.text(&id));
         let authorization = format!("authorization: Basic {}\r\n", base64::encode_block(shown.as_bytes()));
-        Self { server, engine, gate, pki, authorization, _store: store }
+        Self { server, engine, gate, pki, authorization, store }
     }
 
     fn send(&self, head: &str, body: &str) -> SslStream<TcpStream> {
@@ -130,6 +132,14 @@ impl Blocked {
             request_timeout,
             ..ClientSettings::new(self.server.local_addr().to_string(), tls)
         }
+    }
+
+    /// An envelope of a version that another engine on the store makes.
+    fn sealed_by_another(&self) -> String {
+        let other = Engine::new(Box::new(self.store.open()), Settings::default());
+        other.store().rotate(&name("acme")).expect("rotated");
+        other.maintain().expect("refreshed");
+        sealed(&other)
     }
 
     fn parked(&self) -> usize {
@@ -293,4 +303,75 @@ async fn a_long_request_waits_for_its_permission_after_a_change() {
     blocked.gate.open();
     let sealed = long.await.expect("no panic").expect("encrypted");
     assert_eq!(sealed.count, 20_001);
+}
+
+/// Reads of an app's list of versions, which every unknown key id begins with.
+const VERSIONS: &str = "summary of acme";
+
+/// A symmetric envelope of the text `4242`.
+fn sealed(engine: &Engine) -> String {
+    let options = SealingOptions { scheme: Some(Scheme::Symmetric), ..SealingOptions::new("acme") };
+    let mut work = engine.encrypt_document(&Caller::Owner, &options, None, 6).expect("begins");
+    let mut out = Vec::new();
+    while work.step(b"\"4242\"", &mut out).expect("encrypts") == Progress::More {}
+    String::from_utf8(out).expect("ASCII").trim_matches('"').to_owned()
+}
+
+async fn decrypt(client: &Client, envelope: &str) -> Result<Vec<Value>, ErrorKind> {
+    let opened = client.decrypt(&DecryptOptions::new("acme"), &[Scalar::from(envelope)]).await;
+    opened.map_err(|error| error.kind)
+}
+
+fn text() -> Result<Vec<Value>, ErrorKind> {
+    Ok(vec![Value::from(Scalar::from("4242"))])
+}
+
+/// A version that another engine has just made seals at once: whoever reads its envelopes first waits for one look-up, parked.
+#[tokio::test(flavor = "multi_thread")]
+async fn key_ids_that_the_engine_does_not_know_yet_are_looked_up_once_while_others_are_served() {
+    const READERS: usize = 6;
+    let blocked = Blocked::new(Settings { store_wait_max: PATIENCE, ..Settings::default() });
+    let client = Client::connect(blocked.client_settings()).await.expect("connects");
+    let known = sealed(&blocked.engine);
+    assert_eq!(decrypt(&client, &known).await, text());
+    for is_new in [false, true] {
+        let before = blocked.gate.reads(VERSIONS);
+        blocked.gate.take_threads();
+        // The engine shall not see by itself that the store has changed.
+        blocked.gate.close_for(move |name| name == VERSIONS || name.is_empty() && is_new);
+        let (envelope, expected) = match is_new {
+            true => (blocked.sealed_by_another(), text()),
+            // Of another store.
+            false => {
+                let store = ScratchStore::new(&["acme"]);
+                let envelope = sealed(&Engine::new(Box::new(store.open()), Settings::default()));
+                (envelope, Err(ErrorKind::Engine(ErrorCode::DecryptFailed)))
+            }
+        };
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                let (client, envelope) = (client.clone(), envelope.clone());
+                tokio::spawn(async move { decrypt(&client, &envelope).await })
+            })
+            .collect();
+        wait_until("all are parked", || blocked.parked() == READERS);
+        assert_eq!(blocked.server.counters().pool.workers_busy, 0);
+        for _ in 0..10 {
+            assert_eq!(decrypt(&client, &known).await, text());
+        }
+        assert_eq!((blocked.parked(), blocked.gate.reads(VERSIONS) - before), (READERS, 1), "one look-up for all");
+        blocked.gate.close_for(move |name| name.is_empty() && is_new);
+        for reader in readers {
+            assert_eq!(reader.await.expect("no panic"), expected);
+        }
+        assert_eq!(decrypt(&client, &envelope).await, expected);
+        assert_eq!(
+            blocked.gate.reads(VERSIONS) - before,
+            1,
+            "the answer is remembered, also that there is no such key"
+        );
+        let threads = blocked.gate.take_threads();
+        let waits = |thread: &String| thread.starts_with("leafseal-work") || thread.starts_with("leafseal-net");
+        assert!(!threads.iter().any(waits), "{threads:?} have read the store");
+    }
 }
