@@ -186,6 +186,9 @@ bench: ## all benches, or BENCH=NAME
 	  '$(TARGET)/release/leafseal' bench; \
 	  printf '== bench: small requests beside the worst bodies\n'; \
 	  benches/hostile.py --leafseal '$(TARGET)/release/leafseal'; \
+	  printf '== bench: requests with an audit log, and reading one\n'; \
+	  cargo build --release --package leafseal-audit --example fill_log; \
+	  benches/audit.py --program '$(TARGET)/release/leafseal' --fill '$(TARGET)/release/examples/fill_log'; \
 	  printf '== bench: a quiet app beside requests that are given up\n'; \
 	  benches/given_up.py --leafseal '$(TARGET)/release/leafseal' --rate 5000; \
 	  printf '== bench: ports beside silent connections\n'; \

@@ -6,7 +6,7 @@
     benches/audit.py --program target/release/leafseal --fill target/release/examples/fill_log --rounds 0 --records 10000,100000,10000000
 
 Serving: three engines take turns, so that a noisy machine slows all alike; every figure is the median of all rounds, and every ratio and
-difference the median of the rounds' own, with its quartiles. One value under a known key, over mTLS; the logs are on the disk of TMPDIR.
+difference the median of the rounds' own, with its quartiles. Values under a known key, over mTLS; the logs are on the disk of TMPDIR.
 
 Reading: `leafseal audit show --from --to` of one hour, which checks each record, in a process of its own with a warm file cache. Bytes and calls of
 read are those of the process, which reads its own files once, too. `fill_log` writes the logs below TMPDIR (10,000,000 records: about 5 GB).
@@ -39,24 +39,24 @@ FIGURES = {
 HOUR = ("2026-01-16T00:00:00Z", "2026-01-16T01:00:00Z")
 
 
-def measure(program: Path, setting: str, load: str, duration: str) -> dict[str, float]:
+def measure(program: Path, setting: str, load: str, fields: str, duration: str) -> dict[str, float]:
     """The figures of one round, by row."""
     connections, in_flight = LOADS[load]
-    options = ["--fields", "1", "--curve", "r1", "--keying", "session", "--duration", duration, "--rounds", "1", "--json"]
+    options = ["--fields", fields, "--curve", "r1", "--keying", "session", "--duration", duration, "--rounds", "1", "--json"]
     options += ["--connections", connections, "--in-flight", in_flight, *SETTINGS[setting]]
     output = subprocess.run([program, "bench", *options], check=True, capture_output=True).stdout
     rows = json.loads(output)["rows"]
-    return {f"{row['operation']}, {load}: {figure}": get(row) for row in rows for figure, get in FIGURES.items()}
+    return {f"{row['operation']}, {row['fields']:,} values, {load}: {figure}": get(row) for row in rows for figure, get in FIGURES.items()}
 
 
-def serving(program: Path, rounds: int, duration: str) -> list[dict[str, object]]:
+def serving(program: Path, rounds: int, fields: str, duration: str) -> list[dict[str, object]]:
     figures: dict[str, dict[str, list[float]]] = {}
     for number in range(rounds):
         for load in LOADS:
             # Each setting is the first, second and third as often as the others.
             names = list(SETTINGS)
             for setting in names[number % 3 :] + names[: number % 3]:
-                for row, figure in measure(program, setting, load, duration).items():
+                for row, figure in measure(program, setting, load, fields, duration).items():
                     figures.setdefault(row, {name: [] for name in SETTINGS})[setting].append(figure)
         print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
     return [compared(row, of) for row, of in figures.items()]
@@ -124,12 +124,13 @@ def main() -> None:
     parser.add_argument("--program", type=Path, required=True)
     parser.add_argument("--fill", type=Path, help="the program fill_log; without it nothing is read")
     parser.add_argument("--rounds", type=int, default=12, help="of serving; 0 for none")
+    parser.add_argument("--fields", default="1,30", help="values per request")
     parser.add_argument("--duration", default="1500ms", help="of each row in a round")
     parser.add_argument("--records", default="10000,100000,10000000", help="of each log that is read")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     program = options.program.resolve()
-    rows = serving(program, options.rounds, options.duration)
+    rows = serving(program, options.rounds, options.fields, options.duration)
     logs = [reading(program, options.fill.resolve(), int(records)) for records in options.records.split(",")] if options.fill else []
     if options.json:
         print(json.dumps({"rounds": options.rounds, "serving": rows, "reading": logs}, indent=1))
