@@ -8,8 +8,9 @@
 Serving: three engines take turns, so that a noisy machine slows all alike; every figure is the median of all rounds, and every ratio and
 difference the median of the rounds' own, with its quartiles. Values under a known key, over mTLS; the logs are on the disk of TMPDIR.
 
-Reading: `leafseal audit show --from --to` of one hour, which checks each record, in a process of its own with a warm file cache. Bytes and calls of
-read are those of the process, which reads its own files once, too. `fill_log` writes the logs below TMPDIR (10,000,000 records: about 5 GB).
+Reading: `leafseal audit show --from --to` of one hour, and of 100,000 records, each of which it checks, in a process of its own with a warm file
+cache. Bytes and calls of read are those of the process, which reads its own files once, too. `fill_log` writes the logs below TMPDIR, of 10,000,000
+records about 5 GB.
 
 Builds: cargo build --release --package leafseal-cli; cargo build --release --package leafseal-audit --example fill_log
 """
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 ON = ["--set", "audit.folder=audit", "--set"]
@@ -35,8 +37,11 @@ FIGURES = {
     "server CPU, µs": lambda row: row["server_cpu"]["per_request_us"],
     "p50, µs": lambda row: row["latency_us"]["p50"],
 }
-# An hour in the middle of the 30 days.
-HOUR = ("2026-01-16T00:00:00Z", "2026-01-16T01:00:00Z")
+# The middle of the 30 days, of which a log has records.
+MIDDLE = datetime(2026, 1, 16, tzinfo=UTC)
+DAYS = 30
+# Records that are shown of a log which has more, besides those of an hour.
+MANY = 100_000
 
 
 def measure(program: Path, setting: str, load: str, fields: str, duration: str) -> dict[str, float]:
@@ -75,9 +80,9 @@ def compared(row: str, of: dict[str, list[float]]) -> dict[str, object]:
     return result
 
 
-def shown(program: Path, folder: Path, key: str) -> dict[str, float]:
-    """One hour of a log: its records, the time, and what the process read."""
-    command = [program, "audit", "show", folder, "--key", key, "--from", HOUR[0], "--to", HOUR[1]]
+def shown(program: Path, folder: Path, key: str, span: timedelta) -> dict[str, float]:
+    """Some time of a log: its records, the seconds to show them, and what the process read."""
+    command = [program, "audit", "show", folder, "--key", key, "--from", MIDDLE.isoformat(), "--to", (MIDDLE + span).isoformat()]
     began = time.perf_counter()
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, stdout=output)
@@ -103,18 +108,23 @@ def size_of(folder: Path) -> dict[str, int]:
     }
 
 
-def reading(program: Path, fill: Path, records: int) -> dict[str, object]:
+def reading(program: Path, fill: Path, records: int) -> list[dict[str, object]]:
     place = Path(tempfile.mkdtemp(prefix="leafseal-audit-"))
     try:
         folder = place / "engine-0"
         began = time.perf_counter()
         key = subprocess.run([fill, folder, str(records)], check=True, capture_output=True, text=True).stdout.strip()
         wrote = time.perf_counter() - began
-        runs = [shown(program, folder, key) for _ in range(3)]
+        spans = [timedelta(hours=1)] + [timedelta(days=DAYS * MANY / records)] * (records > 2 * MANY)
         size = size_of(folder)
         tree = {f"{name} per record": size[name] / records for name in ("bytes", "disk")}
-        median = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
-        return {"records": records, **median, "records written/s": records / wrote, "files": size["files"], **tree}
+        written = {"records written/s": records / wrote, "files": size["files"], **tree}
+        rows = []
+        for span in spans:
+            runs = [shown(program, folder, key, span) for _ in range(3)]
+            median = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+            rows.append({"records": records, **median, **written})
+        return rows
     finally:
         shutil.rmtree(place)
 
@@ -131,7 +141,8 @@ def main() -> None:
     options = parser.parse_args()
     program = options.program.resolve()
     rows = serving(program, options.rounds, options.fields, options.duration)
-    logs = [reading(program, options.fill.resolve(), int(records)) for records in options.records.split(",")] if options.fill else []
+    sizes = options.records.split(",") if options.fill else []
+    logs = [row for records in sizes for row in reading(program, options.fill.resolve(), int(records))]
     if options.json:
         print(json.dumps({"rounds": options.rounds, "serving": rows, "reading": logs}, indent=1))
         return
