@@ -1,4 +1,4 @@
-//! Virtual workers that run slices of given lengths, for simulations of fairness and latency.
+//! Virtual workers, and threads that submit, which run slices of given lengths, for simulations of fairness and latency.
 
 use super::*;
 
@@ -7,7 +7,9 @@ pub(super) struct Workers {
     pub(super) scheduler: Scheduler<usize>,
     start: Instant,
     pub(super) now_ns: u64,
+    /// Workers, then threads that submit.
     hands: Vec<Option<Work>>,
+    workers: usize,
 }
 
 struct Work {
@@ -33,11 +35,32 @@ impl Workers {
             start: Instant::now(),
             now_ns: 0,
             hands: (0..workers).map(|_| None).collect(),
+            workers,
         }
     }
 
+    /// With threads that submit jobs, and may run the first slice of each.
+    pub(super) fn with_submitters(mut self, submitters: usize) -> Self {
+        self.hands.extend((0..submitters).map(|_| None));
+        self
+    }
+
     pub(super) fn count(&self) -> usize {
-        self.hands.len()
+        self.workers
+    }
+
+    /// Whether a thread that submits has nothing to run.
+    pub(super) fn may_submit(&self) -> bool {
+        self.hands[self.workers..].iter().any(Option::is_none)
+    }
+
+    /// Runs the first slice of a job, of this length, on a thread that submits, if one is idle and the scheduler permits it.
+    pub(super) fn run_inline(&mut self, ticket: JobTicket, cost_ns: u64) -> bool {
+        let now = self.now();
+        let Some(place) = self.hands[self.workers..].iter_mut().find(|hand| hand.is_none()) else { return false };
+        let Some(TakenSlice { item: job, hand, .. }) = self.scheduler.take_inline(ticket, now) else { return false };
+        *place = Some(Work { job, hand, began_ns: self.now_ns, until_ns: self.now_ns + cost_ns });
+        true
     }
 
     pub(super) fn now(&self) -> Instant {
@@ -51,7 +74,7 @@ impl Workers {
     /// Assigns waiting jobs to idle workers; `cost_ns` returns the length of a job's next slice.
     pub(super) fn hand_out(&mut self, mut cost_ns: impl FnMut(usize) -> u64) {
         let now = self.now();
-        for place in self.hands.iter_mut().filter(|hand| hand.is_none()) {
+        for place in self.hands[..self.workers].iter_mut().filter(|hand| hand.is_none()) {
             let Some(TakenSlice { item: job, hand, .. }) = self.scheduler.take(now) else { return };
             let until_ns = self.now_ns + cost_ns(job);
             *place = Some(Work { job, hand, began_ns: self.now_ns, until_ns });
