@@ -101,16 +101,18 @@ test('the engine decrypts files and blobs of the SDK', { skip }, async () => {
   }
 });
 
-test('the SDK decrypts with a client-side token on the allowed origin, and on no other', { skip }, async () => {
-  const value = { card: '4111', cvc: 123 };
-  const payload = await engine.call('/encrypt', key, value);
-  const { token } = await engine.call('/client-side-tokens', key, { action: 'api:decrypt', payload });
-  const use = 'return sdk.decrypt(argument[0], argument[1])';
-  assert.deepEqual(await withSdk(use, [token, payload]), value);
-  assert.match(await withSdk(use, [token, { card: payload.card }]), /Error/, 'another payload');
-  // Here the SDK gets no key either; the test uses its decryption only.
-  assert.match(await withSdk(use, [token, payload], neighbour), /Error/);
-});
+for (const scheme of ['public-key', 'symmetric']) {
+  test(`the SDK decrypts with a client-side token on the allowed origin, and on no other: ${scheme}`, { skip }, async () => {
+    const value = { card: '4111', cvc: 123 };
+    const payload = await engine.call(`/encrypt?scheme=${scheme}`, key, value);
+    const { token } = await engine.call('/client-side-tokens', key, { action: 'api:decrypt', payload });
+    const use = 'return sdk.decrypt(argument[0], argument[1])';
+    assert.deepEqual(await withSdk(use, [token, payload]), value);
+    assert.match(await withSdk(use, [token, { card: payload.card }]), /Error/, 'another payload');
+    // Here the SDK gets no key either; the test uses its decryption only.
+    assert.match(await withSdk(use, [token, payload], neighbour), /Error/);
+  });
+}
 
 test('on another origin the SDK gets no key', { skip }, async () => {
   assert.match(await withSdk("return sdk.encrypt('x')", undefined, neighbour), /Error/);

@@ -31,7 +31,7 @@ after(async () => {
   await engine?.stop();
 });
 
-const sealed = (value, app = APP) => engine.call('/encrypt', keys[app], value, app);
+const sealed = (value, app = APP, query = '') => engine.call(`/encrypt${query}`, keys[app], value, app);
 const tokenFor = (payload, more = {}, app = APP) =>
   engine.call('/client-side-tokens', keys[app], { action: 'api:decrypt', payload, ...more }, app);
 
@@ -70,6 +70,17 @@ test('a page of the allowed origin decrypts the payload of its token', { skip },
     assert.deepEqual(await decryptIn(shop.origin(), `Token ${token}`, payload), { status: 200, body: DOCUMENT });
   }
 });
+
+for (const [label, query] of [['WEFF', ''], ['WEFN', '&role=pci-data']]) {
+  test(`a page decrypts symmetric envelopes of the version ${label}`, { skip }, async () => {
+    const payload = await sealed(DOCUMENT, APP, `?scheme=symmetric${query}`);
+    for (const text of [payload.card, payload.cvc, payload.saved]) assert.equal(text.split(':')[1], label);
+    const { token } = await tokenFor(payload);
+    assert.deepEqual(await decryptIn(shop.origin(), `Token ${token}`, payload), { status: 200, body: DOCUMENT });
+    assert.equal(await decryptIn(neighbour.origin(), `Token ${token}`, payload), 'TypeError');
+    assert.deepEqual(await refusal(`Token ${token}`, await sealed(DOCUMENT, APP, `?scheme=symmetric${query}`)), [403, 'forbidden']);
+  });
+}
 
 test('pages of other origins read nothing: another port, another host, no origin at all', { skip }, async () => {
   const payload = await sealed(DOCUMENT);

@@ -35,7 +35,7 @@ settings! {
     #[derive(Debug, Clone)]
     pub struct Settings {
         /// The scheme used when a request names neither scheme nor curve: `public-key` seals to a public key of the app, as anyone can who
-        /// has that key; `symmetric` with a key that only engines have, which opens a hundred times faster.
+        /// has that key; `symmetric` with a key that only engines have, which opens up to eighty times faster.
         pub scheme: Scheme = Scheme::PublicKey,
             one of { "public-key" => Scheme::PublicKey, "symmetric" => Scheme::Symmetric };
         /// The curve used when a request for the scheme `public-key` does not name one.
