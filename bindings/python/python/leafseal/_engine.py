@@ -103,6 +103,13 @@ def _core(address: Any, ca: Any, certificate: Any, key: Any, settings: dict[str,
     )
 
 
+def _of_inspection(
+    app: str | None = None, context: str | None = None, accept: str | None = None, timeout: float | None = None
+) -> Options:
+    """The options of `inspect`, without the engine's app: with one, inspection needs the permission to decrypt."""
+    return Options(app=app, context=context, accept=accept, timeout=timeout)
+
+
 class _Base:
     """Shared by both kinds of engine: the native engine, and the options of calls."""
 
@@ -188,18 +195,8 @@ class Engine(_Base):
         result = self._core.call("values", encrypts, arrow(values), self._options(**options), report, of_values)
         return _like(values, result, report)
 
-    def inspect(
-        self,
-        envelopes: Any,
-        *,
-        app: str | None = None,
-        context: str | None = None,
-        accept: str | None = None,
-        timeout: float | None = None,
-    ) -> Any:
-        # Without an app of its own: with one, inspection needs the permission to decrypt.
-        options = Options(app=app, context=context, accept=accept, timeout=timeout)
-        return self._core.call("inspect", False, envelopes, options)
+    def inspect(self, envelopes: Any, **options: Any) -> Any:
+        return self._core.call("inspect", False, envelopes, _of_inspection(**options))
 
     def close(self) -> None:
         self._core.close()
@@ -269,17 +266,8 @@ class AsyncEngine(_Base):
         result = await self._call("values", encrypts, arrow(values), self._options(**options), report, of_values)
         return _like(values, result, report)
 
-    async def inspect(
-        self,
-        envelopes: Any,
-        *,
-        app: str | None = None,
-        context: str | None = None,
-        accept: str | None = None,
-        timeout: float | None = None,
-    ) -> Any:
-        options = Options(app=app, context=context, accept=accept, timeout=timeout)
-        return await self._call("inspect", False, envelopes, options)
+    async def inspect(self, envelopes: Any, **options: Any) -> Any:
+        return await self._call("inspect", False, envelopes, _of_inspection(**options))
 
     async def aclose(self) -> None:
         self._core.close()

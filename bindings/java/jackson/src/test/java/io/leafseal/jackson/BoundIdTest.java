@@ -100,12 +100,10 @@ class BoundIdTest extends WithEngine {
         }
     }
 
-    /** The annotation is on the getter, and there is a setter. */
-    @Bound(model = "m")
-    public static class ReadOnlyGetter extends Hidden {
+    /** Its id has a getter and a setter, on which classes put annotations. */
+    public abstract static class WithMethods extends Hidden {
         private String id = "7";
 
-        @JsonProperty(access = Access.READ_ONLY)
         public String getId() {
             return id;
         }
@@ -117,6 +115,15 @@ class BoundIdTest extends WithEngine {
         @Override
         public String key() {
             return id;
+        }
+    }
+
+    @Bound(model = "m")
+    public static class ReadOnlyGetter extends WithMethods {
+        @Override
+        @JsonProperty(access = Access.READ_ONLY)
+        public String getId() {
+            return super.getId();
         }
     }
 
@@ -155,22 +162,17 @@ class BoundIdTest extends WithEngine {
 
     /** Written by its getter, and not read by its setter. */
     @Bound(model = "m")
-    public static class IgnoredSetter extends Hidden {
-        private String id = "7";
-
+    public static class IgnoredSetter extends WithMethods {
+        @Override
         @JsonProperty
         public String getId() {
-            return id;
-        }
-
-        @JsonIgnore
-        public void setId(String of) {
-            id = of;
+            return super.getId();
         }
 
         @Override
-        public String key() {
-            return id;
+        @JsonIgnore
+        public void setId(String of) {
+            super.setId(of);
         }
     }
 
