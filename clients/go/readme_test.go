@@ -62,7 +62,7 @@ func TestReadme(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSpace(block(t, page, "console")), "\n") {
 		run(strings.Fields(strings.TrimPrefix(line, "$ "))...)
 	}
-	expected := "4111111111111111\n{\"card\": {\"number\": \"4111111111111111\"}, \"amount\": 12.50}\n"
+	expected := "4111111111111111\n{\"card\": {\"number\": \"4111111111111111\"}, \"amount\": 12.50}\n4111111111111111\n"
 	run("go", "build", "-o", "example")
 	equal(t, expected, run("./example"))
 }

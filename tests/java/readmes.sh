@@ -111,7 +111,7 @@ run() {
 
 for module in "${modules[@]}"; do
   case $module in
-  client) run client QuickStart $'4111111111111111\n.*12\\.50}' ;;
+  client) run client QuickStart $'4111111111111111\n.*12\\.50}\n4111111111111111' ;;
   jackson) run jackson Payments $'\\{"number":"ev:[^"]*:\\$","amount":12\\.5\\}\n4111111111111111' ;;
   jca) run jca Seal $'Leafseal: 25 bytes\n.*isNative=true.*' ;;
   kafka-connect)

@@ -19,8 +19,8 @@ def main() -> None:
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     engine = LocalEngine(str(Path(folder).resolve()))
     people = spark.createDataFrame(
-        [("Ada", 36, '{"card": "4111111111111111", "amount": 12}'), ("Grace", None, None)],
-        "name string, age int, payment string",
+        [(1, "Ada", 36, '{"card": "4111111111111111", "amount": 12}'), (2, "Grace", None, None)],
+        "id long, name string, age int, payment string",
     )
     people.write.mode("overwrite").parquet(str(place / "people.parquet"))
 
@@ -31,6 +31,12 @@ def main() -> None:
     stored = spark.read.parquet(str(place / "sealed.parquet"))
     stored.show(truncate=40)
     decrypt_columns(stored, {"name": "string", "age": "int"}, json=["payment"], engine=engine, app=app).show(truncate=False)
+
+    # With a symmetric key, each value bound to the id of its row: what only engines seal.
+    bound = encrypt_columns(plain, {"name": None, "age": None}, engine=engine, app=app, scheme="symmetric", context_column="id")
+    bound.write.mode("overwrite").parquet(str(place / "bound.parquet"))
+    rows = spark.read.parquet(str(place / "bound.parquet"))
+    decrypt_columns(rows, {"name": "string", "age": "int"}, engine=engine, app=app, context_column="id").show(truncate=False)
     spark.stop()
 
 

@@ -27,7 +27,7 @@ class ReadmeTest {
             String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
             // The process ends although nothing but daemon threads of the client is left.
             assertEquals(0, process.waitFor(), output);
-            assertEquals("4111111111111111\n{\"card\": {\"number\": \"4111111111111111\"}, \"amount\": 12.50}\n", output);
+            assertEquals("4111111111111111\n{\"card\": {\"number\": \"4111111111111111\"}, \"amount\": 12.50}\n4111111111111111\n", output);
         }
     }
 }

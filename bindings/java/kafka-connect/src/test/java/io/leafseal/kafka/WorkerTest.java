@@ -125,20 +125,41 @@ class WorkerTest {
         assertEquals(secrets, lines(out));
     }
 
-    @Test
-    void theReadmesSettingsSealJsonText() throws Exception {
-        Path in = Files.writeString(folder.resolve("json.txt"), "{\"card\": {\"number\": \"4111111111111111\"}, \"amount\": 12.50}\n");
-        Matcher block = Pattern.compile("```properties source\\.properties\n(.*?)```", Pattern.DOTALL).matcher(Files.readString(Path.of("README.md")));
-        assertTrue(block.find());
+    /** A block of the README, with this engine in place of its own. */
+    private static Map<String, String> readme(String name) throws Exception {
+        Pattern block = Pattern.compile("```properties " + Pattern.quote(name) + "\n(.*?)```", Pattern.DOTALL);
+        Matcher found = block.matcher(Files.readString(Path.of("README.md")));
+        assertTrue(found.find());
         Properties written = new Properties();
-        written.load(new java.io.StringReader(block.group(1)));
-        Map<String, String> settings = connector(SOURCE, in, "payments", TEXT, "");
-        written.forEach((name, value) -> settings.put((String) name, ((String) value).replace("engine.internal:3443", engine.address)
+        written.load(new java.io.StringReader(found.group(1)));
+        Map<String, String> settings = new HashMap<>();
+        written.forEach((key, value) -> settings.put((String) key, ((String) value).replace("engine.internal:3443", engine.address)
                 .replace("/etc/leafseal/ca.pem", engine.file("ca.pem").toString()).replace("/etc/leafseal/connect.pem", engine.file("dev.pem").toString())
                 .replace("/etc/leafseal/connect.key", engine.file("dev.key").toString()).replace("acme", Engine.APP)));
+        return settings;
+    }
+
+    @Test
+    void theReadmesSettingsSealJsonText() throws Exception {
+        String payment = "{\"card\": {\"number\": \"4111111111111111\"}, \"amount\": 12.50}";
+        Path in = Files.writeString(folder.resolve("json.txt"), payment + "\n");
+        Map<String, String> settings = connector(SOURCE, in, "payments", TEXT, "");
+        settings.putAll(readme("source.properties"));
         worker.configureConnector("payments", settings);
         String stored = topic("payments", 1).get(0);
         assertTrue(stored.matches("\\{\"card\": \\{\"number\": \"ev:[^\"]*:\\$\"}, \"amount\": 12.50}"), stored);
+
+        settings.put("topic", "bound");
+        settings.putAll(readme("symmetric.properties"));
+        worker.configureConnector("bound", settings);
+        String bound = topic("bound", 1).get(0);
+        assertTrue(bound.startsWith("{\"card\": {\"number\": \"ev:WEFF:"), bound);
+        Path out = folder.resolve("json-back.txt");
+        Map<String, String> sink = connector(SINK, out, "bound", TEXT, "open");
+        leafseal(sink, "open", "io.leafseal.kafka.DecryptFields$Value", "select", "$.card.number", "context", "topic");
+        worker.configureConnector("bound-sink", sink);
+        until("the line is back", () -> !lines(out).isEmpty());
+        assertEquals(List.of(payment), lines(out));
     }
 
     @Test
