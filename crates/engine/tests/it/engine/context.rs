@@ -263,6 +263,28 @@ fn a_value_in_another_row_column_or_record_does_not_open() {
     }
 }
 
+/// What the threat model says of selectors that pass through objects without a context of their own, and of those whose objects have it.
+#[test]
+fn an_object_with_a_context_around_a_selected_name_moves_its_value() {
+    let TestEngine { engine, store: _store, .. } = test_engine();
+    let wish = (Some("id"), Some(PathBinding::Path));
+    let rows = r#"[{"id":1,"w":{"v":"a"}},{"id":2,"w":{"v":"b"}}]"#;
+    let sealed = seal(&engine, wish, rows).expect("encrypts");
+    let found = envelopes(&sealed);
+    let moved = sealed.replace(&format!("\"v\":\"{}\"", found[1]), &format!("\"id\":1,\"v\":\"{}\"", found[0]));
+    assert_eq!(open(&engine, wish, &moved).expect("opens"), rows.replace(r#""v":"b""#, r#""id":1,"v":"a""#));
+    let rows = r#"[{"id":1,"v":"a"},{"id":2,"v":"b"}]"#;
+    let sealed = seal(&engine, wish, rows).expect("encrypts");
+    let found = envelopes(&sealed);
+    let second = format!("\"v\":\"{}\"", found[1]);
+    for (planted, expected) in [
+        (format!("\"v\":\"{}\"", found[0]), ErrorCode::DecryptFailed),
+        (format!("\"id\":1,\"v\":\"{}\"", found[0]), ErrorCode::InvalidContext),
+    ] {
+        assert_eq!(code(open(&engine, wish, &sealed.replace(&second, &planted))), Some(expected), "{planted}");
+    }
+}
+
 #[test]
 fn options_that_do_not_go_together_are_refused() {
     let TestEngine { engine, store: _store, .. } = test_engine();
