@@ -20,8 +20,8 @@ options! {
         /// How the envelopes are sealed. Default: the engine's setting; `public-key` with a curve.
         ///
         /// `public-key`: to a public key of the app, as anyone can who has that key; `symmetric`: with a key that only engines have, which
-        /// opens up to eighty times faster and can be bound to a `context`. Default: the engine's setting, `public-key` unless changed; with
-        /// `curve` it is `public-key`
+        /// opens up to eighty times faster and can be bound to a `context`. Default: the engine's setting, `public-key` unless changed;
+        /// with `curve` it is `public-key`
         Scheme scheme: Option<Scheme>, Any [Clients Python Api Cli];
         /// The context that symmetric envelopes are bound to: 1 to 1024 bytes. They open with the same context alone. Default: none.
         ///
