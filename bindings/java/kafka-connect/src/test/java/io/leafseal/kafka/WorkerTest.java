@@ -44,7 +44,7 @@ class WorkerTest {
         worker = new EmbeddedConnectStandalone.Builder().numBrokers(1).brokerProps(new Properties())
                 .workerProps(new HashMap<>(Map.of("offset.flush.interval.ms", "500"))).maskExitProcedures(true).build();
         worker.start();
-        for (String topic : List.of("structs", "payments", "strict", "tolerant", "invalid")) {
+        for (String topic : List.of("structs", "payments", "bound", "strict", "tolerant", "invalid")) {
             worker.kafka().createTopic(topic);
         }
     }
