@@ -279,7 +279,7 @@ fn an_object_with_a_context_around_a_selected_name_moves_its_value() {
     let second = format!("\"v\":\"{}\"", found[1]);
     for (planted, expected) in [
         (format!("\"v\":\"{}\"", found[0]), ErrorCode::DecryptFailed),
-        (format!("\"id\":1,\"v\":\"{}\"", found[0]), ErrorCode::InvalidContext),
+        (format!("\"id\":1,\"v\":\"{}\"", found[0]), ErrorCode::AmbiguousName),
     ] {
         assert_eq!(code(open(&engine, wish, &sealed.replace(&second, &planted))), Some(expected), "{planted}");
     }
