@@ -30,6 +30,7 @@ echo '== go: go test -race'
 go test -race -count=1 -timeout 30m "$@" ./...
 echo '== go: logs of crates/audit read by sumdb and torchwood'
 build_example audit_log
+build_example audit_witness
 AUDIT_LOG=$(dirname "$LEAFSEAL")/examples/audit_log
 export AUDIT_LOG
 (cd "$here/audit" && go mod verify && go vet ./... && go test -count=1 ./...)

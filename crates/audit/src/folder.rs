@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The signed size and root.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
+/// The newest checkpoint that witnesses have cosigned, with their signatures.
+pub(crate) const COSIGNED: &str = "checkpoint.cosigned";
 /// The public key, as text.
 pub(crate) const KEY: &str = "key";
 /// The first entry that is still there, as a number; without this file, 0.
@@ -19,6 +21,8 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const TILES: &str = "tile";
 /// Files that are being written.
 const TEMPORARY: &str = "tmp";
+/// The one of the cosigned checkpoint, which another thread writes than the others.
+const COSIGNED_TEMPORARY: &str = "tmp/cosigned";
 /// Longest file that is read at once: a bundle of 256 of the longest entries.
 const FILE_SIZE_MAX: u64 = 256 * (2 + u16::MAX as u64);
 
@@ -77,6 +81,17 @@ impl LogFolder {
         found.sort_unstable();
         Ok(found)
     }
+}
+
+/// Writes the checkpoint that witnesses have cosigned, durably.
+pub(crate) fn write_cosigned(folder: &LogFolder, note: &str) -> io::Result<()> {
+    let temporary = folder.path(COSIGNED_TEMPORARY);
+    fs::create_dir_all(folder.path(TEMPORARY))?;
+    let mut file = File::create(&temporary)?;
+    file.write_all(note.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&temporary, folder.path(COSIGNED))?;
+    sync_folder(&folder.path(""))
 }
 
 /// Writes several files, and makes them durable together.

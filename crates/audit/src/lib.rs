@@ -5,10 +5,12 @@
 //! `log` is the one writer of a folder: its half `appender` writes the journal, its half `publisher` tiles and checkpoints. `recorder` is
 //! the thread that many others give records to, `publishing` the one that publishes them. `reader` finds records, `verify` checks all of a
 //! log, `pruning` and `retention` remove what is old. `export` has records in the forms
-//! of others, `proof` proofs of one record.
+//! of others, `proof` proofs of one record, `witness` the
+//! cosignatures of other logs, `sink` and `cursor` what goes to others while the log grows.
 
 mod appender;
 mod checkpoint;
+mod cursor;
 mod error;
 mod export;
 mod figures;
@@ -24,13 +26,16 @@ mod publishing;
 mod reader;
 mod recorder;
 mod retention;
+mod sink;
 mod text;
 mod tile;
 mod time;
 mod verify;
+mod witness;
 
 pub use appender::{LogRules, Recovery};
 pub use checkpoint::{Checkpoint, CheckpointFault};
+pub use cursor::{LogCursor, RecordBatch};
 pub use error::LogError;
 pub use export::{ExportFormat, export_record};
 pub use figures::RecorderFigures;
@@ -40,6 +45,10 @@ pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use proof::{ProofFault, ProvedRecord, prove_record, verify_proof};
 pub use reader::{LogReader, ReadError};
 pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
+pub use sink::{SinkTarget, SinkTransport, SinkUrl, WitnessTarget, webhook_signature};
 pub use text::RecordText;
 pub use time::{record_time, time_of_record};
 pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};
+pub use witness::{
+    LogWitness, WITNESS_REQUEST_SIZE_MAX, WitnessAnswer, WitnessFault, WitnessRequest, write_cosigned_checkpoint,
+};

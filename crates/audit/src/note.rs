@@ -82,6 +82,11 @@ impl VerifierKey {
         [hash[0], hash[1], hash[2], hash[3]]
     }
 
+    /// Whether it is the key of a witness.
+    pub fn is_of_witness(&self) -> bool {
+        self.kind == SignatureType::Cosignature
+    }
+
     /// `NAME+ID+KEY`, as other implementations read it.
     pub fn to_text(&self) -> String {
         let id = u32::from_be_bytes(self.id());
@@ -214,6 +219,15 @@ impl<'n> Note<'n> {
             let (name, signature) = line.strip_prefix("— ")?.split_once(' ')?;
             (!name.is_empty() && !signature.is_empty() && !signature.contains(' ')).then_some((name, signature))
         })
+    }
+
+    /// The line of a key, after its signature was verified.
+    pub(crate) fn line_of(&self, key: &VerifierKey) -> Result<String, NoteFault> {
+        self.verify(std::slice::from_ref(key))?;
+        let is_own =
+            |signature: &str| STANDARD.decode(signature).is_ok_and(|bytes| bytes.first_chunk() == Some(&key.id()));
+        let line = self.lines().flatten().find(|(name, signature)| *name == key.name && is_own(signature));
+        line.map(|(name, signature)| format!("— {name} {signature}\n")).ok_or(NoteFault::Unsigned)
     }
 
     /// Checks that one of the keys has signed, and that no signature of any of them is wrong.

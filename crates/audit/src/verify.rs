@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::Path;
 
 use crate::checkpoint::{Checkpoint, CheckpointFault};
-use crate::folder::{CHECKPOINT, JOURNAL, KEY, LOCK, MINIMUM};
+use crate::folder::{CHECKPOINT, COSIGNED, JOURNAL, KEY, LOCK, MINIMUM};
 use crate::merkle::{Hashes as _, ROW_BITS, ROW_WIDTH, leaf_hash};
-use crate::note::VerifierKey;
+use crate::note::{Note, VerifierKey};
 use crate::reader::{LogReader, ReadError, statement};
 use crate::tile::{TileKind, TileName, bundle_entries};
 
@@ -22,6 +22,15 @@ pub enum LogFault {
     Beyond(String),
     /// The log says that entries before this number were pruned, and more than may be.
     Pruned(u64),
+    /// The checkpoint that witnesses have cosigned is none of this log, or was cut off or replaced.
+    Cosigned(Box<LogFault>),
+    /// Fewer witnesses than were asked for have cosigned a checkpoint.
+    Witnesses {
+        /// Those that have.
+        found: usize,
+        /// Those that must.
+        wanted: usize,
+    },
     /// A checkpoint that was kept elsewhere is none of this log.
     Foreign(usize, CheckpointFault),
     /// The log has less entries than a checkpoint that was kept elsewhere: the newest were cut off.
@@ -47,6 +56,10 @@ impl fmt::Display for LogFault {
             Self::Unknown(name) => write!(f, "{name} is no part of a log"),
             Self::Beyond(name) => write!(f, "{name} is beyond the checkpoint"),
             Self::Pruned(minimum) => write!(f, "records before {minimum} were removed"),
+            Self::Cosigned(fault) => write!(f, "{COSIGNED}: {fault}"),
+            Self::Witnesses { found, wanted } => {
+                write!(f, "{found} of the witnesses have cosigned a checkpoint; {wanted} must have")
+            }
             Self::Foreign(number, fault) => write!(f, "kept checkpoint {number}: {fault}"),
             Self::CutOff { checkpoint, size } => {
                 write!(f, "the newest records were cut off: kept checkpoint {checkpoint} covers {size}")
@@ -71,6 +84,10 @@ pub struct VerifyOptions {
     pub kept: Vec<Vec<u8>>,
     /// Entries from this number on must be there; if not given, those that the log says it has not pruned.
     pub minimum: Option<u64>,
+    /// Keys of witnesses, of [`VerifierKey::of_witness`].
+    pub witnesses: Vec<VerifierKey>,
+    /// How many of the witnesses must have cosigned one checkpoint of the log.
+    pub witnesses_min: usize,
     /// Faults after which verification ends; 0: none ends it.
     pub faults_max: usize,
 }
@@ -80,6 +97,8 @@ pub struct VerifyOptions {
 pub struct LogReport {
     /// The log's checkpoint; `None` if it is no checkpoint of the log.
     pub checkpoint: Option<Checkpoint>,
+    /// How many of the witnesses have cosigned, and how many entries the checkpoint covers under which most of them have.
+    pub witnessed: (usize, u64),
     /// The first entry that was verified.
     pub first: u64,
     /// Entries that were verified.
@@ -95,7 +114,7 @@ pub fn verify_log(
     options: &VerifyOptions,
     mut each: impl FnMut(u64, &[u8]),
 ) -> LogReport {
-    let mut report = LogReport { checkpoint: None, first: 0, entries: 0, faults: Vec::new() };
+    let mut report = LogReport { checkpoint: None, witnessed: (0, 0), first: 0, entries: 0, faults: Vec::new() };
     let reader = match LogReader::open(path, key) {
         Ok(reader) => reader,
         Err(error) => {
@@ -112,6 +131,7 @@ pub fn verify_log(
     for (number, note) in options.kept.iter().enumerate() {
         report.faults.extend(kept_fault(&reader, key, number, note));
     }
+    report.witnessed = witnessed(&reader, key, options, &mut report.faults);
     let bundles = reader.minimum() >> ROW_BITS..reader.size().div_ceil(ROW_WIDTH as u64);
     for bundle in bundles {
         match reader.bundle_of((bundle << ROW_BITS).max(reader.minimum())) {
@@ -149,6 +169,36 @@ fn is_pruned(reader: &LogReader, key: &VerifierKey, end: u64) -> bool {
     statement(reader.folder(), key).is_ok_and(|statement| statement.is_some_and(|statement| end <= statement.minimum))
 }
 
+/// How many witnesses have cosigned the newest checkpoint or the one before that they were asked for, and how many entries that covers.
+fn witnessed(
+    reader: &LogReader,
+    key: &VerifierKey,
+    options: &VerifyOptions,
+    faults: &mut Vec<LogFault>,
+) -> (usize, u64) {
+    let mut notes = vec![reader.note().as_bytes().to_vec()];
+    match reader.folder().read(COSIGNED) {
+        Ok(Some(note)) => {
+            // Also without a witness's key: the log has signed it.
+            faults.extend(kept_fault(reader, key, 0, &note).map(|fault| LogFault::Cosigned(Box::new(fault))));
+            notes.push(note);
+        }
+        Ok(None) => {}
+        Err(fault) => faults.push(LogFault::Read(ReadError::Io { name: COSIGNED.to_owned(), fault })),
+    }
+    let count = |note: &Vec<u8>| {
+        let size = Checkpoint::open(note, key).ok()?.size;
+        let parsed = Note::parse(note).ok()?;
+        let signed = options.witnesses.iter().filter(|witness| parsed.line_of(witness).is_ok());
+        Some((signed.count(), size))
+    };
+    let (found, size) = notes.iter().filter_map(count).max().unwrap_or((0, 0));
+    if found < options.witnesses_min {
+        faults.push(LogFault::Witnesses { found, wanted: options.witnesses_min });
+    }
+    (found, size)
+}
+
 /// What is wrong with the log by a checkpoint that was kept elsewhere.
 fn kept_fault(reader: &LogReader, key: &VerifierKey, number: usize, note: &[u8]) -> Option<LogFault> {
     let kept = match Checkpoint::open(note, key) {
@@ -168,7 +218,7 @@ fn kept_fault(reader: &LogReader, key: &VerifierKey, number: usize, note: &[u8])
 /// What is wrong with a file that lies in the folder, beyond what reading all entries has shown.
 fn file_fault(reader: &LogReader, key: &VerifierKey, name: &str) -> Option<LogFault> {
     let is_journal = name.strip_prefix(JOURNAL).is_some_and(|rest| rest.starts_with('/'));
-    if [CHECKPOINT, LOCK, MINIMUM].contains(&name) || is_journal {
+    if [CHECKPOINT, COSIGNED, LOCK, MINIMUM].contains(&name) || is_journal {
         return None;
     }
     if name == KEY {

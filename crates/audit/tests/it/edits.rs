@@ -86,7 +86,7 @@ fn each_edit_is_found() {
     fs::remove_dir_all(place.path().join("journal")).expect("removed");
     fs::remove_dir_all(place.path().join("tmp")).expect("removed");
     let kept = fs::read(place.path().join("checkpoint")).expect("a checkpoint");
-    let options = VerifyOptions { kept: vec![kept], minimum: Some(300), faults_max: 1 };
+    let options = VerifyOptions { kept: vec![kept], minimum: Some(300), faults_max: 1, ..VerifyOptions::default() };
     assert!(place.verify(&options).faults.is_empty());
     let mut paths = Vec::new();
     files(&place.path(), &mut paths);

@@ -4,7 +4,9 @@
 mod cost;
 mod edits;
 mod ends;
+mod following;
 mod place;
 mod pruning;
 mod reading;
 mod recording;
+mod witnesses;

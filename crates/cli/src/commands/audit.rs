@@ -104,7 +104,7 @@ fn unix_us() -> u64 {
 fn verify(context: &RunContext, arguments: &VerifyLogArguments) -> CommandOutcome {
     let read = |path| fs::read(path).map_err(|error| CommandFailure::reading(path, &error));
     let kept: Vec<_> = arguments.kept.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-    let options = VerifyOptions { kept, minimum: arguments.minimum, faults_max: 0 };
+    let options = VerifyOptions { kept, minimum: arguments.minimum, ..VerifyOptions::default() };
     let mut faults = 0;
     for folder in &arguments.place.folders {
         let key = key(context, folder, arguments.place.key.as_deref())?;
