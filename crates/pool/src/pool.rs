@@ -350,12 +350,15 @@ impl PoolState {
 
     /// Whether to wake a sleeping worker: one for each waiting job that none of `takers` will take, while there are any.
     fn must_wake(&mut self, takers: usize) -> bool {
-        let must = self.asleep > self.waking && self.scheduler.waiting() > self.waking + takers;
-        if must {
-            self.waking += 1;
-            self.counters.wakes += 1;
-        }
-        must
+        self.scheduler.waiting() > self.waking + takers && self.wake_one()
+    }
+
+    /// Counts a worker as woken, if one sleeps that is not yet.
+    fn wake_one(&mut self) -> bool {
+        let sleeps = self.asleep > self.waking;
+        self.waking += usize::from(sleeps);
+        self.counters.wakes += u64::from(sleeps);
+        sleeps
     }
 }
 

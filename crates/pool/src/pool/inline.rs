@@ -47,10 +47,16 @@ impl Pool {
             self.shared.run_within(taken, now, &left)
         };
         let is_done = ran.outcome == SliceOutcome::Done;
+        let is_parked = matches!(ran.outcome, SliceOutcome::Park(_));
         let mut state = self.shared.lock();
         let ending = state.give_back(ran);
         state.counters.jobs_inline += u64::from(is_done);
+        // Workers that sleep already do so until a time that they knew, which may be later than this job is due.
+        let must_wake = is_parked && state.wake_one();
         self.shared.unlock_beside(state, 0);
+        if must_wake {
+            self.shared.work.notify_one();
+        }
         self.shared.end_all(ending);
         let inline_work = work_max.saturating_sub(left.get().unwrap_or_default());
         Ok(Submitted { ticket, inline_work, is_left: !is_done })

@@ -144,6 +144,31 @@ fn a_job_parks_and_continues_on_a_worker() {
     assert_eq!(end.recv_timeout(PATIENCE), Ok(None));
 }
 
+/// Workers that went to sleep while nothing was parked wake for it.
+#[test]
+fn a_job_that_parks_continues_at_its_time_without_being_woken() {
+    let pool = pool();
+    for _ in 0..5 {
+        // The worker sleeps by now, most likely.
+        std::thread::sleep(Duration::from_millis(20));
+        let (ended, end) = channel();
+        let here = std::thread::current().id();
+        let own = ended.clone();
+        let job = Script(
+            Mutex::new(move || {
+                if std::thread::current().id() == here {
+                    return Slice::Park(Instant::now() + Duration::from_millis(5));
+                }
+                own.send(None).unwrap();
+                Slice::Done
+            }),
+            ended,
+        );
+        pool.submit_inline(Arc::new(job), admission(1), WORK).unwrap();
+        assert_eq!(end.recv_timeout(PATIENCE), Ok(None));
+    }
+}
+
 #[test]
 fn a_hand_over_outside_an_inline_slice_has_no_effect() {
     let pool = pool();
