@@ -53,6 +53,12 @@ pub(crate) struct VerifyLogArguments {
     /// Number of the first record that must be there; if not given, the first that the log's signed statement does not name as pruned
     #[arg(long, value_name = "N")]
     pub minimum: Option<u64>,
+    /// Public key of a witness that cosigns the log; may be repeated
+    #[arg(long, value_name = "KEY")]
+    pub witness: Vec<String>,
+    /// How many of the witnesses must have cosigned one checkpoint; all of them if not given
+    #[arg(long, value_name = "N", requires = "witness")]
+    pub witnesses_min: Option<usize>,
     #[command(flatten)]
     pub form: AnswerFormat,
 }

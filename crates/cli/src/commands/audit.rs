@@ -104,7 +104,12 @@ fn unix_us() -> u64 {
 fn verify(context: &RunContext, arguments: &VerifyLogArguments) -> CommandOutcome {
     let read = |path| fs::read(path).map_err(|error| CommandFailure::reading(path, &error));
     let kept: Vec<_> = arguments.kept.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
-    let options = VerifyOptions { kept, minimum: arguments.minimum, ..VerifyOptions::default() };
+    let witness = |text: &String| VerifierKey::parse(text.trim()).ok().filter(VerifierKey::is_of_witness);
+    let witnesses: Option<Vec<_>> = arguments.witness.iter().map(witness).collect();
+    let witnesses =
+        witnesses.ok_or_else(|| CommandFailure::usage("--witness must be the public key of a witness".to_owned()))?;
+    let witnesses_min = arguments.witnesses_min.unwrap_or(witnesses.len());
+    let options = VerifyOptions { kept, minimum: arguments.minimum, witnesses, witnesses_min, faults_max: 0 };
     let mut faults = 0;
     for folder in &arguments.place.folders {
         let key = key(context, folder, arguments.place.key.as_deref())?;
@@ -129,6 +134,7 @@ fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, kinds: &BTreeMa
     json!({
         "folder": folder.display().to_string(), "origin": key.name(), "first": report.first, "records": report.entries, "kinds": kinds,
         "size": report.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
+        "witnesses": report.witnessed.0, "witnessed": report.witnessed.1,
         "faults": report.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
@@ -138,6 +144,9 @@ fn to_text(folder: &Path, report: &LogReport, kinds: &BTreeMap<String, u64>) -> 
     let mut text = format!("{}: {} records verified, from number {}", folder.display(), report.entries, report.first);
     if !kinds.is_empty() {
         text += &format!(" ({})", kinds.join(", "));
+    }
+    if let (witnesses @ 1.., size) = report.witnessed {
+        text += &format!("; {witnesses} witnesses have cosigned the first {size}");
     }
     text.push('\n');
     for fault in &report.faults {

@@ -4,6 +4,7 @@
 mod abandoned;
 mod api_keys;
 mod audit;
+mod audit_sinks;
 mod bench;
 #[cfg(target_os = "linux")]
 mod cluster;

@@ -3,23 +3,25 @@
 //! A record names who, from where, what and how it ended; it has no value, no context and no selector. What strangers cause, who have shown
 //! no certificate and no key, is counted by address and recorded once in a while, so that they cannot fill the log.
 
+mod forwarding;
 mod request;
 mod strangers;
 mod tally;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::admin::{Operation, StoreError};
 use leafseal_engine::audit::{
-    AuditLog, LogError, LogRules, NoteFault, NoteSigner, RecordText, Recorder, RecorderRules,
+    AuditLog, LogError, LogRules, LogWitness, NoteFault, NoteSigner, RecordText, Recorder, RecorderRules, VerifierKey,
 };
 use leafseal_engine::{AccountedCaller, Decision, DecisionObserver, Engine, Principal};
 use thiserror::Error;
 
 use crate::settings::{AuditSettings, AuditWait};
+use forwarding::{FollowedFolder, ForwardingThread, beside};
 use request::caller_text;
 pub(crate) use request::{AnswerRelease, AuditedRequest, EndedRequest};
 use strangers::Strangers;
@@ -28,6 +30,9 @@ use tally::AuditTally;
 
 /// Before the name of an engine, for its log's key: no engine can have such a name.
 const SIGNER_PREFIX: &str = "audit+";
+
+/// As [`SIGNER_PREFIX`], for the key of the witness that an engine is.
+const WITNESS_PREFIX: &str = "witness+";
 
 /// Why an audit log is not written.
 #[derive(Debug, Error)]
@@ -44,6 +49,9 @@ pub enum AuditError {
     /// The name of the engine.
     #[error("the audit log's origin: {0}")]
     Origin(#[from] NoteFault),
+    /// The address of the witness, or the thread for sinks.
+    #[error("audit.witness_address or audit.sinks: {0}")]
+    Forwarding(#[from] std::io::Error),
 }
 
 /// The log of one server.
@@ -59,6 +67,8 @@ pub(crate) struct ServerAudit {
     not_opened: Mutex<Option<String>>,
     strangers: Mutex<Strangers>,
     tally: AuditTally,
+    /// What sends its records elsewhere, if there is something to send to.
+    forwarding: OnceLock<ForwardingThread>,
 }
 
 impl ServerAudit {
@@ -67,8 +77,8 @@ impl ServerAudit {
         let folder = settings.folder.clone()?;
         let (recorder, not_opened, strangers) = (OnceLock::new(), Mutex::default(), Mutex::default());
         let (settings, name) = (settings.clone(), name.to_owned());
-        let tally = AuditTally::default();
-        Some(Arc::new(Self { settings, folder, name, recorder, not_opened, strangers, tally }))
+        let (tally, forwarding) = (AuditTally::default(), OnceLock::new());
+        Some(Arc::new(Self { settings, folder, name, recorder, not_opened, strangers, tally, forwarding }))
     }
 
     /// Opens the log, once the keystore is open; on a thread that may wait.
@@ -87,6 +97,11 @@ impl ServerAudit {
         let origin = format!("leafseal/{}/{}/{}", key.store_id(), self.name, key.epoch());
         let folder = self.folder.join(format!("{}-{}", self.name, key.epoch()));
         let signer = NoteSigner::of_log(&origin, key.into_private_key())?;
+        let followed = FollowedFolder {
+            folder: folder.clone(),
+            key: signer.public().clone(),
+            cursors: beside(&self.folder, "cursors"),
+        };
         let (shown, path) = (signer.public().to_text(), folder.display().to_string());
         let (log, recovery) = AuditLog::open(
             &folder,
@@ -113,7 +128,29 @@ impl ServerAudit {
             .number("torn_bytes", recovery.torn_bytes as u64);
         let _ = recorder.record(&started.finish());
         let _ = self.recorder.set(recorder);
+        if let Some(thread) = ForwardingThread::start(&self.settings, &followed, self.witness(engine)?)? {
+            if let Some(address) = thread.witness_address {
+                tracing::info!(%address, "witness started");
+            }
+            let _ = self.forwarding.set(thread);
+        }
         Ok(())
+    }
+
+    /// The witness that this engine is, and where it listens.
+    fn witness(&self, engine: &Engine) -> Result<Option<(SocketAddr, LogWitness)>, AuditError> {
+        let Some(address) = self.settings.witness_address else { return Ok(None) };
+        let key = engine.record_key(&format!("{WITNESS_PREFIX}{}", self.name))?.ok_or(AuditError::NoKey)?;
+        let epoch = key.epoch();
+        let name = format!("leafseal/{}/{}/{epoch}/witness", key.store_id(), self.name);
+        let signer = NoteSigner::of_witness(&name, key.into_private_key())?;
+        tracing::info!(key = signer.public().to_text(), logs = self.settings.witness_logs.len(), "witness opened");
+        let logs = self.settings.witness_logs.iter().filter_map(|key| VerifierKey::parse(key).ok()).collect();
+        let state = beside(&self.folder, &format!("witness-{}-{epoch}", self.name));
+        // For who asks it. It is not read again.
+        std::fs::create_dir_all(&state)?;
+        std::fs::write(state.join("key"), signer.public().to_text() + "\n")?;
+        Ok(Some((address, LogWitness::new(signer, logs, &state))))
     }
 
     /// Why the log takes no records, while that is so.

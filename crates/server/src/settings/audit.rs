@@ -1,9 +1,28 @@
 //! Settings of the audit log.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use leafseal_config::{ms, secs, settings};
+use leafseal_config::{Kind, ListItem, ms, secs, settings};
+use leafseal_engine::audit::{SinkTarget, VerifierKey, WitnessTarget};
+
+const SINKS: ListItem = ListItem {
+    about: "sinks, such as [\"syslog+tls://siem.example.com:6514;ca=/etc/siem.pem;format=ocsf\", \
+            \"webhook+https://hooks.example.com/audit;ca=/etc/ca.pem;secret=/etc/secret;kinds=canary,checkpoint\"]",
+    is_valid: |text| SinkTarget::parse(text).is_some(),
+};
+
+const WITNESSES: ListItem = ListItem {
+    about: "witnesses, each with address and public key, such as \
+            [\"https://witness.example.com;witness.example.com/w1+…+…;ca=/etc/ca.pem\"]",
+    is_valid: |text| WitnessTarget::parse(text).is_some(),
+};
+
+const LOG_KEYS: ListItem = ListItem {
+    about: "public keys of logs, as the line \"audit log opened\" of their engines has them",
+    is_valid: |text| VerifierKey::parse(text).is_ok_and(|key| !key.is_of_witness()),
+};
 
 /// Which answers wait until their record is durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,5 +56,21 @@ settings! {
         /// Days for which records are kept. Older ones are removed in bundles of 256, after a signed statement from which one on the log
         /// still is. With 0, all are kept.
         pub retention_days: u32 = 0, in 0..=36_500;
+        /// Where records are sent to as they are signed: `KIND+TRANSPORT://ADDRESS[;format=json|ocsf|ecs][;kinds=KIND,…][;ca=FILE]
+        /// [;secret=FILE]`, with absolute paths. Kinds and transports: `syslog+tls`, `syslog+tcp`, `syslog+udp`, `syslog+unix`,
+        /// `otlp+https`, `otlp+http`, `webhook+https`, `webhook+http`. Nothing waits for a sink.
+        pub sinks: Vec<String> = Vec::new(), is kind(Kind::List(SINKS));
+        /// How long a sink or a witness may take for one message.
+        pub sinks_timeout: Duration = secs(10), in ms(1)..;
+        /// Witnesses (C2SP `tlog-witness`) that are asked to cosign new checkpoints, each `URL;KEY[;ca=FILE]`.
+        pub witnesses: Vec<String> = Vec::new(), is kind(Kind::List(WITNESSES));
+        /// How many of them must cosign a checkpoint so that it replaces the one before in the file `checkpoint.cosigned`.
+        pub witnesses_min: u32 = 1, in 1..=64;
+        /// How often they are asked while there are new records.
+        pub witnesses_interval: Duration = secs(10), in ms(10)..;
+        /// Where this engine is a witness for other logs, over plain HTTP (C2SP `tlog-witness`). Not by default.
+        pub witness_address: Option<SocketAddr> = None;
+        /// The logs that it is a witness for.
+        pub witness_logs: Vec<String> = Vec::new(), is kind(Kind::List(LOG_KEYS));
     }
 }
