@@ -135,6 +135,10 @@ struct RecorderState {
     checkpoint_fault: Option<String>,
     tally: RecorderTally,
     is_closed: bool,
+    /// The writing thread has ended.
+    has_ended: bool,
+    /// It is not waited for any more.
+    is_abandoned: bool,
 }
 
 impl Recorder {
@@ -169,21 +173,20 @@ impl Recorder {
     /// Takes a record: the text of a JSON object with at least one member, to which the time is added in front. Does not wait for the disk.
     ///
     /// # Errors
-    /// [`RecordRefusal`]. A record that is refused because of the disk is counted, and a gap record will say so.
+    /// [`RecordRefusal`]. A record that is refused is counted, and a gap record will say so, unless the recorder ends.
     pub fn record(&self, object: &[u8]) -> Result<RecordTicket, RecordRefusal> {
         let members = object.strip_prefix(b"{").filter(|members| members.len() > 1 && object.len() <= RECORD_SIZE_MAX);
-        let members = members.ok_or(RecordRefusal::Malformed)?;
         let now_us = (self.shared.clock)();
         let mut state = self.shared.lock();
         if state.is_closed {
             return Err(RecordRefusal::Closed);
         }
+        let Some(members) = members else {
+            state.lose(now_us);
+            return Err(RecordRefusal::Malformed);
+        };
         if state.open.len() + state.writing_bytes + object.len() + TIME_SIZE_MAX > self.shared.rules.waiting_bytes_max {
-            if state.lost == 0 {
-                state.lost_since_us = now_us;
-            }
-            state.lost += 1;
-            state.tally.lose();
+            state.lose(now_us);
             return Err(RecordRefusal::Full);
         }
         state.push_gap(now_us);
@@ -236,6 +239,28 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// The same without the log, until a time: false if the disk has not answered then. Who waits is answered in either case, and the
+    /// thread is not waited for any more.
+    pub fn close_by(&self, deadline: Instant) -> bool {
+        let mut state = self.shared.lock();
+        state.is_closed = true;
+        self.shared.news.notify_all();
+        while !state.has_ended {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.is_abandoned = true;
+                let waiters = std::mem::take(&mut state.waiters);
+                drop(state);
+                waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));
+                return false;
+            }
+            state = self.shared.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.durable >= state.next
+    }
+}
+
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared.lock();
@@ -245,9 +270,12 @@ impl fmt::Debug for Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.shared.lock().is_closed = true;
-        self.shared.news.notify_one();
-        if let Some(thread) = self.thread.take() {
+        let mut state = self.shared.lock();
+        state.is_closed = true;
+        let is_abandoned = state.is_abandoned;
+        drop(state);
+        self.shared.news.notify_all();
+        if let Some(thread) = self.thread.take().filter(|_| !is_abandoned) {
             let _ = thread.join();
         }
     }
@@ -262,9 +290,10 @@ impl Drop for EndOfWriting {
         if !state.is_closed {
             state.fault = Some("its thread has ended, which is a bug".to_owned());
         }
-        state.is_closed = true;
+        (state.is_closed, state.has_ended) = (true, true);
         let waiters = std::mem::take(&mut state.waiters);
         drop(state);
+        self.0.news.notify_all();
         waiters.into_iter().for_each(|(_, then)| then(Durability::Refused));
     }
 }
@@ -304,6 +333,15 @@ impl RecorderState {
         RecordTicket(self.next - 1)
     }
 
+    /// Counts a record that is refused.
+    fn lose(&mut self, now_us: u64) {
+        if self.lost == 0 {
+            self.lost_since_us = now_us;
+        }
+        self.lost += 1;
+        self.tally.lose();
+    }
+
     /// Adds what was refused, if anything was.
     fn push_gap(&mut self, now_us: u64) {
         if self.lost > 0 {
@@ -325,7 +363,7 @@ impl Publishing for Besides {
     fn attempted(&self) {
         // With the lock, so that the writer does not miss it between a look and its sleep.
         drop(self.shared.lock());
-        self.shared.news.notify_one();
+        self.shared.news.notify_all();
     }
 
     fn tidy(&mut self, publisher: &mut LogPublisher) -> Result<(), LogError> {
@@ -333,7 +371,7 @@ impl Publishing for Besides {
         let now_us = (self.shared.clock)();
         retention.step(publisher, now_us, |record| {
             self.shared.lock().push(now_us, &record.as_bytes()[1..]);
-            self.shared.news.notify_one();
+            self.shared.news.notify_all();
         })
     }
 }
@@ -373,6 +411,9 @@ impl RecordWriter {
     fn next_group(&self) -> Option<(Vec<u8>, u64)> {
         let mut state = self.shared.lock();
         loop {
+            if state.open.is_empty() && state.lost > 0 {
+                state.push_gap((self.shared.clock)());
+            }
             if !state.open.is_empty() {
                 let group = std::mem::take(&mut state.open);
                 state.writing_bytes = group.len();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafseal_audit::{
     Clock, Durability, LogReader, LogRules, RECORD_SIZE_MAX, RecordRefusal, Recorder, RecorderFigures, RecorderRules,
@@ -267,7 +267,10 @@ fn only_objects_within_their_bound_are_taken() {
         assert_eq!(recorder.record(wrong.as_bytes()), Err(RecordRefusal::Malformed), "{:.20}", wrong);
     }
     let log = recorder.close().expect("the log");
-    assert_eq!((log.size(), log.published()), (1, 1));
+    assert_eq!(log.size(), log.published());
+    drop(log);
+    let lost: Vec<_> = records(&place).iter().filter_map(|record| record["records"].as_u64()).collect();
+    assert_eq!(lost.iter().sum::<u64>(), 6, "{lost:?}");
 }
 
 /// Records that no checkpoint covers show as a lag, and no longer once one does; an idle log has none.
@@ -296,4 +299,21 @@ fn until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_recorder_that_closes_keeps_what_it_took_and_counts_what_it_refused() {
+    let place = Place::new();
+    let now_us = Arc::new(AtomicU64::new(1_000_000));
+    let recorder = Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), clock(&now_us));
+    assert_eq!(recorder.record(b"{}"), Err(RecordRefusal::Malformed));
+    let ticket = recorder.record(br#"{"kind":"last"}"#).expect("taken");
+    let (sender, receiver) = mpsc::channel();
+    recorder.when_durable(ticket, move |durability| sender.send(durability).expect("someone waits"));
+    assert!(recorder.close_by(Instant::now() + Duration::from_secs(600)));
+    assert_eq!(receiver.recv(), Ok(Durability::Durable));
+    assert_eq!(recorder.record(br#"{"kind":"late"}"#), Err(RecordRefusal::Closed));
+    drop(recorder);
+    let kinds: Vec<_> = records(&place).iter().map(|record| record["kind"].clone()).collect();
+    assert_eq!(kinds, ["gap", "last"]);
 }
