@@ -138,8 +138,8 @@ def test_slow_heads_and_bodies_and_handshakes_are_ended(place: Place, relay: Rel
             continue
         assert data.startswith(b"HTTP/1.1 408 ") and b'"slow_body"' in data, (name, data)
         (line,) = relay.logged(bodies[name])
-        assert (line["status"], line["refused"]) == (408, "slow_body"), line
-        assert 0 < line["received"] < 1000, line
+        assert (line["status"], line["outcome"]) == (408, "slow_body"), line
+        assert 0 < line["bytes_in"] < 1000, line
     assert {sample: relay.metric(sample) - before[sample] for sample in samples} == samples
     assert relay.log.read_text().count(SLOW_HEAD) == cuts + 1
     assert place.plain.requests == []
@@ -156,7 +156,7 @@ def test_a_client_that_takes_nothing_is_ended(place: Place, relay: Relay) -> Non
         (line,) = relay.logged(path)
         assert time.monotonic() - begin > 0.5
     assert (line["status"], line["whole"]) == (200, False)
-    assert line["sent"] < 64 << 20
+    assert line["bytes_out"] < 64 << 20
 
 
 def test_a_thousand_idle_connections(place: Place, path: str, tmp_path: Path) -> None:

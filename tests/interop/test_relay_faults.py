@@ -75,7 +75,7 @@ def test_without_an_engine_nothing_passes_that_needs_one(place: Place, relay: Re
         place.start_engine()
     wait_until(lambda: post(relay, path, {"note": MARKER}).status == 200)
     wait_until(lambda: relay.operator("/readyz")[0] == 200)
-    assert relay.logged(path)[0]["refused"] == "unavailable"
+    assert relay.logged(path)[0]["outcome"] == "unavailable"
     assert no_plaintext(place) and MARKER not in relay.written()
 
 
@@ -207,7 +207,7 @@ def test_an_upstream_that_takes_too_long(place: Place, relay: Relay, path: str) 
     assert answer.status == 504
     assert time.monotonic() - begin > 1.5
     released.set()
-    assert relay.logged(path)[0]["refused"] == "upstream_timeout"
+    assert relay.logged(path)[0]["outcome"] == "upstream_timeout"
 
 
 def test_no_upstream(place: Place, relay: Relay, text: str) -> None:
@@ -234,6 +234,6 @@ def test_certificates_of_upstreams(place: Place, relay: Relay, text: str, tmp_pa
             assert (answer.status, answer.header("content-type")) == (502, "application/problem+json")
             assert answer.json()["code"] == "upstream_certificate"
             assert wrong.saw_nothing()
-            assert relay.logged(path)[0]["refused"] == "upstream_certificate"
+            assert relay.logged(path)[0]["outcome"] == "upstream_certificate"
         finally:
             relay.reload(text)

@@ -234,7 +234,7 @@ def test_the_access_log_tells_what_was_done_and_no_more(
     path = f"/json/log-{time.monotonic_ns()}"
     call(f"{path}?token=query-secret", *AS_JSON, "--header", "Authorization: Bearer head-secret", data=DOCUMENT)
     (line,) = relay.logged(path)
-    assert (line["method"], line["status"], line["encrypted"], line["decrypted"]) == ("POST", 200, 4, 4)
-    assert (line["received"], line["whole"]) == (len(DOCUMENT), True)
+    assert (line["method"], line["status"], line["sealed"], line["opened"]) == ("POST", 200, 4, 4)
+    assert (line["bytes_in"], line["whole"]) == (len(DOCUMENT), True)
     for secret in ("query-secret", "head-secret", "4242 4242", "ev:"):
         assert secret not in relay.written()

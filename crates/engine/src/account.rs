@@ -2,7 +2,7 @@
 //! Whoever works on the request adds to it; nothing of it is a value, a context or a selector.
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use leafseal_errors::{Decision, Operation, Principal};
@@ -21,7 +21,33 @@ pub struct RequestAccount {
     /// The version that was noted last, with a mark that there is one: most requests have one.
     last_version: AtomicU64,
     versions: Mutex<Named<u32>>,
-    roles: Mutex<Named<String>>,
+    roles: SeenRoles,
+    /// Values that were refused because of their role, with the first reason.
+    refused: AtomicU64,
+    refused_roles: Mutex<Named<String>>,
+    refusal: OnceLock<String>,
+}
+
+/// Roles without a lock: most values have one that was seen before.
+#[derive(Debug, Default)]
+struct SeenRoles {
+    first: [OnceLock<String>; NAMED_MAX],
+    has_more: AtomicBool,
+}
+
+impl SeenRoles {
+    fn add(&self, role: &str) {
+        let is_known = |place: &OnceLock<String>| place.get_or_init(|| role.to_owned()) == role;
+        if !self.first.iter().any(is_known) {
+            self.has_more.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn names(&self) -> Named<String> {
+        let mut names: Vec<String> = self.first.iter().map_while(OnceLock::get).cloned().collect();
+        names.sort_unstable();
+        Named { names, has_more: self.has_more.load(Ordering::Relaxed) }
+    }
 }
 
 /// Who a request was from, and what it asked for.
@@ -132,7 +158,16 @@ impl RequestAccount {
 
     /// The role of a value that was sealed or opened.
     pub(crate) fn add_role(&self, role: &str) {
-        self.roles.lock().unwrap_or_else(PoisonError::into_inner).add(role, || role.to_owned());
+        self.roles.add(role);
+    }
+
+    /// A value that was refused because of its role, or because it has none.
+    pub(crate) fn add_refused(&self, role: Option<&str>, reason: &str) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        if let Some(role) = role {
+            self.refused_roles.lock().unwrap_or_else(PoisonError::into_inner).add(role, || role.to_owned());
+        }
+        self.refusal.get_or_init(|| reason.to_owned());
     }
 
     /// Who it is from; `None` if nothing was decided, as for a request that is no valid one.
@@ -157,7 +192,23 @@ impl RequestAccount {
 
     /// Roles of these values.
     pub fn roles(&self) -> Named<String> {
-        self.roles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.roles.names()
+    }
+
+    /// Values that were refused because of their role.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Roles of these values.
+    pub fn refused_roles(&self) -> Named<String> {
+        self.refused_roles.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why the request, or the first of these values, was refused.
+    pub fn refusal(&self) -> Option<&str> {
+        let of_request = self.caller().and_then(|caller| caller.refusal.as_deref());
+        of_request.or(self.refusal.get().map(String::as_str))
     }
 }
 
@@ -178,6 +229,12 @@ mod tests {
         }
         assert!(!account.roles().has_more);
         account.add_role("role-99");
+        account.add_refused(Some("secret"), "it may not");
+        account.add_refused(None, "another reason");
+        assert_eq!(
+            (account.refused(), account.refused_roles().names, account.refusal()),
+            (2, vec!["secret".to_owned()], Some("it may not"))
+        );
         let roles = account.roles();
         assert!(roles.has_more && roles.names.len() == NAMED_MAX && roles.names.is_sorted());
     }

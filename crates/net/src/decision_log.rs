@@ -1,11 +1,11 @@
 //! Log lines about callers that are refused. Peers can cause any number of them, so their rate is limited, and suppressed lines are
 //! counted.
 
-use std::net::IpAddr;
 use std::time::Instant;
 
-use leafseal_errors::{Decision, DecisionObserver, Denial, EntryPoint, Principal, Question};
+use leafseal_errors::{Decision, DecisionObserver, EntryPoint, Principal, Question};
 
+use crate::access_record::AccessRecord;
 use crate::client::client_of;
 use crate::log_limit::LogLimit;
 
@@ -71,7 +71,9 @@ fn log_suppressed(caller: LoggedCaller, suppressed: u64) {
 
 impl DecisionObserver for DecisionLog {
     fn decided(&self, decision: &Decision<'_>) {
-        let Some(refusal) = decision.refusal else { return };
+        if decision.refusal.is_none() {
+            return;
+        }
         let caller = LoggedCaller::of(decision);
         let address = decision.origin.address.map(client_of);
         // An unknown caller invents names, and a known client the ids of keys: neither must get lines for each of them.
@@ -85,40 +87,28 @@ impl DecisionObserver for DecisionLog {
         };
         if let Some(suppressed) = self.limits[caller as usize].admit((self.now)(), &source) {
             log_suppressed(caller, suppressed);
-            log(decision, refusal);
+            log(decision);
         }
     }
 }
 
-fn log(decision: &Decision<'_>, refusal: Denial<'_>) {
-    let Decision { origin, principal, question, app, .. } = *decision;
-    let (client, key) = (principal.client(), principal.key());
-    let (token, fingerprint) = match principal {
-        Principal::Token { id } => (Some(id), None),
-        Principal::Client { certificate_sha256, .. } => (None, Some(hex::encode(certificate_sha256))),
-        Principal::Owner | Principal::Anonymous | Principal::ApiKey { .. } | Principal::OnBehalf { .. } => (None, None),
-    };
-    let operations: Vec<&str> = decision.operations.iter().map(|operation| operation.as_str()).collect();
-    let operations = (!operations.is_empty()).then(|| operations.join(", "));
-    let (entry_point, request, address) =
-        (origin.entry_point.as_str(), origin.request, origin.address.as_ref().map(IpAddr::to_string));
-    let message = match question {
+fn log(decision: &Decision<'_>) {
+    let message = match decision.question {
         Question::Identity => "caller refused",
         Question::Permission => "request refused",
         Question::Role => "value refused",
     };
-    let (fingerprint, operations, address) = (fingerprint.as_deref(), operations.as_deref(), address.as_deref());
-    let (code, reason) = (refusal.code.as_str(), refusal.reason);
+    let record = AccessRecord::of(decision);
     // A proxy's clients often send credentials only when they are asked for them.
-    if origin.entry_point == EntryPoint::Relay && principal == Principal::Anonymous {
-        return tracing::info!(entry_point, address, code, %reason, "{message}");
+    if decision.origin.entry_point == EntryPoint::Relay && decision.principal == Principal::Anonymous {
+        return record.inform(message);
     }
-    tracing::warn!(entry_point, client, fingerprint, key, token, address, request, operations, app, code, %reason, "{message}");
+    record.warn(message, 0);
 }
 
 #[cfg(test)]
 mod tests {
-    use leafseal_errors::{ErrorCode, RequestOrigin};
+    use leafseal_errors::{Denial, ErrorCode, RequestOrigin};
 
     use super::*;
 

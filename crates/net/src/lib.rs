@@ -8,6 +8,7 @@
 //! ([`prepare_socket`]); a certificate is replaced without a restart ([`tls::Acceptor`]). Not here: the content of connections, and
 //! permissions.
 
+mod access_record;
 mod bulk;
 mod calendar;
 mod client;
@@ -25,6 +26,7 @@ mod socket;
 mod thread;
 pub mod tls;
 
+pub use access_record::{AccessRecord, AccessValue, counted, trace_id};
 pub use bulk::{BulkMember, BulkQueue};
 pub use calendar::utc;
 pub use client::{ClientBound, NETWORKS, Network, NetworkError, client_of, client_of_unless};

@@ -10,9 +10,9 @@ use std::time::Instant;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::{Method, Version};
 use leafseal_client::ApiKeyFacts;
-use leafseal_errors::{ErrorCode, Observers};
+use leafseal_errors::{EntryPoint, ErrorCode, Observers};
 use leafseal_http::{BodyError, ConnectionPeer, Received};
-use leafseal_net::{LogFormat, LogLine};
+use leafseal_net::{AccessRecord, LogFormat, LogLine, counted, trace_id};
 
 use crate::cut::cut;
 use crate::decisions::Claim;
@@ -23,6 +23,9 @@ use crate::policy::Action;
 use crate::refusal::Refusal;
 use crate::refusal_log::RefusalLog;
 use crate::sealed::SealedPlaces;
+
+/// Maximum size of a text in other lines, if there is no access log.
+const TEXT_SIZE_MAX: usize = 256;
 
 /// Receives the lines of the access log. Called on the threads that carry traffic, so it must not block.
 pub trait AccessLog: Send + Sync + 'static {
@@ -62,8 +65,10 @@ pub(crate) struct Record {
     pub(crate) received: Option<Received>,
     sent: u64,
     changed: [u64; 3],
-    /// Envelopes that failed to decrypt, and the paths of the first of them.
-    unopened: (u64, Vec<String>),
+    /// Envelopes that failed to decrypt.
+    unopened: u64,
+    /// The trace that the request belongs to.
+    trace: Option<Box<str>>,
     reported: ReportedValues,
     /// The findings of searches for envelopes, if there were any.
     sealed: Option<Arc<SealedPlaces>>,
@@ -81,7 +86,7 @@ impl Record {
         peer: Arc<ConnectionPeer>,
         head: &hyper::http::request::Parts,
     ) -> Self {
-        let text_size_max = log.map_or(0, |(_, text_size_max)| text_size_max);
+        let text_size_max = log.map_or(TEXT_SIZE_MAX, |(_, text_size_max)| text_size_max);
         let logged = |text: &str| if log.is_some() { cut(text, text_size_max).into_owned() } else { String::new() };
         Record {
             listener: Arc::clone(listener),
@@ -104,7 +109,8 @@ impl Record {
             received: None,
             sent: 0,
             changed: [0; 3],
-            unopened: (0, Vec::new()),
+            unopened: 0,
+            trace: head.headers.get("traceparent").and_then(|trace| trace_id(trace.as_bytes())).map(Box::from),
             reported: ReportedValues::default(),
             sealed: None,
             withheld: None,
@@ -118,10 +124,8 @@ impl Record {
         self.metrics.changed(action, count);
     }
 
-    pub(crate) fn unopened(&mut self, count: u64, places: &[String]) {
-        self.unopened.0 += count;
-        let text_size_max = self.text_size_max;
-        self.unopened.1.extend(places.iter().map(|place| cut(place, text_size_max).into_owned()));
+    pub(crate) fn unopened(&mut self, count: u64) {
+        self.unopened += count;
         self.metrics.unopened(count);
     }
 
@@ -175,42 +179,56 @@ impl Record {
         cut(text, self.text_size_max)
     }
 
+    /// What is known of the request, with the field names that engines use.
+    pub(crate) fn facts(&self) -> AccessRecord<'_> {
+        let changed = |action: Action| counted(self.changed[action as usize]);
+        let duration_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let refusal = self.refusal.as_ref();
+        AccessRecord {
+            entry_point: Some(EntryPoint::Relay.as_str().into()),
+            listener: Some((&*self.listener).into()),
+            key: self.claim.key_id.as_deref().map(Cow::Borrowed),
+            address: Some(self.peer.address.ip().to_string().into()),
+            tls_group: self.peer.tls_group.map(Cow::Borrowed),
+            operations: self.claim.operations.iter().map(|operation| operation.as_str().into()).collect(),
+            method: Some(self.cut(self.method.as_str())),
+            app: self.app.as_deref().map(Cow::Borrowed),
+            outcome: Some(refusal.map_or("ok", |(code, _)| code.as_str()).into()),
+            reason: refusal.map(|(_, detail)| self.cut(detail)),
+            status: Some(self.status.into()),
+            sealed: changed(Action::Encrypt),
+            opened: changed(Action::Decrypt),
+            failed: counted(self.unopened),
+            bytes_in: Some(self.received()),
+            bytes_out: Some(self.sent),
+            duration_us: Some(duration_us),
+            trace: self.trace.as_deref().map(Cow::Borrowed),
+            ..AccessRecord::default()
+        }
+    }
+
+    /// The same with a refusal, for a line of the log.
+    pub(crate) fn refused_line<'r>(&'r self, refusal: &'r Refusal) -> AccessRecord<'r> {
+        let (outcome, reason) = (Some(refusal.code.as_str().into()), Some(refusal.detail.as_str().into()));
+        AccessRecord { outcome, reason, ..self.facts() }
+    }
+
     fn line(&self, format: LogFormat) -> String {
         let mut line = LogLine::new(format, "info");
         line.text("message", "request");
-        line.text("listener", &self.listener);
-        line.display("client", format_args!("{}", self.peer.address));
-        if let Some(group) = self.peer.tls_group {
-            line.text("tls_group", group);
-        }
+        self.facts().write(&mut line);
+        line.bare("port", self.peer.address.port());
         if let Some(group) = self.upstream_tls_group {
             line.text("upstream_tls_group", group);
         }
         line.text("http", hop_headers::version(self.version));
-        line.text("method", &self.cut(self.method.as_str()));
         line.text("host", &self.host);
         line.text("path", &self.path);
         if let Some(route) = &self.route {
             line.text("route", route);
         }
-        if let Some(app) = &self.app {
-            line.text("app", app);
-        }
-        let milliseconds = self.began.elapsed().as_secs_f64() * 1e3;
-        line.bare("status", self.status);
-        line.bare("ms", format_args!("{milliseconds:.3}"));
-        line.bare("received", self.received());
-        line.bare("sent", self.sent);
-        for (action, name) in ["encrypted", "decrypted", "redacted"].into_iter().enumerate() {
-            if self.changed[action] > 0 {
-                line.bare(name, self.changed[action]);
-            }
-        }
-        if self.unopened.0 > 0 {
-            line.bare("unopened", self.unopened.0);
-            line.text("unopened_at", &self.cut(&self.unopened.1.join(", ")));
-        }
         for (name, count) in [
+            ("redacted", self.changed[Action::Redact as usize]),
             ("resealed", self.reported.resealed),
             ("skipped", self.reported.skipped),
             ("rewrapped", self.reported.rewrapped),
@@ -225,11 +243,9 @@ impl Record {
                 line.text(place.field(), found.as_str());
             }
         }
-        for (name, reason) in [("withheld", &self.withheld), ("refused", &self.refusal)] {
-            if let Some((code, detail)) = reason {
-                line.text(name, code.as_str());
-                line.text("detail", &self.cut(detail));
-            }
+        if let Some((code, detail)) = &self.withheld {
+            line.text("withheld", code.as_str());
+            line.text("withheld_reason", &self.cut(detail));
         }
         line.bare("whole", self.is_whole);
         line.finish()
@@ -278,9 +294,9 @@ impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Recorded<B> {
             Some(Ok(frame)) if frame.is_trailers() => is_over = true,
             Some(Ok(frame)) => self.record.sent += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(error)) => {
-                let (listener, client) = (&self.record.listener, self.record.client());
-                let write = || tracing::info!(%listener, %client, %error, "an answer ended early");
-                self.record.refusals.line(Some(client), write);
+                let reason = Some(error.to_string().into());
+                let write = || AccessRecord { reason, ..self.record.facts() }.inform("an answer ended early");
+                self.record.refusals.line(Some(self.record.client()), write);
                 self.record.metrics.refused(ErrorCode::AnswerBroke);
             }
             None => {}

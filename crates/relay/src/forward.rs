@@ -112,10 +112,7 @@ pub(crate) fn refuse(refusal: &Refusal, mut record: Record) -> Response<Response
     record.refused(refusal);
     record.status = refusal.status.as_u16();
     if refusal.status.is_server_error() {
-        let (client, status) = (record.client(), refusal.status.as_u16());
-        record.refusals.line(Some(client), || {
-            tracing::warn!(listener = %record.listener, %client, status, code = refusal.code.as_str(), "{}", refusal.detail);
-        });
+        record.refusals.line(Some(record.client()), || record.refused_line(refusal).warn("request refused", 0));
     }
     refusal.problem().response().map(|body| Recorded::new(body, record).boxed_unsync())
 }
@@ -353,11 +350,10 @@ fn withhold(mut head: response::Parts, refusal: &Refusal, record: &mut Record) -
     validators::update_for_withheld_body(&mut head.headers);
     head.headers.insert(WITHHELD, HeaderValue::from_static(refusal.code.as_str()));
     record.withheld(refusal);
-    let (client, status) = (record.client(), head.status.as_u16());
-    record.refusals.line(Some(client), || {
-        let (listener, code) = (&record.listener, refusal.code.as_str());
-        tracing::info!(%listener, %client, status, code, "withheld the body of an answer: {}", refusal.detail);
-    });
+    record.status = head.status.as_u16();
+    record
+        .refusals
+        .line(Some(record.client()), || record.refused_line(refusal).inform("withheld the body of an answer"));
     UnrecordedAnswer::Whole(response(head, Bytes::new()))
 }
 
@@ -373,7 +369,7 @@ fn note(record: &mut Record, job: &MessageRules<'_>) {
         }
     }
     if job.unopened.count > 0 {
-        record.unopened(job.unopened.count, &job.unopened.places);
+        record.unopened(job.unopened.count);
     }
     record.reported(job.reported);
 }

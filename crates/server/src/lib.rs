@@ -19,6 +19,7 @@ mod metrics;
 mod outbox;
 mod peers;
 mod refusals;
+mod request_facts;
 mod rpc;
 mod server;
 mod server_state;

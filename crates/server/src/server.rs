@@ -216,7 +216,12 @@ impl Server {
         if let Some(api) = &self.api {
             api.begin_draining();
         }
+        let drained_by = Instant::now() + settings.drain_timeout;
         let drained = self.server_state.pool.shutdown(settings.drain_timeout);
+        // No request runs any more. Answers that wait for their records leave, or are withheld, before connections close.
+        if let Some(audit) = &self.server_state.audit {
+            audit.close(drained_by.max(Instant::now() + CLOSE_MARGIN));
+        }
         self.server_state.begin_closing();
         let deadline = Instant::now() + settings.close_timeout + CLOSE_MARGIN;
         let mut connections_cut = self.server_state.wait_closed(deadline);

@@ -15,6 +15,7 @@ use leafseal_net::{BulkQueue, ConnectionSlots, DecisionLog, Full, ShutdownNotice
 use crate::audit::ServerAudit;
 use crate::client_slots::ClientSlots;
 use crate::clock;
+use crate::failure_log::FailureLogger;
 use crate::metrics::{ApiCounters, LiveCounters, Requests, ServerCounters, Times};
 use crate::outbox::Outbox;
 use crate::refusals::ServerRefusalLog;
@@ -37,6 +38,8 @@ pub(crate) struct ServerState {
     pub(crate) decision_log: Arc<DecisionLog>,
     pub(crate) decisions: Arc<DecisionCounts>,
     pub(crate) api: ApiCounters,
+    /// Logs requests that failed because an envelope did not open.
+    pub(crate) failures: FailureLogger,
     /// The audit log, if there is one.
     pub(crate) audit: Option<Arc<ServerAudit>>,
     /// The queue of bulk RPC connections, by the numbers of their clients.
@@ -107,6 +110,7 @@ impl ServerState {
         let answers = MemoryBudget::new(settings.answers_bytes_max, None);
         let handshakes = ConnectionSlots::new(settings.handshakes_max, settings.handshake_clients());
         let refusals = ServerRefusalLog::new(settings.refusal_lines_max);
+        let failures = FailureLogger::new(settings.refusal_lines_max);
         let decision_log = DecisionLog::with_clock(settings.refusal_lines_max, clock::now);
         let audit = ServerAudit::new(&settings.audit, &signer_name(&settings.name));
         ServerState {
@@ -121,6 +125,7 @@ impl ServerState {
             decision_log: Arc::new(decision_log),
             decisions: Arc::default(),
             api: ApiCounters::default(),
+            failures,
             audit,
             bulk: BulkQueue::default(),
             certificates: Expiries::default(),

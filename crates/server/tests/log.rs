@@ -79,12 +79,12 @@ fn refused_requests_are_bounded_lines(test_server: &TestServer) {
         "WARN",
         "entry_point=\"rpc\"",
         "client=\"shop\"",
-        &format!("fingerprint=\"{fingerprint}\""),
+        &format!("certificate=\"{fingerprint}\""),
         "request=0",
         "operations=\"encrypt\"",
         "app=\"closed\"",
-        "code=\"forbidden\"",
-        "reason=the app is closed to this client",
+        "outcome=\"forbidden\"",
+        "reason=\"the app is closed to this client\"",
     ] {
         assert!(line.contains(part), "{part} in {line}");
     }
@@ -137,7 +137,7 @@ fn the_log_gives_reasons_and_no_content() {
     let fingerprint = fingerprint(&stranger);
     refused(&test_server, Some(stranger), "no client of this name");
     let line = line_with("no client of this name");
-    assert!(line.contains("client=\"stranger\"") && line.contains(&format!("fingerprint=\"{fingerprint}\"")), "{line}");
+    assert!(line.contains("client=\"stranger\"") && line.contains(&format!("certificate=\"{fingerprint}\"")), "{line}");
 
     let mut old = raw_connector(&test_server.pki, Some(test_server.pki.client("shop")));
     old.set_max_proto_version(Some(SslVersion::TLS1_2)).unwrap();

@@ -1,6 +1,7 @@
 //! What requests note for their accounts, and so for their audit records.
 
 use super::Engine;
+use crate::error::Error;
 
 impl Engine {
     /// Notes, for the account, a key version with which values are sealed or opened.
@@ -16,6 +17,13 @@ impl Engine {
     pub(crate) fn note_role(&self, role: &str) {
         if let Some(account) = self.account() {
             account.add_role(role);
+        }
+    }
+
+    /// Notes, for the account, that a value was refused because of its role, also if the request goes on without it.
+    pub(crate) fn note_refused(&self, role: Option<&str>, refusal: &Error) {
+        if let Some(account) = self.account() {
+            account.add_refused(role, &refusal.message);
         }
     }
 }

@@ -198,20 +198,21 @@ impl Permit {
     pub(crate) fn check_role(&self, wanted: Option<&Role>, metadata: Option<OpenedMetadata<'_>>) -> Result<(), Error> {
         let carried = metadata.and_then(|metadata| metadata.role);
         if let Some(role) = carried {
-            self.rights.check_role(role).map_err(|refusal| self.role_refused(refusal))?;
+            self.rights.check_role(role).map_err(|refusal| self.role_refused(carried, refusal))?;
             self.engine.note_role(role);
         }
         match wanted {
             Some(wanted) if carried != Some(wanted.as_str()) => {
                 let error = Error::new(ErrorCode::Forbidden, "a value does not carry the role that was asked for");
-                Err(if self.is_probe { error } else { self.role_refused(error) })
+                Err(if self.is_probe { error } else { self.role_refused(carried, error) })
             }
             _ => Ok(()),
         }
     }
 
     #[cold]
-    fn role_refused(&self, refusal: Error) -> Error {
+    fn role_refused(&self, role: Option<&str>, refusal: Error) -> Error {
+        self.engine.note_refused(role, &refusal);
         self.observed_once(&self.reported.role, Question::Role, refusal)
     }
 

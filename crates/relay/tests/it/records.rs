@@ -43,7 +43,7 @@ async fn bytes_without_a_length_are_counted_and_an_answer_with_trailers_is_whole
         let answer = client.send("POST", path, Pieces::of(pieces)).await;
         assert_eq!((&*answer.body, answer.trailers.map(|it| it.len())), (&b"ok"[..], Some(1)), "{version:?}");
         let line = test_relay.log.about(path).await;
-        assert_eq!((&line["received"], &line["sent"]), (&100_008.into(), &2.into()), "{line}");
+        assert_eq!((&line["bytes_in"], &line["bytes_out"]), (&100_008.into(), &2.into()), "{line}");
         assert_eq!(line["whole"], true, "{line}");
     }
     assert_eq!(test_relay.metric(RECEIVED).await, 100_008.0);
@@ -59,7 +59,7 @@ async fn a_length_that_is_only_claimed_counts_nothing() {
     timeout(PATIENCE, socket.read_buf(&mut answer)).await.expect("an answer in time").unwrap();
     assert!(answer.starts_with(b"HTTP/1.1 413 "), "{}", String::from_utf8_lossy(&answer));
     let line = test_relay.log.about("/held").await;
-    assert!(line["received"].as_u64().unwrap() <= 5, "{line}");
+    assert!(line["bytes_in"].as_u64().unwrap() <= 5, "{line}");
     assert!(test_relay.metric(RECEIVED).await <= 5.0);
 }
 

@@ -233,7 +233,7 @@ async fn a_client_that_sends_a_body_too_slowly_receives_an_error() {
                 assert_eq!(problem["code"], "slow_body", "{what}");
                 let line = test_relay.log.about(&path).await;
                 assert_eq!(
-                    (&line["refused"], &line["received"]),
+                    (&line["outcome"], &line["bytes_in"]),
                     (&"slow_body".into(), &(if is_typed { 5 } else { 0 }).into()),
                     "{line}"
                 );

@@ -15,9 +15,10 @@ use tokio::time::sleep_until;
 use super::problem::problem;
 use super::{Api, CheckedCaller};
 use crate::attempts::Attempts;
-use crate::audit::{AnswerRelease, AuditedRequest};
+use crate::audit::AnswerRelease;
 use crate::clock;
-use crate::metrics::{Arrival, RequestRecord};
+use crate::metrics::{Arrival, ReportedRequest, RequestRecord};
+use crate::request_facts::RequestFacts;
 use crate::server_state::{ConnectionMemory, ServerState};
 use leafseal_service::RequestJob;
 use leafseal_service::Rope;
@@ -35,8 +36,8 @@ pub(super) struct Submission<'a> {
     pub(super) peer: &'a ConnectionPeer,
     /// The body's share of the memory for incoming data, until the queue takes it over.
     pub(super) incoming: Option<Share>,
-    /// If the audit log records the call.
-    pub(super) audited: Option<AuditedRequest>,
+    /// For its record.
+    pub(super) facts: RequestFacts,
 }
 
 /// The numbers that identify tenant and client in the pool.
@@ -121,8 +122,10 @@ impl Api {
         cancellation.set_deadline(submission.began + server_state.settings.api.call_timeout);
         let (sender, receiver) = oneshot::channel();
         let arrival = Arrival { method: submission.method, size: submission.bytes, at: now };
-        let record = RequestRecord::new(Arc::clone(&server_state.requests), arrival, Arc::clone(&cancellation))
-            .audited(submission.audited);
+        let ServerState { audit, failures, .. } = server_state;
+        let reported = ReportedRequest { facts: submission.facts, audit: audit.clone(), failures: failures.clone() };
+        let record = RequestRecord::new(Arc::clone(&server_state.requests), arrival, Arc::clone(&cancellation));
+        let record = record.reported(reported);
         let reply = Reply::new(CallReceiver { sender, record }).with_retry_after(server_state.settings.retry_after);
         let job = Arc::new(RequestJob::new(request, Arc::clone(&cancellation), memory.answers_share(), reply));
         // Dropped before the job, so that a call that ends early counts as cancelled.

@@ -30,18 +30,17 @@ use leafseal_http::{
 };
 use leafseal_http::{HttpSettings, ResponseBody};
 use leafseal_net::tls::{Acceptor, ServerIdentity};
-use leafseal_net::{FairPlaces, client_of};
+use leafseal_net::{FairPlaces, client_of, trace_id};
 use leafseal_protocol::{Field, Method};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::audit::AuditedRequest;
 use crate::clock;
-use crate::failure_log::FailureLogger;
 use crate::metrics::ApiCall;
 use crate::refusals::RefusalLine;
+use crate::request_facts::RequestFacts;
 use crate::server_state::ServerState;
 use crate::settings::{ApiSettingsError, ServerSettings};
 use crate::start_error::StartError;
@@ -52,7 +51,7 @@ use leafseal_service::api::{self, CallInput, CallOptions, ReportSlot};
 use leafseal_service::{FailureObserver, gather};
 use problem::{invalid, not_found, overloaded};
 use query::{SupportedOptions, read_options};
-use record::{ApiRecord, CallValues};
+use record::ApiRecord;
 use report::{REPORT, header};
 
 /// The content of `GET /openapi.json`.
@@ -62,6 +61,7 @@ const APP_ID: &str = "x-evervault-app-id";
 const DEBUG_MODE: &str = "x-evervault-inputs-debug-mode";
 /// Response headers that pages may read.
 const EXPOSED: &str = "x-evervault-inputs-debug-mode, leafseal-report";
+const TRACEPARENT: &str = "traceparent";
 const POLL_INTERVAL: &str = "x-poll-interval";
 /// The challenge to clients without credentials (RFC 7617).
 const CHALLENGE: &str = "Basic realm=\"leafseal\", charset=\"UTF-8\"";
@@ -92,10 +92,9 @@ pub(crate) fn start(
     let http = HttpSettings { drain_timeout, trusted_balancers, ..settings.http.clone() };
     let observer = Arc::new(Log { server_state: Arc::clone(server_state) });
     let options = ListenerOptions { address, acceptor: Some(acceptor.clone()), settings: http, observer };
-    let failures = FailureLogger::new(server_state.settings.refusal_lines_max);
     let calls = Semaphore::new(settings.calls_max);
     let anonymous_calls = Arc::default();
-    let api = Api { server_state: Arc::clone(server_state), engine: engine.clone(), calls, anonymous_calls, failures };
+    let api = Api { server_state: Arc::clone(server_state), engine: engine.clone(), calls, anonymous_calls };
     let _context = runtime.enter();
     let listener = Listener::start(options, Arc::new(api));
     let listener = listener.map_err(|error| StartError::Listen { setting: "api.address", address, error })?;
@@ -114,7 +113,6 @@ pub(crate) struct Api {
     /// Places for calls that hold a place among `calls` although nothing proves who makes them: half as many, so that calls which wait for
     /// the keystore in the names of others leave room. Shared fairly among addresses.
     anonymous_calls: Arc<FairPlaces>,
-    failures: FailureLogger,
 }
 
 /// The authenticated caller of a request.
@@ -148,6 +146,13 @@ impl CheckedCaller {
 
 type ApiAnswer = Result<Response<ResponseBody>, HttpProblem>;
 
+/// What is known of a call before its work.
+fn facts_of(headers: &HeaderMap, peer: &ConnectionPeer) -> RequestFacts {
+    let trace = headers.get(TRACEPARENT).and_then(|trace| trace_id(trace.as_bytes())).map(Box::from);
+    let (account, address) = (Some(Arc::default()), Some(peer.address.ip()));
+    RequestFacts { account, address, trace, ..RequestFacts::default() }
+}
+
 /// Whether a page of an allowed origin may read the answer. API keys do not belong in pages: answers to requests with one are not readable.
 /// A preflight request carries no credentials; without the header in its answer, browsers do not send the request itself.
 fn is_open_to_pages(call: ApiCall, method: &hyper::Method, headers: &HeaderMap) -> bool {
@@ -167,9 +172,10 @@ impl Handler for Api {
         let (parts, body) = request.into_parts();
         let route = ApiCall::of_path(parts.uri.path());
         let call = route.map(|(call, _)| call);
-        let record = ApiRecord::begin(Arc::clone(&self.server_state), call, began);
+        let facts = facts_of(&parts.headers, &peer);
+        let mut record = ApiRecord::begin(Arc::clone(&self.server_state), call, (facts.clone(), began));
         let result = match route {
-            Some((call, app)) => self.answer(call, app, &parts, body, &peer, began).await,
+            Some((call, app)) => self.answer((call, app), &parts, body, (&peer, facts), began).await,
             None => Err(not_found("there is no such call: GET /openapi.json lists all calls")),
         };
         let mut response = result.unwrap_or_else(|problem| {
@@ -195,11 +201,10 @@ impl Handler for Api {
 impl Api {
     async fn answer(
         &self,
-        call: ApiCall,
-        app: Option<&str>,
+        (call, app): (ApiCall, Option<&str>),
         parts: &Parts,
         body: RequestBody,
-        peer: &ConnectionPeer,
+        (peer, facts): (&ConnectionPeer, RequestFacts),
         began: Instant,
     ) -> ApiAnswer {
         let settings = &self.server_state.settings.api;
@@ -219,8 +224,8 @@ impl Api {
         }
         let place = self.calls.try_acquire();
         let _place = place.map_err(|_| overloaded("too many calls are going on", pause))?;
-        let submission =
-            |bytes, method| Submission { bytes, method, began, peer, incoming: None, audited: self.audited(peer) };
+        let keys =
+            |facts| Submission { bytes: 0, method: Some(Method::PublicKeys), began, peer, incoming: None, facts };
         match call {
             ApiCall::OpenApi => Ok(answer_static("application/json", OPEN_API.as_bytes())),
             ApiCall::Certificate => self.certificate(),
@@ -228,22 +233,22 @@ impl Api {
             ApiCall::KeysByApp => {
                 let app = parts.headers.get(APP_ID).and_then(|app| app.to_str().ok());
                 let app = app.ok_or_else(|| invalid("the header `x-evervault-app-id` names the app"))?;
-                let found = self.public_keys(Caller::Anonymous, app, submission(0, Some(Method::PublicKeys)));
+                let found = self.public_keys(Caller::Anonymous, app, keys(facts));
                 self.anonymously(peer, found).await
             }
             ApiCall::AppOfTeam => {
                 let app = app.expect("the path has one");
-                let found = self.public_keys(Caller::Anonymous, app, submission(0, Some(Method::PublicKeys)));
+                let found = self.public_keys(Caller::Anonymous, app, keys(facts));
                 let mut response = self.anonymously(peer, found).await?;
                 response.headers_mut().insert(DEBUG_MODE, HeaderValue::from_static("false"));
                 Ok(response)
             }
             ApiCall::KeysByApiKey => {
                 let (caller, app) = self.authenticate_key(&parts.headers, peer).await?.into_caller();
-                self.public_keys(caller, &app, submission(0, Some(Method::PublicKeys))).await
+                self.public_keys(caller, &app, keys(facts)).await
             }
             ApiCall::Encrypt | ApiCall::Decrypt | ApiCall::Inspect | ApiCall::ClientSideTokens => {
-                self.work(call, parts, body, peer, began).await
+                self.work(call, parts, body, (peer, facts), began).await
             }
         }
     }
@@ -254,7 +259,7 @@ impl Api {
         call: ApiCall,
         parts: &Parts,
         body: RequestBody,
-        peer: &ConnectionPeer,
+        (peer, facts): (&ConnectionPeer, RequestFacts),
         began: Instant,
     ) -> ApiAnswer {
         let settings = &self.server_state.settings.api;
@@ -284,9 +289,8 @@ impl Api {
         let read = body::read(&parts.headers, body, size_max, memory.incoming_share(), deadline).await?;
         let (caller, app) = authenticated.into_caller();
         let (incoming, size) = (Some(read.share), read.pieces.size());
-        let audited = self.audited(peer);
-        let engine = engine.accounted(audited.as_ref().map(AuditedRequest::account));
-        let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming, audited };
+        let engine = engine.accounted(facts.account.clone());
+        let submission = Submission { bytes: size, method: method(call, is_file), began, peer, incoming, facts };
         let accounts = self.accounts(&caller, &app, peer);
         let report = ReportSlot::default();
         // Only calls that continue after an envelope fails to decrypt have failures to log.
@@ -308,13 +312,11 @@ impl Api {
         let answered = self.run(request, submission, accounts, size, &memory).await;
         let mut response = answered.map(|answer| body::answer(form, answer))?;
         if let Some(reported) = report.get() {
-            let values = CallValues { count: reported.count, symmetric: reported.report.symmetric };
-            response.extensions_mut().insert(values);
             if let Some(value) = header(reported) {
                 response.headers_mut().insert(REPORT, value);
             }
             if let Some((caller, app)) = logged {
-                self.failures.ended(&caller, &app, &reported.report);
+                self.server_state.failures.ended(&caller, &app, &reported.report);
             }
         }
         Ok(response)
@@ -325,8 +327,7 @@ impl Api {
         let memory = self.server_state.memory_of(accounts.tenant);
         let team = self.server_state.settings.api.team.clone();
         let options = CallOptions::default();
-        let account = submission.audited.as_ref().map(AuditedRequest::account);
-        let engine = self.engine_of(submission.peer).accounted(account);
+        let engine = self.engine_of(submission.peer).accounted(submission.facts.account.clone());
         let (app, body, report) = (app.to_owned(), Vec::new(), ReportSlot::default());
         let input = CallInput { engine, caller, app, options, body, is_lines: false, report };
         let answered = self.run(api::public_keys(input, team), submission, accounts, 0, &memory).await;
@@ -365,12 +366,6 @@ impl Api {
     /// The engine, for the requests of a peer.
     fn engine_of(&self, peer: &ConnectionPeer) -> Engine {
         self.engine.at(RequestOrigin { address: Some(peer.address.ip()), ..RequestOrigin::of(EntryPoint::Api) })
-    }
-
-    /// What the audit log has of a call of this peer, if there is a log.
-    fn audited(&self, peer: &ConnectionPeer) -> Option<AuditedRequest> {
-        let audit = self.server_state.audit.as_ref()?;
-        Some(AuditedRequest::begin(audit, Some(peer.address.ip()), None))
     }
 
     /// Reports credentials that are refused before the engine has seen them.
@@ -513,6 +508,9 @@ impl ListenerObserver for Log {
                 return tracing::debug!(%address, "the client closed a connection to the API during the handshake");
             }
             _ => {}
+        }
+        if let (ListenerEvent::HandshakeFailed(address, _), Some(audit)) = (event, &self.server_state.audit) {
+            audit.handshake_failed(address.ip());
         }
         let source = match event {
             ListenerEvent::Refused(address, _)

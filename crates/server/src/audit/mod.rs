@@ -7,26 +7,28 @@ mod forwarding;
 mod request;
 mod strangers;
 mod tally;
+mod text;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::admin::{Operation, StoreError};
 use leafseal_engine::audit::{
     AuditLog, LogError, LogRules, LogWitness, NoteFault, NoteSigner, RecordText, Recorder, RecorderRules, VerifierKey,
 };
-use leafseal_engine::{AccountedCaller, Decision, DecisionObserver, Engine, Principal};
+use leafseal_engine::{AccountedCaller, Decision, DecisionObserver, Engine, Principal, Question};
+use leafseal_net::AccessRecord;
 use thiserror::Error;
 
 use crate::settings::{AuditSettings, AuditWait};
 use forwarding::{FollowedFolder, ForwardingThread, beside};
-use request::caller_text;
-pub(crate) use request::{AnswerRelease, AuditedRequest, EndedRequest};
-use strangers::Strangers;
+pub(crate) use request::AnswerRelease;
+use strangers::{StrangerSource, Strangers};
 pub(crate) use tally::AuditFigures;
 use tally::AuditTally;
+use text::text_of;
 
 /// Before the name of an engine, for its log's key: no engine can have such a name.
 const SIGNER_PREFIX: &str = "audit+";
@@ -190,29 +192,56 @@ impl ServerAudit {
 
     /// Records how often strangers were refused, when that is due. Call it once in a while.
     pub(crate) fn tidy(&self, now: Instant) {
-        let due = self.strangers.lock().unwrap_or_else(PoisonError::into_inner).take_due(now);
-        for (address, requests) in due {
-            self.record(RecordText::new("strangers").shown("address", address).number("requests", requests));
+        let due = self.strangers().take_due(now, self.settings.strangers_bytes_max);
+        self.record_each(due);
+    }
+
+    /// Takes no more records, and makes those that it has durable, until a time. Answers that wait for theirs are released or withheld
+    /// then.
+    pub(crate) fn close(&self, deadline: Instant) {
+        let last = self.strangers().take(self.settings.strangers_bytes_max);
+        self.record_each(last);
+        if let Some(recorder) = self.recorder.get()
+            && !recorder.close_by(deadline)
+        {
+            tracing::error!("the audit log did not end in time: its last records may be lost");
         }
     }
 
-    fn count_stranger(&self, address: Option<IpAddr>, now: Instant) {
+    /// Counts a peer whose TLS handshake failed.
+    pub(crate) fn handshake_failed(&self, address: IpAddr) {
+        self.count_stranger(StrangerSource::handshake(address));
+    }
+
+    fn count_stranger(&self, source: StrangerSource) {
         self.tally.count_stranger();
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner).count(address, now);
+        self.strangers().count(source, crate::clock::now());
+    }
+
+    fn strangers(&self) -> MutexGuard<'_, Strangers> {
+        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record_each(&self, texts: Vec<Vec<u8>>) {
+        for text in texts {
+            // One that is refused is counted, and the log will say so.
+            let _ = self.recorder.get().map(|recorder| recorder.record(&text));
+        }
     }
 }
 
 impl DecisionObserver for ServerAudit {
     fn decided(&self, decision: &Decision<'_>) {
-        let Some(refusal) = decision.refusal.filter(|_| !decision.is_accounted) else { return };
-        if decision.principal == Principal::Anonymous {
-            return self.count_stranger(decision.origin.address, crate::clock::now());
+        if decision.refusal.is_none() || decision.is_accounted {
+            return;
         }
-        let caller = AccountedCaller::of(decision);
-        let text = caller_text(RecordText::new("refusal"), &caller, None);
-        self.record(
-            text.text("outcome", refusal.code.as_str()).number("request", decision.origin.request.map_or(0, u64::from)),
-        );
+        // The identity is what was refused: names and ids are what the peer writes, except in a certificate of a known authority.
+        if decision.principal == Principal::Anonymous || decision.question == Question::Identity {
+            let (kind, client) = (decision.principal.kind(), decision.principal.client());
+            let source = StrangerSource::caller(decision.origin.address, kind, client);
+            return self.count_stranger(source);
+        }
+        self.record(text_of("refusal", &AccessRecord::of(decision)));
     }
 }
 

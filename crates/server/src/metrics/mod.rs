@@ -27,7 +27,7 @@ use crate::audit::AuditFigures;
 pub(crate) use calls::{ApiCall, ApiCounters, ApiSnapshot, word_of};
 pub(crate) use counters::LiveCounters;
 pub use counters::ServerCounters;
-pub(crate) use record::RequestRecord;
+pub(crate) use record::{ReportedRequest, RequestRecord};
 pub(crate) use requests::{Arrival, Requests, RequestsSnapshot};
 pub use requests::{OutcomeCounts, RequestOutcome};
 

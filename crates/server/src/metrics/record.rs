@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use leafseal_engine::pool::{CancelReason, Cancellation};
-use leafseal_protocol::ErrorObject;
+use leafseal_protocol::{ErrorCode, ErrorObject};
 
 use super::requests::{Arrival, RequestOutcome, Requests};
-use crate::audit::{AnswerRelease, AuditedRequest, EndedRequest};
+use crate::audit::{AnswerRelease, ServerAudit};
 use crate::clock;
+use crate::failure_log::FailureLogger;
+use crate::request_facts::{EndedRequest, RequestFacts};
 use leafseal_service::Effort;
 
 /// The record of a request from its arrival; it is counted at the end of the request.
@@ -16,18 +18,27 @@ pub(crate) struct RequestRecord {
     requests: Arc<Requests>,
     arrival: Arrival,
     cancellation: Arc<Cancellation>,
-    audited: Option<AuditedRequest>,
+    reported: Option<ReportedRequest>,
+}
+
+/// Where a request is reported besides the metrics.
+#[derive(Debug)]
+pub(crate) struct ReportedRequest {
+    pub(crate) facts: RequestFacts,
+    /// If there is an audit log.
+    pub(crate) audit: Option<Arc<ServerAudit>>,
+    pub(crate) failures: FailureLogger,
 }
 
 impl RequestRecord {
     /// Creates a record; `cancellation` is the request's.
     pub(crate) fn new(requests: Arc<Requests>, arrival: Arrival, cancellation: Arc<Cancellation>) -> Self {
-        RequestRecord { requests, arrival, cancellation, audited: None }
+        RequestRecord { requests, arrival, cancellation, reported: None }
     }
 
-    /// The same, for a request that the audit log records.
-    pub(crate) fn audited(self, audited: Option<AuditedRequest>) -> Self {
-        RequestRecord { audited, ..self }
+    /// The same, for a request that is also reported.
+    pub(crate) fn reported(self, reported: ReportedRequest) -> Self {
+        RequestRecord { reported: Some(reported), ..self }
     }
 
     /// Ends the request with an answer of this size, an error or not, and says what becomes of the answer. Call it before the answer is
@@ -40,20 +51,30 @@ impl RequestRecord {
             Ok(size) => (RequestOutcome::Ok, size),
             Err((error, size)) => (error.code.into(), size),
         };
-        let release = self.audited.map_or(AnswerRelease::Now, |audited| {
-            audited.end(&EndedRequest {
+        let release = self.reported.map_or(AnswerRelease::Now, |reported| {
+            let ended = EndedRequest {
                 method: self.arrival.method,
                 outcome: outcome.as_str(),
-                failed: answered.err().map(|(error, _)| error),
+                has_failed: answered.is_err(),
                 bytes_in: self.arrival.size,
                 bytes_out: size,
                 took: now.saturating_duration_since(self.arrival.at),
-            })
+            };
+            reported.end(outcome, &ended)
         });
         if let AnswerRelease::Withheld(error) = &release {
             (outcome, size) = (error.code.into(), 0);
         }
         self.requests.count(&self.arrival, outcome, effort, size, now);
         release
+    }
+}
+
+impl ReportedRequest {
+    fn end(&self, outcome: RequestOutcome, ended: &EndedRequest) -> AnswerRelease {
+        if outcome == RequestOutcome::Failed(ErrorCode::DecryptFailed) {
+            self.failures.failed(&self.facts.record(ended));
+        }
+        self.audit.as_ref().map_or(AnswerRelease::Now, |audit| audit.end(&self.facts, ended))
     }
 }

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use leafseal_engine::Engine;
 use leafseal_engine::pool::{Admission, Cancellation};
-use leafseal_net::{BulkMember, ShutdownPhase};
+use leafseal_engine::{Engine, EntryPoint, Principal};
+use leafseal_net::{AccessRecord, BulkMember, ShutdownPhase};
 use leafseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
     Peek, RawParams, answer, decode_cancel,
@@ -28,7 +28,6 @@ use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use crate::attempts::Attempts;
-use crate::audit::AuditedRequest;
 use crate::client_slots::ClientSlot;
 use crate::clock;
 use crate::metrics::{Arrival, LiveCounters, RequestOutcome, RequestRecord};
@@ -39,6 +38,7 @@ use crate::rpc::shutdown::ConnectionShutdown;
 use crate::rpc::wire::{PlainSocket, Wire, discard};
 use crate::rpc::write_timeout::WriteTimeout;
 use crate::server_state::{ConnectionMemory, Registration, ServerState};
+use leafseal_service::PeerIdentity;
 use leafseal_service::RequestJob;
 use leafseal_service::Service;
 use leafseal_service::gather;
@@ -106,6 +106,8 @@ pub(crate) struct RpcConnection<S: Service, W: Wire> {
     client: u64,
     /// The peer's address.
     address: IpAddr,
+    /// What records of its requests have of the peer.
+    peer: Arc<AccessRecord<'static>>,
 }
 
 /// The times of the last events, for timeouts.
@@ -159,10 +161,22 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
             number: registration.number,
             client,
             address,
+            peer: Arc::default(),
             service,
             caller,
             server_state,
         }
+    }
+
+    /// The same for a peer with this certificate.
+    pub(crate) fn of_peer(mut self, peer: &PeerIdentity) -> Self {
+        let PeerIdentity { name, certificate_sha256 } = peer;
+        let principal = Principal::Client { name, certificate_sha256: *certificate_sha256 };
+        let certificate = AccessRecord::of_principal(principal).certificate;
+        let (entry_point, client) = (Some(EntryPoint::Rpc.as_str().into()), Some(name.clone().into()));
+        let certificate = certificate.map(|certificate| certificate.into_owned().into());
+        self.peer = Arc::new(AccessRecord { entry_point, client, certificate, ..AccessRecord::default() });
+        self
     }
 
     /// Serves the connection until it ends.
@@ -431,7 +445,7 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
                 if arrival.method == Some(Method::Health) {
                     self.answer_health(id, params, &arrival);
                 } else if self.server_state.is_serving() {
-                    let known = self.peek(params, now);
+                    let known = self.peek(params, arrival.method, now);
                     self.admit(frame, id, known, arrival, budget);
                 } else {
                     self.answer_error(id, ErrorCode::Unavailable, "the engine is shutting down", &arrival);

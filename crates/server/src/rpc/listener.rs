@@ -101,14 +101,7 @@ async fn serve<S: Service>(
             }
             stream
         }
-        Err(failure) => {
-            LiveCounters::add(&server_state.counters.handshakes_failed);
-            if failure.is_about_the_certificate() {
-                return service.refuse_peer(None, origin_of(address), &failure.to_string());
-            }
-            let write = || tracing::warn!(%address, reason = %failure, "handshake failed");
-            return server_state.refusals.line(RefusalLine::Connection, clock::now(), &client_of(address.ip()), write);
-        }
+        Err(failure) => return refuse_handshake(&failure, address, &server_state, &*service),
     };
     match admit(&stream, address, &server_state, &service, deadline).await {
         Ok(admitted) => {
@@ -120,6 +113,7 @@ async fn serve<S: Service>(
             let place = (address.ip(), expires);
             let end =
                 RpcConnection::new(Arc::clone(&server_state), of_connection, caller, stream, &registration, place)
+                    .of_peer(&peer)
                     .run()
                     .await;
             match &end {
@@ -150,6 +144,24 @@ async fn serve<S: Service>(
             }
         }
     }
+}
+
+/// Counts and logs a failed handshake.
+fn refuse_handshake<S: Service>(
+    failure: &HandshakeFailure,
+    address: SocketAddr,
+    server_state: &ServerState,
+    service: &S,
+) {
+    LiveCounters::add(&server_state.counters.handshakes_failed);
+    if failure.is_about_the_certificate() {
+        return service.refuse_peer(None, origin_of(address), &failure.to_string());
+    }
+    if let Some(audit) = &server_state.audit {
+        audit.handshake_failed(address.ip());
+    }
+    let write = || tracing::warn!(%address, reason = %failure, "handshake failed");
+    server_state.refusals.line(RefusalLine::Connection, clock::now(), &client_of(address.ip()), write);
 }
 
 /// Performs the handshake, for as long as the connection has its slot.

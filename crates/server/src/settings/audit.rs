@@ -49,6 +49,9 @@ settings! {
             one of { "none" => AuditWait::None, "decrypt" => AuditWait::Decrypt, "all" => AuditWait::All };
         /// Memory for records that wait to be written.
         pub waiting_bytes_max: usize = 8 << 20, bytes in 64 << 10..=16 << 20;
+        /// Bytes of the log, in a minute, of records that peers cause whose identity nothing proves: failed TLS handshakes, wrong keys,
+        /// calls without credentials. They are counted by source, and what exceeds this is counted together.
+        pub strangers_bytes_max: usize = 16 << 10, bytes in 1 << 10..=1 << 20;
         /// Bytes of the journal, which has what is not in a signed checkpoint yet, from which on its next file begins.
         pub segment_bytes: u64 = 16 << 20, bytes in 1..=1 << 30;
         /// How often the log's size and root are signed while there are new records.
