@@ -145,10 +145,12 @@ store: setup ## edits, kills and a migration of a large keystore (EDITS=100000 K
 	@LEAFSEAL_STORE_EDITS=$(or $(EDITS),100000) LEAFSEAL_KILLS=$(or $(KILLS),200) LEAFSEAL_STORE_APPS=$(or $(APPS),100000) \
 		cargo test --package leafseal-keystore --profile checked --test it -- --nocapture edits crash scale
 
-audit-log: setup ## edits of an audit log, and kills of an engine that writes one (EDITS=100000 KILLS=300)
-	$(call say,audit-log: edits and kills)
+audit-log: setup ## edits of an audit log, kills and floods of an engine that writes one, canaries (EDITS=100000 KILLS=300 FLOOD=600 REQUESTS=100000)
+	$(call say,audit-log: edits$(comma) kills$(comma) a flood and canaries)
 	@LEAFSEAL_AUDIT_EDITS=$(or $(EDITS),100000) cargo test --package leafseal-audit --profile checked --test it -- --nocapture edits
 	@LEAFSEAL_AUDIT_KILLS=$(or $(KILLS),300) cargo test --package leafseal-cli --profile checked --test it -- --nocapture no_answered_decryption
+	@LEAFSEAL_FLOOD_SECONDS=$(or $(FLOOD),600) cargo test --package leafseal-cli --profile checked --test it -- --nocapture strangers_cannot
+	@LEAFSEAL_CANARY_REQUESTS=$(or $(REQUESTS),100000) cargo test --package leafseal-cli --profile checked --test it -- --nocapture canaries
 
 loom: setup ## every interleaving of the pool's threads
 	$(call say,loom: leafseal-pool)

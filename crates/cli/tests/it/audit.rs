@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leafseal_client::{Client, DecryptOptions, EncryptOptions, ErrorCode, ErrorKind, Scalar};
 use serde_json::{Value, json};
@@ -12,6 +14,8 @@ use crate::common::{Running, TestFolder, until};
 
 /// Kills in an ordinary run; `LEAFSEAL_AUDIT_KILLS` says another number.
 const KILLS: u32 = 3;
+/// Seconds of a flood in an ordinary run; `LEAFSEAL_FLOOD_SECONDS` says another number.
+const FLOOD_SECONDS: u64 = 3;
 
 struct Place {
     folder: TestFolder,
@@ -279,4 +283,41 @@ fn records_are_exported_and_proved() {
     assert!(folder.run(&check).fails(1).contains("the record is not in the log"));
     folder.run(&["audit", "prove", shown, "1000000"]).fails(1);
     drop(engine);
+}
+
+/// Peers that prove nothing, as many as the listeners accept: all are counted, and the log grows by no more than their share.
+#[test]
+fn strangers_cannot_fill_the_log() {
+    const SHARE: usize = 16 << 10;
+    let seconds = std::env::var("LEAFSEAL_FLOOD_SECONDS").map_or(FLOOD_SECONDS, |time| time.parse().expect("a number"));
+    let place = Place::new();
+    let mut engine = place.engine(&["--no-relay"]);
+    let addresses = [engine.address().to_owned(), engine.ready["api"].as_str().expect("an API").to_owned()];
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let attempts: u64 = std::thread::scope(|scope| {
+        let flood = move |address: &str| {
+            let mut attempts = 0;
+            while Instant::now() < until {
+                let Ok(mut socket) = TcpStream::connect(address) else { continue };
+                let _ = socket.write_all(b"GET / HTTP/1.1\r\n\r\n").and_then(|()| socket.read_to_end(&mut Vec::new()));
+                attempts += 1;
+            }
+            attempts
+        };
+        let threads: Vec<_> =
+            addresses.iter().cycle().take(4).map(|address| scope.spawn(move || flood(address))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    let pid = rustix::process::Pid::from_child(&engine.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
+    engine.child.wait().expect("ended");
+    let records = place.records();
+    let strangers: Vec<_> = records.iter().filter(|record| record["kind"] == "strangers").collect();
+    let counted: u64 = strangers.iter().map(|record| record["requests"].as_u64().expect("a number")).sum();
+    let bytes: usize = strangers.iter().map(|record| record.to_string().len()).sum();
+    println!("{attempts} attempts in {seconds} s, {counted} counted in {} records of {bytes} bytes", strangers.len());
+    assert!(counted > 0 && counted <= attempts, "{counted} of {attempts}");
+    let windows = usize::try_from(seconds / 60 + 1).expect("few");
+    assert!(bytes <= windows * SHARE, "{bytes} bytes in {windows} windows");
+    assert!(records.len() <= windows * 64 + 2 * place.starts.get(), "{} records", records.len());
 }

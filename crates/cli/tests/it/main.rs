@@ -6,6 +6,7 @@ mod api_keys;
 mod audit;
 mod audit_sinks;
 mod bench;
+mod canaries;
 #[cfg(target_os = "linux")]
 mod cluster;
 mod common;
