@@ -65,11 +65,21 @@ impl RequestFacts {
             Some(address) => record.at(address),
             None => record,
         };
-        match &self.account {
+        let record = match &self.account {
             Some(account) => worked(account, record),
             None => record,
-        }
+        };
+        if caller.is_some_and(|caller| caller.refusal.is_some()) { without_app(record) } else { record }
     }
+}
+
+/// The record of a refusal: without the app, which is any name that the caller chose, also in the reason.
+pub(crate) fn without_app(mut record: AccessRecord<'_>) -> AccessRecord<'_> {
+    if let (Some(app), Some(reason)) = (record.app.take(), &record.reason) {
+        let named = format!("app {app}");
+        record.reason = Some(reason.replace(&named, "app …").into());
+    }
+    record
 }
 
 /// Adds what the workers noted.
@@ -103,7 +113,7 @@ fn of_caller(caller: &AccountedCaller) -> AccessRecord<'_> {
         token: caller.token.as_deref().map(Cow::Borrowed),
         address: caller.address.map(|address| address.to_string().into()),
         operations: caller.operations.iter().map(|operation| operation.as_str().into()).collect(),
-        app: caller.app.as_deref().filter(|_| caller.refusal.is_none()).map(Cow::Borrowed),
+        app: caller.app.as_deref().map(Cow::Borrowed),
         ..AccessRecord::default()
     }
 }

@@ -125,7 +125,7 @@ fn the_log_gives_reasons_and_no_content() {
     let test_server = TestServer::with(|settings| settings.handshake_timeout = Duration::from_secs(1));
 
     refused(&test_server, None, "the client sent no certificate");
-    refused(&test_server, Some(Pki::new().client("shop")), "\"shop\", issued by \"");
+    refused(&test_server, Some(Pki::new().client("shop")), "\\\"shop\\\", issued by \\\"");
     wait_for("is of an unknown authority");
     let issue = |now: SystemTime| issue_client(&test_server.pki.authority, "shop", Validity { now, days: 1 }).unwrap();
     let two_days = Duration::from_secs(2 * 86_400);

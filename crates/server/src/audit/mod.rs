@@ -22,6 +22,7 @@ use leafseal_engine::{AccountedCaller, Decision, DecisionObserver, Engine, Princ
 use leafseal_net::AccessRecord;
 use thiserror::Error;
 
+use crate::request_facts::without_app;
 use crate::settings::{AuditSettings, AuditWait};
 use forwarding::{FollowedFolder, ForwardingThread, beside};
 pub(crate) use request::AnswerRelease;
@@ -241,7 +242,7 @@ impl DecisionObserver for ServerAudit {
             let source = StrangerSource::caller(decision.origin.address, kind, client);
             return self.count_stranger(source);
         }
-        self.record(text_of("refusal", &AccessRecord::of(decision)));
+        self.record(text_of("refusal", &without_app(AccessRecord::of(decision))));
     }
 }
 
