@@ -375,3 +375,17 @@ async fn key_ids_that_the_engine_does_not_know_yet_are_looked_up_once_while_othe
         assert!(!threads.iter().any(waits), "{threads:?} have read the store");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_id_for_which_the_store_does_not_answer_is_unavailable_and_not_damaged() {
+    let blocked = Blocked::new(Settings { store_wait_max: Duration::from_secs(1), ..Settings::default() });
+    let client = Client::connect(blocked.client_settings()).await.expect("connects");
+    let known = sealed(&blocked.engine);
+    assert_eq!(decrypt(&client, &known).await, text());
+    blocked.gate.close_for(|name| name == VERSIONS || name.is_empty());
+    let fresh = blocked.sealed_by_another();
+    assert_eq!(decrypt(&client, &fresh).await, Err(ErrorKind::Engine(ErrorCode::Unavailable)));
+    assert_eq!(decrypt(&client, &known).await, text());
+    blocked.gate.close_for(|name| name.is_empty());
+    assert_eq!(decrypt(&client, &fresh).await, text(), "nothing is remembered of a look-up without an answer");
+}
