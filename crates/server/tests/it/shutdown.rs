@@ -104,7 +104,9 @@ async fn a_call_in_flight_is_finished_where_it_began_and_new_ones_go_elsewhere()
     service.open_gate();
     held.await.unwrap().expect("it is finished where it began");
     assert_eq!(stopping.await.unwrap().requests_abandoned, 0);
-    assert_eq!(*repetitions.after.lock().unwrap(), [], "nothing had to be made again");
+    // A call whose request was not yet written when the announcement came is made elsewhere; no other is made again.
+    let repeated = repetitions.after.lock().unwrap();
+    assert!(repeated.iter().all(|kind| *kind == ErrorKind::GoingAway), "{repeated:?}");
 }
 
 /// Even without a delay nothing is lost: requests that the engine has not started, or abandons, are retried elsewhere.
