@@ -326,7 +326,7 @@ fn text() -> Result<Vec<Value>, ErrorKind> {
     Ok(vec![Value::from(Scalar::from("4242"))])
 }
 
-/// A version that another engine has just made seals at once: whoever reads its envelopes first waits for one look-up, parked.
+/// A version that another engine has just made seals at once: the first who reads its envelopes waits for one look-up, parked.
 #[tokio::test(flavor = "multi_thread")]
 async fn key_ids_that_the_engine_does_not_know_yet_are_looked_up_once_while_others_are_served() {
     const READERS: usize = 6;
@@ -387,7 +387,7 @@ async fn a_key_id_for_which_the_store_does_not_answer_is_unavailable_and_not_dam
     assert_eq!(decrypt(&client, &fresh).await, Err(ErrorKind::Engine(ErrorCode::Unavailable)));
     assert_eq!(decrypt(&client, &known).await, text());
     blocked.gate.close_for(|name| name.is_empty());
-    // Until the look-up that was held up has ended, whoever asks is refused at once.
+    // Until the look-up that was held up has ended, others who ask are refused at once.
     let mut answer = decrypt(&client, &fresh).await;
     while answer == Err(ErrorKind::Engine(ErrorCode::Unavailable)) {
         answer = decrypt(&client, &fresh).await;
