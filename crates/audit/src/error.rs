@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -47,6 +48,12 @@ pub enum LogError {
     /// Tiles and checkpoints are written more slowly than entries are appended: what they lack has reached its bound.
     #[error("the audit log's checkpoints lag behind its records")]
     Lagging,
+    /// The wall clock has jumped ahead, so that it cannot be believed about what is old.
+    #[error("the clock of this machine jumped ahead by {} s: no old records are removed until it is back, or for a day", ahead.as_secs())]
+    ClockAhead {
+        /// By how much.
+        ahead: Duration,
+    },
     /// More than an entry may have.
     #[error("a record of {size} bytes; at most {ENTRY_SIZE_MAX} fit")]
     EntrySize {

@@ -48,7 +48,7 @@ pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTick
 pub use sink::{SinkTarget, SinkTransport, SinkUrl, WitnessTarget, webhook_signature};
 pub use text::RecordText;
 pub use time::{record_time, time_of_record};
-pub use verify::{LogFault, LogReport, VerifyOptions, verify_log};
+pub use verify::{LogFault, LogReport, OldCheckpoint, VerifyOptions, verify_log};
 pub use witness::{
     LogWitness, WITNESS_REQUEST_SIZE_MAX, WitnessAnswer, WitnessFault, WitnessRequest, write_cosigned_checkpoint,
 };

@@ -230,6 +230,14 @@ impl<'n> Note<'n> {
         line.map(|(name, signature)| format!("— {name} {signature}\n")).ok_or(NoteFault::Unsigned)
     }
 
+    /// The time in seconds of a witness's cosignature, after it was verified.
+    pub(crate) fn cosigned_at(&self, witness: &VerifierKey) -> Result<u64, NoteFault> {
+        let line = self.line_of(witness)?;
+        let signature = line.rsplit(' ').next().and_then(|signature| STANDARD.decode(signature.trim_end()).ok());
+        let time = signature.and_then(|bytes| bytes.get(4..)?.first_chunk().copied());
+        time.map(u64::from_be_bytes).filter(|_| witness.is_of_witness()).ok_or(NoteFault::Unsigned)
+    }
+
     /// Checks that one of the keys has signed, and that no signature of any of them is wrong.
     pub(crate) fn verify(&self, keys: &[VerifierKey]) -> Result<(), NoteFault> {
         let mut is_signed = false;

@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ use crate::journal::FRAME_SIZE_MAX;
 use crate::log::AuditLog;
 use crate::publisher::LogPublisher;
 use crate::publishing::{Publishing, PublishingThread};
-use crate::retention::Retention;
+use crate::retention::{PruningLog, Retention};
 use crate::tile::{ENTRY_SIZE_MAX, push_entry};
 use crate::time::{entry_era, entry_time, time_text};
 
@@ -105,6 +106,8 @@ pub struct Recorder {
 struct RecorderShared {
     rules: RecorderRules,
     clock: Clock,
+    /// The index from which on records are kept, whatever their age.
+    kept_from: Arc<AtomicU64>,
     state: Mutex<RecorderState>,
     news: Condvar,
 }
@@ -155,7 +158,9 @@ impl Recorder {
         if log.size() > log.published() {
             state.tally.await_checkpoint(Instant::now());
         }
-        let shared = Arc::new(RecorderShared { rules, clock, state: Mutex::new(state), news: Condvar::new() });
+        let kept_from = Arc::new(AtomicU64::new(u64::MAX));
+        let shared =
+            Arc::new(RecorderShared { rules, clock, kept_from, state: Mutex::new(state), news: Condvar::new() });
         let writer = Arc::clone(&shared);
         let end = EndOfWriting(Arc::clone(&shared));
         let published = Arc::clone(&shared);
@@ -223,6 +228,11 @@ impl Recorder {
     /// Why no checkpoint can be written, or old records are not removed, while that is so. Records are durable without.
     pub fn checkpoint_fault(&self) -> Option<String> {
         self.shared.lock().checkpoint_fault.clone()
+    }
+
+    /// The index from which on records are kept whatever their age: of those that others still need. By default, none are.
+    pub fn kept_from(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.shared.kept_from)
     }
 
     /// What it has done since its start, and what waits.
@@ -356,7 +366,7 @@ impl RecorderState {
 /// What the thread that publishes does for the recorder.
 struct Besides {
     shared: Arc<RecorderShared>,
-    retention: Option<Retention>,
+    retention: Option<Retention<RecordTicket>>,
 }
 
 impl Publishing for Besides {
@@ -368,11 +378,28 @@ impl Publishing for Besides {
 
     fn tidy(&mut self, publisher: &mut LogPublisher) -> Result<(), LogError> {
         let Some(retention) = &mut self.retention else { return Ok(()) };
-        let now_us = (self.shared.clock)();
-        retention.step(publisher, now_us, |record| {
-            self.shared.lock().push(now_us, &record.as_bytes()[1..]);
-            self.shared.news.notify_all();
-        })
+        retention.step(publisher, Instant::now(), (self.shared.clock)(), &*self.shared)
+    }
+}
+
+impl PruningLog for RecorderShared {
+    type Ticket = RecordTicket;
+
+    fn announce(&self, text: &str) -> Option<RecordTicket> {
+        let now_us = (self.clock)();
+        let mut state = self.lock();
+        let ticket = (!state.is_closed).then(|| state.push(now_us, &text.as_bytes()[1..]));
+        drop(state);
+        self.news.notify_all();
+        ticket
+    }
+
+    fn is_durable(&self, ticket: RecordTicket) -> bool {
+        ticket.0 < self.lock().durable
+    }
+
+    fn kept_from(&self) -> u64 {
+        self.kept_from.load(Ordering::Relaxed)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::merkle::{Hashes as _, ROW_BITS, ROW_WIDTH, leaf_hash};
 use crate::note::{Note, VerifierKey};
 use crate::reader::{LogReader, ReadError, statement};
 use crate::tile::{TileKind, TileName, bundle_entries};
+use crate::time::time_text;
 
 /// What is wrong with a log.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub enum LogFault {
         found: usize,
         /// Those that must.
         wanted: usize,
+        /// Since when they must have.
+        since: Option<u64>,
     },
     /// A checkpoint that was kept elsewhere is none of this log.
     Foreign(usize, CheckpointFault),
@@ -57,8 +60,12 @@ impl fmt::Display for LogFault {
             Self::Beyond(name) => write!(f, "{name} is beyond the checkpoint"),
             Self::Pruned(minimum) => write!(f, "records before {minimum} were removed"),
             Self::Cosigned(fault) => write!(f, "{COSIGNED}: {fault}"),
-            Self::Witnesses { found, wanted } => {
-                write!(f, "{found} of the witnesses have cosigned a checkpoint; {wanted} must have")
+            Self::Witnesses { found, wanted, since } => {
+                write!(f, "{found} of the witnesses have cosigned a checkpoint")?;
+                if let Some(since) = since {
+                    write!(f, " since {}", time_text(since.saturating_mul(1_000_000)))?;
+                }
+                write!(f, "; {wanted} must have")
             }
             Self::Foreign(number, fault) => write!(f, "kept checkpoint {number}: {fault}"),
             Self::CutOff { checkpoint, size } => {
@@ -77,6 +84,28 @@ impl From<ReadError> for LogFault {
     }
 }
 
+/// A checkpoint that covers fewer records than the log has removed: what it covers cannot be compared with the log any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OldCheckpoint {
+    /// Which of the checkpoints that were kept elsewhere; `None` for the one that witnesses have cosigned.
+    pub kept: Option<usize>,
+    /// Entries that it covers.
+    pub size: u64,
+    /// The first entry that the log still has.
+    pub minimum: u64,
+}
+
+impl fmt::Display for OldCheckpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kept {
+            Some(number) => write!(f, "kept checkpoint {number}")?,
+            None => f.write_str(COSIGNED)?,
+        }
+        let Self { size, minimum, .. } = self;
+        write!(f, " covers {size} records, and those before {minimum} were removed: it is too old to be compared")
+    }
+}
+
 /// What to verify a log against.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyOptions {
@@ -88,6 +117,8 @@ pub struct VerifyOptions {
     pub witnesses: Vec<VerifierKey>,
     /// How many of the witnesses must have cosigned one checkpoint of the log.
     pub witnesses_min: usize,
+    /// The time in Unix seconds since when they must have.
+    pub witnessed_since: Option<u64>,
     /// Faults after which verification ends; 0: none ends it.
     pub faults_max: usize,
 }
@@ -105,6 +136,8 @@ pub struct LogReport {
     pub entries: u64,
     /// Everything that is wrong, in the order in which it was found.
     pub faults: Vec<LogFault>,
+    /// Checkpoints that are too old to say anything about the log.
+    pub too_old: Vec<OldCheckpoint>,
 }
 
 /// Verifies the log in a folder. `key` is the log's, from a trustworthy place; `each` receives each entry that was verified, in order.
@@ -114,7 +147,8 @@ pub fn verify_log(
     options: &VerifyOptions,
     mut each: impl FnMut(u64, &[u8]),
 ) -> LogReport {
-    let mut report = LogReport { checkpoint: None, witnessed: (0, 0), first: 0, entries: 0, faults: Vec::new() };
+    let (faults, too_old) = (Vec::new(), Vec::new());
+    let mut report = LogReport { checkpoint: None, witnessed: (0, 0), first: 0, entries: 0, faults, too_old };
     let reader = match LogReader::open(path, key) {
         Ok(reader) => reader,
         Err(error) => {
@@ -129,9 +163,15 @@ pub fn verify_log(
         report.faults.push(LogFault::Pruned(reader.minimum()));
     }
     for (number, note) in options.kept.iter().enumerate() {
-        report.faults.extend(kept_fault(&reader, key, number, note));
+        match compare(&reader, key, number, note) {
+            Ok(KeptSize::Covered) => {}
+            Ok(KeptSize::TooOld(size)) => {
+                report.too_old.push(OldCheckpoint { kept: Some(number), size, minimum: reader.minimum() });
+            }
+            Err(fault) => report.faults.push(fault),
+        }
     }
-    report.witnessed = witnessed(&reader, key, options, &mut report.faults);
+    report.witnessed = witnessed(&reader, key, options, &mut report);
     let bundles = reader.minimum() >> ROW_BITS..reader.size().div_ceil(ROW_WIDTH as u64);
     for bundle in bundles {
         match reader.bundle_of((bundle << ROW_BITS).max(reader.minimum())) {
@@ -170,48 +210,56 @@ fn is_pruned(reader: &LogReader, key: &VerifierKey, end: u64) -> bool {
 }
 
 /// How many witnesses have cosigned the newest checkpoint or the one before that they were asked for, and how many entries that covers.
-fn witnessed(
-    reader: &LogReader,
-    key: &VerifierKey,
-    options: &VerifyOptions,
-    faults: &mut Vec<LogFault>,
-) -> (usize, u64) {
+fn witnessed(reader: &LogReader, key: &VerifierKey, options: &VerifyOptions, report: &mut LogReport) -> (usize, u64) {
     let mut notes = vec![reader.note().as_bytes().to_vec()];
     match reader.folder().read(COSIGNED) {
-        Ok(Some(note)) => {
-            // Also without a witness's key: the log has signed it.
-            faults.extend(kept_fault(reader, key, 0, &note).map(|fault| LogFault::Cosigned(Box::new(fault))));
-            notes.push(note);
-        }
+        // Also without a witness's key: the log has signed it.
+        Ok(Some(note)) => match compare(reader, key, 0, &note) {
+            Ok(KeptSize::Covered) => notes.push(note),
+            Ok(KeptSize::TooOld(size)) => {
+                report.too_old.push(OldCheckpoint { kept: None, size, minimum: reader.minimum() });
+            }
+            Err(fault) => report.faults.push(LogFault::Cosigned(Box::new(fault))),
+        },
         Ok(None) => {}
-        Err(fault) => faults.push(LogFault::Read(ReadError::Io { name: COSIGNED.to_owned(), fault })),
+        Err(fault) => report.faults.push(LogFault::Read(ReadError::Io { name: COSIGNED.to_owned(), fault })),
     }
+    let since = options.witnessed_since.unwrap_or(0);
     let count = |note: &Vec<u8>| {
         let size = Checkpoint::open(note, key).ok()?.size;
         let parsed = Note::parse(note).ok()?;
-        let signed = options.witnesses.iter().filter(|witness| parsed.line_of(witness).is_ok());
-        Some((signed.count(), size))
+        let has_signed = |witness: &&VerifierKey| parsed.cosigned_at(witness).is_ok_and(|time| time >= since);
+        Some((options.witnesses.iter().filter(has_signed).count(), size))
     };
     let (found, size) = notes.iter().filter_map(count).max().unwrap_or((0, 0));
     if found < options.witnesses_min {
-        faults.push(LogFault::Witnesses { found, wanted: options.witnesses_min });
+        let (wanted, since) = (options.witnesses_min, options.witnessed_since);
+        report.faults.push(LogFault::Witnesses { found, wanted, since });
     }
     (found, size)
 }
 
-/// What is wrong with the log by a checkpoint that was kept elsewhere.
-fn kept_fault(reader: &LogReader, key: &VerifierKey, number: usize, note: &[u8]) -> Option<LogFault> {
-    let kept = match Checkpoint::open(note, key) {
-        Ok(kept) => kept,
-        Err(fault) => return Some(LogFault::Foreign(number, fault)),
-    };
-    if kept.size > reader.size() {
-        return Some(LogFault::CutOff { checkpoint: number, size: kept.size });
+/// What a checkpoint that was kept elsewhere says about a log that does not contradict it.
+enum KeptSize {
+    /// The log has what it covers.
+    Covered,
+    /// The log has removed more than the entries that it covers.
+    TooOld(u64),
+}
+
+/// Compares a log with a checkpoint that was kept elsewhere.
+fn compare(reader: &LogReader, key: &VerifierKey, number: usize, note: &[u8]) -> Result<KeptSize, LogFault> {
+    let kept = Checkpoint::open(note, key).map_err(|fault| LogFault::Foreign(number, fault))?;
+    let size = kept.size;
+    if size > reader.size() {
+        return Err(LogFault::CutOff { checkpoint: number, size });
     }
-    match reader.root(0, kept.size) {
-        Ok(root) if root == kept.root => None,
-        Ok(_) => Some(LogFault::Replaced { checkpoint: number, size: kept.size }),
-        Err(error) => Some(error.into()),
+    match reader.root(0, size) {
+        Ok(root) if root == kept.root => Ok(KeptSize::Covered),
+        Ok(_) => Err(LogFault::Replaced { checkpoint: number, size }),
+        // What is left of the entries before the minimum is their root, and that of some tiles.
+        Err(ReadError::Missing(_)) if size < reader.minimum() => Ok(KeptSize::TooOld(size)),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,9 +1,9 @@
 //! Logs that remove what is old, and hosts that do.
 
 use std::fs;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use leafseal_audit::{LogFault, LogReader, LogRules, ReadError, Recorder, RecorderRules, VerifyOptions};
 
@@ -59,6 +59,40 @@ fn only_the_log_prunes() {
     forged.prune(512).expect("pruned");
     fs::copy(whole.path().join("minimum"), other.path().join("minimum")).expect("copied");
     assert!(faults(&other)[0].starts_with("minimum: "), "{:?}", faults(&other));
+}
+
+/// Checkpoints from before a pruning: those that can be compared still are, and of the others it is said that they cannot.
+#[test]
+fn a_checkpoint_older_than_the_minimum_is_no_fault() {
+    let place = Place::new();
+    let mut log = place.open(LogRules::default()).0;
+    let mut kept = Vec::new();
+    for more in [100, 412, 88, 1400] {
+        append(&mut log, more);
+        log.publish().expect("published");
+        kept.push(fs::read(place.path().join("checkpoint")).expect("there"));
+    }
+    fs::write(place.path().join("checkpoint.cosigned"), &kept[0]).expect("written");
+    log.prune(512).expect("pruned");
+    let options = VerifyOptions { kept: kept.clone(), ..VerifyOptions::default() };
+    let report = place.verify(&options);
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    let too_old: Vec<_> = report.too_old.iter().map(|old| (old.kept, old.size, old.minimum)).collect();
+    assert_eq!(too_old, [(Some(0), 100, 512), (None, 100, 512)]);
+    assert!(report.too_old[0].to_string().contains("kept checkpoint 0 covers 100 records"), "{}", report.too_old[0]);
+    // What can be compared is: that of another log with the key, with the same size.
+    let other = Place::new();
+    let mut forged = other.open(LogRules::default()).0;
+    let forgeries: Vec<_> = (0..600_u64).map(|number| format!("forged {number}")).collect();
+    forged.append(forgeries.iter().map(String::as_bytes)).expect("appended");
+    forged.publish().expect("published");
+    let foreign = fs::read(other.path().join("checkpoint")).expect("there");
+    let report = place.verify(&VerifyOptions { kept: vec![foreign], ..VerifyOptions::default() });
+    assert!(matches!(report.faults[..], [LogFault::Replaced { size: 600, .. }]), "{:?}", report.faults);
+    // A tile that is needed, and that the minimum keeps, is missing: that is a fault.
+    fs::remove_file(place.path().join("tile/0/002")).expect("removed");
+    let report = place.verify(&VerifyOptions { kept: vec![kept[2].clone()], ..VerifyOptions::default() });
+    assert!(report.faults.iter().all(|fault| matches!(fault, LogFault::Read(_))) && !report.faults.is_empty());
 }
 
 /// A pruning that ended midway leaves files that the next one removes, and that are no fault meanwhile.
@@ -125,4 +159,148 @@ fn records_are_kept_for_their_time() {
     assert!(report.faults.is_empty(), "{:?}", report.faults);
     assert_eq!(report.first, 256);
     assert_eq!(pruned, [Some(256)]);
+}
+
+/// Rules of an engine that looks for old records all the time.
+fn retaining(retention: Duration) -> RecorderRules {
+    RecorderRules {
+        checkpoint_interval: Duration::from_millis(1),
+        retry_interval: Duration::from_millis(1),
+        retention: Some(retention),
+        ..RecorderRules::default()
+    }
+}
+
+/// A log of 1000 records with a millisecond between them, from the second 1000 on.
+fn timed() -> Place {
+    let place = Place::new();
+    let now_us = Arc::new(AtomicU64::new(0));
+    let clock = Arc::clone(&now_us);
+    let clock = Box::new(move || clock.load(Ordering::Relaxed));
+    let recorder = Recorder::start(place.open(LogRules::default()).0, RecorderRules::default(), clock);
+    for number in 0..1000_u64 {
+        now_us.store(1_000_000_000 + number * 1000, Ordering::Relaxed);
+        recorder.record(b"{\"n\":0}").expect("taken");
+    }
+    drop(recorder.close());
+    place
+}
+
+fn minimum(place: &Place) -> u64 {
+    loop {
+        // Tiles may go while they are read.
+        if let Ok(reader) = LogReader::open(&place.path(), &place.key()) {
+            return reader.minimum();
+        }
+    }
+}
+
+/// The disk refuses right when records are to be removed: they stay until the log has the record that they go.
+#[test]
+fn nothing_is_removed_before_its_record_is_durable() {
+    let place = timed();
+    let (journal, aside) = (place.path().join("journal"), place.path().join("aside"));
+    let (sprung, kept_from) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Arc<AtomicU64>>::new()));
+    let trap = (Arc::clone(&sprung), Arc::clone(&kept_from), journal.clone(), aside.clone(), Instant::now());
+    // The thread that removes asks for the time just before. By then, two seconds of records may go for each second.
+    let clock = move || {
+        let (sprung, kept_from, journal, aside, start) = &trap;
+        if std::thread::current().name() == Some("leafseal-tiles")
+            && start.elapsed() > Duration::from_millis(600)
+            && let Some(kept_from) = kept_from.get()
+            && !sprung.swap(true, Ordering::Relaxed)
+        {
+            fs::rename(journal, aside).expect("moved");
+            fs::write(journal, "in the way").expect("written");
+            kept_from.store(u64::MAX, Ordering::Relaxed);
+        }
+        1_003_000_000
+    };
+    let log = place.open(LogRules { segment_bytes: 1, ..LogRules::default() }).0;
+    let recorder = Recorder::start(log, retaining(Duration::from_millis(1)), Box::new(clock));
+    recorder.kept_from().store(0, Ordering::Relaxed);
+    kept_from.set(recorder.kept_from()).expect("not set yet");
+    while !sprung.load(Ordering::Relaxed) || recorder.fault().is_none() {
+        let _ = recorder.record(b"{\"n\":1}");
+        std::thread::yield_now();
+    }
+    // For who would remove them.
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(minimum(&place), 0);
+    fs::remove_file(&journal).expect("removed");
+    fs::rename(&aside, &journal).expect("moved");
+    while minimum(&place) == 0 {
+        let _ = recorder.record(b"{\"n\":1}");
+        std::thread::yield_now();
+    }
+    drop(recorder.close());
+    let mut first = None;
+    let report = leafseal_audit::verify_log(&place.path(), &place.key(), &VerifyOptions::default(), |_, entry| {
+        let record: serde_json::Value = serde_json::from_slice(entry).expect("JSON");
+        first = first.or(record["minimum"].as_u64());
+    });
+    assert!(report.faults.is_empty(), "{:?}", report.faults);
+    assert!(first.is_some_and(|first| first > 0 && first <= report.first), "{first:?}");
+}
+
+/// A clock that jumps ahead by years removes no records.
+#[test]
+fn a_clock_far_ahead_removes_no_records() {
+    const YEAR_US: u64 = 365 * 86_400_000_000;
+    let place = timed();
+    let (now_us, steps) = (Arc::new(AtomicU64::new(1_001_000_000)), Arc::new(AtomicU64::new(0)));
+    let clock = (Arc::clone(&now_us), Arc::clone(&steps));
+    let clock = move || {
+        if std::thread::current().name() == Some("leafseal-tiles") {
+            clock.1.fetch_add(1, Ordering::Relaxed);
+        }
+        clock.0.load(Ordering::Relaxed)
+    };
+    let log = place.open(LogRules::default()).0;
+    let recorder = Recorder::start(log, retaining(Duration::from_millis(1)), Box::new(clock));
+    let pass = |count: u64| {
+        let end = steps.load(Ordering::Relaxed) + count;
+        while steps.load(Ordering::Relaxed) < end {
+            let _ = recorder.record(b"{\"n\":1}");
+            std::thread::yield_now();
+        }
+    };
+    recorder.kept_from().store(0, Ordering::Relaxed);
+    pass(2);
+    now_us.fetch_add(10 * YEAR_US, Ordering::Relaxed);
+    recorder.kept_from().store(u64::MAX, Ordering::Relaxed);
+    while recorder.checkpoint_fault().is_none() {
+        pass(1);
+    }
+    let fault = recorder.checkpoint_fault().expect("it was there");
+    assert!(fault.contains("jumped ahead"), "{fault}");
+    pass(20);
+    assert_eq!(minimum(&place), 0);
+    drop(recorder.close());
+}
+
+/// What sinks have not sent stays, however old it is.
+#[test]
+fn records_that_others_need_stay() {
+    let place = timed();
+    let steps = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&steps);
+    let clock = move || {
+        counted.fetch_add(u64::from(std::thread::current().name() == Some("leafseal-tiles")), Ordering::Relaxed);
+        1_100_000_000
+    };
+    let recorder =
+        Recorder::start(place.open(LogRules::default()).0, retaining(Duration::from_millis(1)), Box::new(clock));
+    let kept_from = recorder.kept_from();
+    for sent in [0, 300, 600] {
+        kept_from.store(sent, Ordering::Relaxed);
+        let (start, end) = (Instant::now(), steps.load(Ordering::Relaxed) + 50);
+        // Two seconds of records may go for each second.
+        while steps.load(Ordering::Relaxed) < end || start.elapsed() < Duration::from_millis(600) {
+            let _ = recorder.record(b"{\"n\":1}");
+            std::thread::yield_now();
+        }
+        assert_eq!(minimum(&place), sent / 256 * 256);
+    }
+    drop(recorder.close());
 }

@@ -53,6 +53,14 @@ fn a_log_that_grows_is_cosigned() {
     let report = place.verify(&options);
     assert!(report.faults.is_empty(), "{:?}", report.faults);
     assert_eq!(report.witnessed, (2, signed));
+    // When they have, is in what they have signed.
+    let since = |time| VerifyOptions { witnessed_since: Some(time), ..options.clone() };
+    assert!(place.verify(&since(1_700_000_000)).faults.is_empty());
+    let faults: Vec<_> = place.verify(&since(1_700_000_001)).faults.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        faults,
+        ["0 of the witnesses have cosigned a checkpoint since 2023-11-14T22:13:21.000000Z; 2 must have"]
+    );
     let third = witness(&place, 10).public().clone();
     let options = VerifyOptions { witnesses: vec![third], witnesses_min: 1, ..VerifyOptions::default() };
     let faults: Vec<_> = place.verify(&options).faults.iter().map(ToString::to_string).collect();

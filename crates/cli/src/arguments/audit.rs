@@ -1,10 +1,11 @@
 //! Arguments of `audit`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::AnswerFormat;
+use super::{AnswerFormat, time};
 
 /// `leafseal audit`.
 #[derive(Debug, Subcommand)]
@@ -42,7 +43,7 @@ Examples:
   leafseal audit verify audit/engine-0-0 --kept checkpoint-of-monday --key leafseal/…+7c5d2f10+AX…
 
 A checkpoint that was kept where the log's host could not change it shows that the log was not cut off or replaced since.
-Exit code 1: the log is not what it was.")]
+Exit code 1: the log is not what it was, or has removed so many records that a kept checkpoint is too old to be compared.")]
 #[command(mut_arg("json", |it| it.help("Print a line of JSON for each log: its origin, the records by kind, and the faults")))]
 pub(crate) struct VerifyLogArguments {
     #[command(flatten)]
@@ -59,6 +60,10 @@ pub(crate) struct VerifyLogArguments {
     /// How many of the witnesses must have cosigned one checkpoint; all of them if not given
     #[arg(long, value_name = "N", requires = "witness")]
     pub witnesses_min: Option<usize>,
+    /// How long ago they must have cosigned it at the latest, such as 15m: an older checkpoint does not show the newest records. Engines
+    /// ask their witnesses every 5 minutes, also if there are no new records
+    #[arg(long, value_name = "DURATION", requires = "witness", value_parser = time)]
+    pub witnessed_within: Option<Duration>,
     #[command(flatten)]
     pub form: AnswerFormat,
 }

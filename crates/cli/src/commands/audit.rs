@@ -5,10 +5,10 @@ mod records;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::audit::{
-    AuditLog, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules, VerifierKey,
+    AuditLog, Durability, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules, VerifierKey,
     VerifyOptions, prove_record, record_time, verify_log, verify_proof,
 };
 use serde_json::{Value, json};
@@ -87,10 +87,17 @@ fn prune(context: &RunContext, arguments: &PruneLogArguments) -> CommandOutcome 
     }
     // The log says so itself, before anything is removed.
     let recorder = Recorder::start(log, RecorderRules::default(), Box::new(unix_us));
-    recorder
+    let ticket = recorder
         .record(format!("{{\"kind\":\"pruned\",\"minimum\":{minimum}}}").as_bytes())
         .map_err(|error| failed(&error))?;
-    let mut log = recorder.close().ok_or_else(|| failed(&"its record was not written"))?;
+    let (sender, durability) = std::sync::mpsc::channel();
+    recorder.when_durable(ticket, move |durability| sender.send(durability).unwrap_or_default());
+    if durability.recv() != Ok(Durability::Durable) {
+        let fault = recorder.fault().unwrap_or_default();
+        return Err(failed(&format!("nothing was removed, because the log takes no record of it: {fault}")));
+    }
+    let mut log =
+        recorder.close().ok_or_else(|| failed(&"nothing was removed: its thread has ended, which is a bug"))?;
     log.publish().map_err(|error| failed(&error))?;
     let removed = log.prune(minimum).map_err(|error| failed(&error))?;
     print(&format!("{}: records before {minimum} were removed: {removed} files\n", folder.display()))
@@ -109,20 +116,28 @@ fn verify(context: &RunContext, arguments: &VerifyLogArguments) -> CommandOutcom
     let witnesses =
         witnesses.ok_or_else(|| CommandFailure::usage("--witness must be the public key of a witness".to_owned()))?;
     let witnesses_min = arguments.witnesses_min.unwrap_or(witnesses.len());
-    let options = VerifyOptions { kept, minimum: arguments.minimum, witnesses, witnesses_min, faults_max: 0 };
-    let mut faults = 0;
+    let since = |within: Duration| (unix_us() / 1_000_000).saturating_sub(within.as_secs());
+    let witnessed_since = arguments.witnessed_within.map(since);
+    let minimum = arguments.minimum;
+    let options = VerifyOptions { kept, minimum, witnesses, witnesses_min, witnessed_since, faults_max: 0 };
+    let (mut faults, mut too_old) = (0, 0);
     for folder in &arguments.place.folders {
         let key = key(context, folder, arguments.place.key.as_deref())?;
         let mut kinds = BTreeMap::<String, u64>::new();
         let report = verify_log(folder, &key, &options, |_, entry| *kinds.entry(kind_of(entry)).or_default() += 1);
         faults += report.faults.len();
+        too_old += report.too_old.iter().filter(|old| old.kept.is_some()).count();
         if arguments.form.json {
             print_json(&to_json(folder, &key, &report, &kinds))?;
         } else {
             print(&to_text(folder, &report, &kinds))?;
         }
     }
-    if faults == 0 { Ok(()) } else { Err(CommandFailure::failed(format!("{faults} faults: a log is not what it was"))) }
+    match (faults, too_old) {
+        (0, 0) => Ok(()),
+        (0, _) => Err(CommandFailure::failed(format!("{too_old} kept checkpoints are too old: keep newer ones"))),
+        _ => Err(CommandFailure::failed(format!("{faults} faults: a log is not what it was"))),
+    }
 }
 
 fn kind_of(entry: &[u8]) -> String {
@@ -136,6 +151,7 @@ fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, kinds: &BTreeMa
         "size": report.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
         "witnesses": report.witnessed.0, "witnessed": report.witnessed.1,
         "faults": report.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "too_old": report.too_old.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 
@@ -151,6 +167,9 @@ fn to_text(folder: &Path, report: &LogReport, kinds: &BTreeMap<String, u64>) -> 
     text.push('\n');
     for fault in &report.faults {
         text += &format!("  fault: {fault}\n");
+    }
+    for checkpoint in &report.too_old {
+        text += &format!("  not compared: {checkpoint}\n");
     }
     text
 }
