@@ -41,7 +41,7 @@ pub(crate) trait PruningLog {
 
 /// How much may be removed by now.
 #[derive(Debug, Default)]
-struct PrunePace {
+struct PruneBudget {
     /// Both clocks at the last look.
     last: Option<(Instant, u64)>,
     /// Both clocks before the wall clock jumped, and when that was noticed.
@@ -49,7 +49,7 @@ struct PrunePace {
     allowance: Duration,
 }
 
-impl PrunePace {
+impl PruneBudget {
     /// Looks at both clocks. Returns records of how much time may be removed, or how far the wall clock has jumped ahead.
     fn look(&mut self, now: Instant, wall_us: u64) -> Result<Duration, Duration> {
         let Some(last) = self.last.replace((now, wall_us)) else { return Ok(Duration::ZERO) };
@@ -76,7 +76,7 @@ impl PrunePace {
 pub(crate) struct Retention<T> {
     kept_for: Duration,
     next: Option<Instant>,
-    pace: PrunePace,
+    budget: PruneBudget,
     /// How far the wall clock was ahead at the last look.
     ahead: Option<Duration>,
     /// The record of a pruning, and from where on it keeps records.
@@ -85,7 +85,7 @@ pub(crate) struct Retention<T> {
 
 impl<T: Copy> Retention<T> {
     pub(crate) fn new(kept_for: Duration) -> Self {
-        Self { kept_for, next: None, pace: PrunePace::default(), ahead: None, announced: None }
+        Self { kept_for, next: None, budget: PruneBudget::default(), ahead: None, announced: None }
     }
 
     /// Removes bundles of 256 records that are all too old, if it is time to look for them. The record that names them is durable before
@@ -106,7 +106,7 @@ impl<T: Copy> Retention<T> {
         }
         if self.next.is_none_or(|next| now >= next) {
             self.next = Some(now + INTERVAL.min(self.kept_for));
-            let looked = self.pace.look(now, wall_us);
+            let looked = self.budget.look(now, wall_us);
             self.ahead = looked.err();
             if let Ok(allowance) = looked {
                 let failed = |error| LogError::of_reading(publisher.path(), error);
@@ -143,7 +143,7 @@ impl<T: Copy> Retention<T> {
         let minimum = end << ROW_BITS;
         if let Some(ticket) = log.announce(&format!("{{\"kind\":\"pruned\",\"minimum\":{minimum}}}")) {
             self.announced = Some((ticket, minimum));
-            self.pace.spend(Duration::from_micros(time_at(reader, minimum)?.saturating_sub(oldest)));
+            self.budget.spend(Duration::from_micros(time_at(reader, minimum)?.saturating_sub(oldest)));
         }
         Ok(())
     }
@@ -169,16 +169,16 @@ mod tests {
     #[test]
     fn a_day_removes_the_records_of_three() {
         for wall_us in [0, us(DAY * 20_000), u64::MAX / 2] {
-            let (start, mut pace) = (Instant::now(), PrunePace::default());
-            assert_eq!(pace.look(start, wall_us), Ok(Duration::ZERO), "no time has passed");
+            let (start, mut budget) = (Instant::now(), PruneBudget::default());
+            assert_eq!(budget.look(start, wall_us), Ok(Duration::ZERO), "no time has passed");
             let mut removed = Duration::ZERO;
             for look in 1..=144 * 3_u32 {
                 let passed = INTERVAL * look;
-                let allowance = pace.look(start + passed, wall_us + us(passed)).expect("the clock does not jump");
+                let allowance = budget.look(start + passed, wall_us + us(passed)).expect("the clock does not jump");
                 // Nothing is removed on the first day, and everything that may be from then on.
                 if passed > DAY {
                     removed += allowance;
-                    pace.spend(allowance);
+                    budget.spend(allowance);
                 }
                 if passed == DAY * 2 {
                     assert!(removed <= DAY * 3 && removed > DAY * 2, "{removed:?}");
@@ -194,8 +194,8 @@ mod tests {
         let (start, wall_us, years) = (Instant::now(), us(DAY * 20_000), DAY * 3650);
         let at = |passed: Duration| (start + passed, wall_us + us(passed));
         let ahead = |passed: Duration| (start + passed, wall_us + us(passed + years));
-        let mut pace = PrunePace::default();
-        let mut look = |(now, wall_us): (Instant, u64)| pace.look(now, wall_us);
+        let mut budget = PruneBudget::default();
+        let mut look = |(now, wall_us): (Instant, u64)| budget.look(now, wall_us);
         assert_eq!(look(at(Duration::ZERO)), Ok(Duration::ZERO));
         assert_eq!(look(at(INTERVAL)), Ok(INTERVAL * 2));
         for looks in 2..100 {
@@ -203,7 +203,7 @@ mod tests {
         }
         // It is back.
         assert_eq!(look(at(INTERVAL * 100)), Ok(INTERVAL * 4));
-        // It stays ahead: after a day it is believed, and records go at their pace.
+        // It stays ahead: after a day it is believed, and records go at their speed.
         assert_eq!(look(ahead(INTERVAL * 101)), Err(years));
         assert_eq!(look(ahead(INTERVAL * 101 + DAY - INTERVAL)), Err(years));
         assert_eq!(look(ahead(INTERVAL * 101 + DAY)), Ok(INTERVAL * 6));
