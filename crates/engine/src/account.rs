@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use leafseal_errors::{Decision, Operation, Principal};
+use leafseal_errors::{Decision, Operation, Principal, Question};
 
 use crate::counters::{ValueCounts, ValueTotals};
 
@@ -71,14 +71,17 @@ pub struct AccountedCaller {
     pub app: Option<String>,
     /// What was to be done.
     pub operations: Vec<Operation>,
+    /// What was decided first.
+    pub question: Question,
     /// The reason of a refusal.
     pub refusal: Option<String>,
 }
 
 impl AccountedCaller {
-    /// Whether it is nobody who could be named.
-    pub fn is_anonymous(&self) -> bool {
-        self.kind == Principal::Anonymous.kind()
+    /// Whether nothing proves who it is: it has shown nothing, or what it has shown was refused, as a wrong API key that a relay brings.
+    pub fn is_stranger(&self) -> bool {
+        let is_refused_identity = self.question == Question::Identity && self.refusal.is_some();
+        is_refused_identity || self.kind == Principal::Anonymous.kind()
     }
 
     /// Those of a decision.
@@ -102,6 +105,7 @@ impl AccountedCaller {
             entry_point: decision.origin.entry_point.as_str(),
             app: decision.app.map(str::to_owned),
             operations: decision.operations.to_vec(),
+            question: decision.question,
             refusal: decision.refusal.map(|refusal| refusal.reason.to_owned()),
         }
     }

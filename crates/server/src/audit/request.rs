@@ -51,8 +51,8 @@ impl ServerAudit {
             // Nothing was decided: a health check, a list of methods, a request that is none.
             return AnswerRelease::Now;
         };
-        if caller.is_anonymous() {
-            let source = StrangerSource::caller(facts.address, caller.kind, None);
+        if caller.is_stranger() {
+            let source = StrangerSource::caller(facts.address, caller.kind, caller.client.as_deref());
             self.count_stranger(source);
             return AnswerRelease::Now;
         }
