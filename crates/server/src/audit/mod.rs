@@ -191,8 +191,11 @@ impl ServerAudit {
         }
     }
 
-    /// Records how often strangers were refused, when that is due. Call it once in a while.
+    /// Records how often strangers were refused, when that is due and the log takes records. Call it once in a while.
     pub(crate) fn tidy(&self, now: Instant) {
+        if self.recorder.get().is_none_or(|recorder| recorder.fault().is_some()) {
+            return;
+        }
         let due = self.strangers().take_due(now, self.settings.strangers_bytes_max);
         self.record_each(due);
     }
@@ -200,8 +203,16 @@ impl ServerAudit {
     /// Takes no more records, and makes those that it has durable, until a time. Answers that wait for theirs are released or withheld
     /// then.
     pub(crate) fn close(&self, deadline: Instant) {
-        let last = self.strangers().take(self.settings.strangers_bytes_max);
-        self.record_each(last);
+        match self.recorder.get() {
+            Some(_) => {
+                let last = self.strangers().take(self.settings.strangers_bytes_max);
+                self.record_each(last);
+            }
+            None => match self.strangers().waiting() {
+                0 => {}
+                requests => tracing::warn!(requests, "refused strangers are in no audit log: it was never opened"),
+            },
+        }
         if let Some(recorder) = self.recorder.get()
             && !recorder.close_by(deadline)
         {
