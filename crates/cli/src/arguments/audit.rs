@@ -33,6 +33,10 @@ pub(crate) struct LogPlace {
     /// Public key of the log, as the engine prints it in its own log when it starts; without one, the key comes from the keystore
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// Origin that each log must have, the first part of its key, such as leafseal/…/engine-0/0. Without one, and without --key, the
+    /// folder must have the name that its engine gives it
+    #[arg(long, value_name = "ORIGIN")]
+    pub origin: Option<String>,
 }
 
 /// `leafseal audit verify`.

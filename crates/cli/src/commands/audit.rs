@@ -1,5 +1,6 @@
 //! `audit`: verifies audit logs, prints and proves their records, and removes old ones.
 
+mod origin;
 mod records;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::audit::{
     AuditLog, Durability, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules, VerifierKey,
-    VerifyOptions, prove_record, record_time, verify_log, verify_proof,
+    VerifyOptions, prove_record, record_time, time_of_record, verify_log, verify_proof,
 };
 use serde_json::{Value, json};
 
@@ -19,6 +20,7 @@ use crate::arguments::{
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
+use origin::key_of_origin;
 
 /// Before the name of an engine, for its log's key; as the server has it.
 const SIGNER_PREFIX: &str = "audit+";
@@ -122,15 +124,18 @@ fn verify(context: &RunContext, arguments: &VerifyLogArguments) -> CommandOutcom
     let options = VerifyOptions { kept, minimum, witnesses, witnesses_min, witnessed_since, faults_max: 0 };
     let (mut faults, mut too_old) = (0, 0);
     for folder in &arguments.place.folders {
-        let key = key(context, folder, arguments.place.key.as_deref())?;
-        let mut kinds = BTreeMap::<String, u64>::new();
-        let report = verify_log(folder, &key, &options, |_, entry| *kinds.entry(kind_of(entry)).or_default() += 1);
+        let key = key_of_origin(context, folder, &arguments.place)?;
+        let (mut kinds, mut newest) = (BTreeMap::<String, u64>::new(), String::new());
+        let report = verify_log(folder, &key, &options, |_, entry| {
+            *kinds.entry(kind_of(entry)).or_default() += 1;
+            time_of_record(entry).clone_into(&mut newest);
+        });
         faults += report.faults.len();
         too_old += report.too_old.iter().filter(|old| old.kept.is_some()).count();
         if arguments.form.json {
-            print_json(&to_json(folder, &key, &report, &kinds))?;
+            print_json(&to_json(folder, &key, &report, (&kinds, &newest)))?;
         } else {
-            print(&to_text(folder, &report, &kinds))?;
+            print(&to_text(folder, &key, &report, (&kinds, &newest)))?;
         }
     }
     match (faults, too_old) {
@@ -145,17 +150,20 @@ fn kind_of(entry: &[u8]) -> String {
     record["kind"].as_str().unwrap_or("other").to_owned()
 }
 
-fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, kinds: &BTreeMap<String, u64>) -> Value {
+/// Records by kind, and the time of the newest.
+type Counted<'r> = (&'r BTreeMap<String, u64>, &'r str);
+
+fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, (kinds, newest): Counted<'_>) -> Value {
     json!({
         "folder": folder.display().to_string(), "origin": key.name(), "first": report.first, "records": report.entries, "kinds": kinds,
-        "size": report.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
+        "newest": newest, "size": report.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
         "witnesses": report.witnessed.0, "witnessed": report.witnessed.1,
         "faults": report.faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "too_old": report.too_old.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 
-fn to_text(folder: &Path, report: &LogReport, kinds: &BTreeMap<String, u64>) -> String {
+fn to_text(folder: &Path, key: &VerifierKey, report: &LogReport, (kinds, newest): Counted<'_>) -> String {
     let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let mut text = format!("{}: {} records verified, from number {}", folder.display(), report.entries, report.first);
     if !kinds.is_empty() {
@@ -163,6 +171,11 @@ fn to_text(folder: &Path, report: &LogReport, kinds: &BTreeMap<String, u64>) -> 
     }
     if let (witnesses @ 1.., size) = report.witnessed {
         text += &format!("; {witnesses} witnesses have cosigned the first {size}");
+    }
+    text.push('\n');
+    text += &format!("  origin {}", key.name());
+    if let Some(checkpoint) = &report.checkpoint {
+        text += &format!("; checkpoint of {} records, the newest of {newest}", checkpoint.size);
     }
     text.push('\n');
     for fault in &report.faults {

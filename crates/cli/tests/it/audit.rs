@@ -222,6 +222,42 @@ fn a_changed_log_stops_the_start_and_is_named() {
     assert!(refused.contains("was changed") && refused.contains("name another folder"), "{refused}");
 }
 
+/// The keystore has the keys of all its engines' logs: one that lies in the folder of another is not taken for that.
+#[test]
+fn a_log_of_another_engine_is_not_taken_for_this_ones() {
+    let place = Place::new();
+    drop(place.signed());
+    let (folder, own) = (&place.folder, place.log());
+    drop(place.engine(&["--set", "server.name=two"]));
+    drop(place.engine(&["--set", "server.name=two"]));
+    let logs = fs::read_dir(own.parent().expect("a folder")).expect("a folder");
+    let other = logs.map(|log| log.expect("an entry").path());
+    let other = other.into_iter().find(|log| log.join("checkpoint").exists() && *log != own).expect("of the other");
+    let shown = own.to_str().expect("text");
+    let key = fs::read_to_string(own.join("key")).expect("a key");
+    let origin = key.split('+').next().expect("a name");
+    let text = folder.run(&["audit", "verify", shown]).text();
+    assert!(text.contains(&format!("origin {origin}; checkpoint of 1 records, the newest of 20")), "{text}");
+    let said = folder.run(&["audit", "show", shown]).stderr;
+    assert!(said.contains(&format!("origin {origin}; checkpoint of 1 records")), "{said}");
+    for command in ["verify", "show", "export"] {
+        let more: &[&str] = if command == "export" { &["--format", "json"] } else { &[] };
+        let run = |more_still: &[&str]| folder.run(&[&["audit", command, shown], more, more_still].concat());
+        run(&[]).ok();
+        run(&["--origin", origin]).ok();
+        run(&["--origin", origin, "--key", key.trim_end()]).ok();
+        let aside = own.with_file_name("aside");
+        fs::rename(&own, &aside).expect("moved");
+        fs::rename(&other, &own).expect("moved");
+        assert!(run(&[]).fails(1).contains("another log lies here than the name says"));
+        assert!(run(&["--origin", origin]).fails(1).contains(&format!("not of {origin}")));
+        assert_eq!(run(&["--key", key.trim_end()]).code, 1);
+        run(&["--origin", &origin.replacen("/one/", "/two/", 1)]).ok();
+        fs::rename(&own, &other).expect("moved");
+        fs::rename(&aside, &own).expect("moved");
+    }
+}
+
 /// Old records are removed with a signed statement, by a command while the engine is down; a host that writes one itself is found.
 #[test]
 fn a_log_is_pruned_with_its_key_alone() {

@@ -9,7 +9,8 @@ use std::time::Duration;
 use leafseal_engine::audit::{ExportFormat, LogReader, ReadError, VerifierKey, export_record, time_of_record};
 use serde_json::Value;
 
-use super::{key, time};
+use super::origin::key_of_origin;
+use super::time;
 use crate::arguments::{ExportLogArguments, LogPlace, RecordFilter, RecordFormat, ShowLogArguments};
 use crate::context::RunContext;
 use crate::failure::{CommandFailure, CommandOutcome};
@@ -23,6 +24,10 @@ const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) fn show(context: &RunContext, arguments: &ShowLogArguments) -> CommandOutcome {
     let mut output = OpenOutput::standard()?;
     let logs = FollowedLog::open_all(context, &arguments.place)?;
+    for log in &logs {
+        let (folder, origin, size) = (log.folder.display(), log.key.name(), log.reader.size());
+        note(format_args!("{folder}: origin {origin}; checkpoint of {size} records, the newest of {}", log.newest()?));
+    }
     let sources = sources(&logs, &arguments.filter)?;
     merge(sources, &arguments.filter, |_, _, entry| {
         output.write(entry)?;
@@ -71,7 +76,7 @@ struct FollowedLog {
 impl FollowedLog {
     fn open_all(context: &RunContext, place: &LogPlace) -> CommandOutcome<Vec<Self>> {
         let open = |folder: &PathBuf| {
-            let key = key(context, folder, place.key.as_deref())?;
+            let key = key_of_origin(context, folder, place)?;
             let log = Self::open(folder, key)?;
             if log.reader.minimum() > 0 {
                 note(format_args!("{}: records before {} were removed", folder.display(), log.reader.minimum()));
@@ -84,6 +89,13 @@ impl FollowedLog {
     fn open(folder: &Path, key: VerifierKey) -> CommandOutcome<Self> {
         let reader = LogReader::open(folder, &key).map_err(|error| failed(folder, &error))?;
         Ok(Self { folder: folder.to_owned(), key, reader: Rc::new(reader) })
+    }
+
+    /// The time of the newest record; empty if there is none.
+    fn newest(&self) -> CommandOutcome<String> {
+        let Some(last) = self.reader.size().checked_sub(1) else { return Ok(String::new()) };
+        let (_, entries) = self.reader.bundle_of(last).map_err(|error| failed(&self.folder, &error))?;
+        Ok(entries.last().map(|entry| time_of_record(entry).to_owned()).unwrap_or_default())
     }
 
     fn reopen(self) -> CommandOutcome<Self> {
