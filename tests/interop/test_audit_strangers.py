@@ -24,7 +24,7 @@ SECONDS_MAX = 60
 UNKNOWN_KEY = "lsk_0123456789abcdef_" + "5a" * 32
 
 
-class Doors:
+class Listeners:
     """A running engine with a log and a relay of it."""
 
     def __init__(self, leafseal: Leafseal, engine: engines.Engine, relay: relays.Relay, folder: Path):
@@ -63,8 +63,8 @@ class Doors:
             assert b" 407 " in plain.recv(4096)
 
 
-@pytest.fixture(name="doors", scope="module")
-def fixture_doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+@pytest.fixture(name="listeners", scope="module")
+def fixture_listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
     folder = tmp_path_factory.mktemp("strangers")
     leafseal = Leafseal(folder / "dev")
     leafseal.create(APP)
@@ -79,88 +79,88 @@ def fixture_doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     text += relays.section("[outbound.destination]", hosts=["localhost"])
     try:
         with relays.running(leafseal, tmp_path_factory.mktemp("relay"), text) as relay:
-            yield Doors(leafseal, engine, relay, folder)
+            yield Listeners(leafseal, engine, relay, folder)
     finally:
         engines.kill(engine)
 
 
-def own_certificate(doors: Doors, name: str, *, is_known: bool) -> Identity:
+def own_certificate(listeners: Listeners, name: str, *, is_known: bool) -> Identity:
     """A certificate for a client: of an authority that the engine does not know, or of its own without a grant."""
-    certificates = doors.engine.ca.parent
-    authority = Authority.read(doors.engine.ca, certificates / "ca.key") if is_known else Authority.fresh()
+    certificates = listeners.engine.ca.parent
+    authority = Authority.read(listeners.engine.ca, certificates / "ca.key") if is_known else Authority.fresh()
     like = x509.load_pem_x509_certificate((certificates / "dev.pem").read_bytes())
-    certificate, key = authority.issue(doors.folder, name, like, tomorrow())
-    return Identity(doors.engine.ca, certificate, key)
+    certificate, key = authority.issue(listeners.folder, name, like, tomorrow())
+    return Identity(listeners.engine.ca, certificate, key)
 
 
-def wrong_secret(doors: Doors) -> str:
+def wrong_secret(listeners: Listeners) -> str:
     """The id of a key with another secret."""
-    key = doors.api.key()
+    key = listeners.api.key()
     return key[:-64] + UNKNOWN_KEY[-64:]
 
 
 GARBAGE = b"GET / HTTP/1.1\r\n\r\n"
 KEYED = ("-H", "Content-Type: application/json", "-H")
 # What an attempt is, whether the engine counts it as a stranger's, and what it shows.
-Attempt = Callable[[Doors], Callable[[], None]]
+Attempt = Callable[[Listeners], Callable[[], None]]
 ATTEMPTS_OF: dict[str, tuple[Attempt, bool]] = {
-    "rpc: no TLS": (lambda doors: lambda: doors.raw(doors.engine.ready["address"], GARBAGE), True),
-    "rpc: no certificate": (lambda doors: lambda it=Identity(doors.engine.ca): doors.rpc(it), True),
-    "rpc: unknown authority": (lambda doors: lambda it=own_certificate(doors, "alien", is_known=False): doors.rpc(it), True),
-    "rpc: no grant": (lambda doors: lambda it=own_certificate(doors, "guest", is_known=True): doors.rpc(it), True),
-    "rpc: wrong key by a relay": (lambda doors: lambda: doors.on_behalf(method="authenticate", api_key=UNKNOWN_KEY), True),
+    "rpc: no TLS": (lambda listeners: lambda: listeners.raw(listeners.engine.ready["address"], GARBAGE), True),
+    "rpc: no certificate": (lambda listeners: lambda it=Identity(listeners.engine.ca): listeners.rpc(it), True),
+    "rpc: unknown authority": (lambda listeners: lambda it=own_certificate(listeners, "alien", is_known=False): listeners.rpc(it), True),
+    "rpc: no grant": (lambda listeners: lambda it=own_certificate(listeners, "guest", is_known=True): listeners.rpc(it), True),
+    "rpc: wrong key by a relay": (lambda listeners: lambda: listeners.on_behalf(method="authenticate", api_key=UNKNOWN_KEY), True),
     "rpc: wrong secret by a relay": (
-        lambda doors: lambda key=wrong_secret(doors): doors.on_behalf(method="authenticate", api_key=key),
+        lambda listeners: lambda key=wrong_secret(listeners): listeners.on_behalf(method="authenticate", api_key=key),
         True,
     ),
-    "rpc: no key by a relay": (lambda doors: lambda: doors.on_behalf(method="authenticate", api_key="nothing"), True),
-    "api: no TLS": (lambda doors: lambda: doors.raw(doors.engine.ready["api"], GARBAGE), True),
-    "api: no credentials": (lambda doors: lambda: doors.call("/encrypt", *KEYED[:2]), True),
-    "api: unknown key": (lambda doors: lambda: doors.call("/encrypt", *KEYED, f"Api-Key: {UNKNOWN_KEY}"), True),
+    "rpc: no key by a relay": (lambda listeners: lambda: listeners.on_behalf(method="authenticate", api_key="nothing"), True),
+    "api: no TLS": (lambda listeners: lambda: listeners.raw(listeners.engine.ready["api"], GARBAGE), True),
+    "api: no credentials": (lambda listeners: lambda: listeners.call("/encrypt", *KEYED[:2]), True),
+    "api: unknown key": (lambda listeners: lambda: listeners.call("/encrypt", *KEYED, f"Api-Key: {UNKNOWN_KEY}"), True),
     "api: wrong secret": (
-        lambda doors: lambda key=wrong_secret(doors): doors.call("/encrypt", *KEYED, f"Api-Key: {key}"),
+        lambda listeners: lambda key=wrong_secret(listeners): listeners.call("/encrypt", *KEYED, f"Api-Key: {key}"),
         True,
     ),
-    "api: no key": (lambda doors: lambda: doors.call("/encrypt", *KEYED, "Api-Key: nothing"), True),
-    "api: wrong token": (lambda doors: lambda: doors.call("/decrypt", *KEYED, "Authorization: Token " + "x" * 64), True),
+    "api: no key": (lambda listeners: lambda: listeners.call("/encrypt", *KEYED, "Api-Key: nothing"), True),
+    "api: wrong token": (lambda listeners: lambda: listeners.call("/decrypt", *KEYED, "Authorization: Token " + "x" * 64), True),
     "api: both": (
-        lambda doors: lambda: doors.call("/encrypt", *KEYED, f"Api-Key: {UNKNOWN_KEY}", "-H", "Api-Key: x"),
+        lambda listeners: lambda: listeners.call("/encrypt", *KEYED, f"Api-Key: {UNKNOWN_KEY}", "-H", "Api-Key: x"),
         True,
     ),
     "api: a key of another app": (
-        lambda doors: lambda key=doors.api.key(): doors.call("/encrypt", "--user", f"other:{key}", *KEYED[:2]),
+        lambda listeners: lambda key=listeners.api.key(): listeners.call("/encrypt", "--user", f"other:{key}", *KEYED[:2]),
         True,
     ),
     "api: public keys of any app": (
-        lambda doors: lambda: doors.call("/keys", "-H", "x-evervault-app-id: nobody", data=None, status=404),
+        lambda listeners: lambda: listeners.call("/keys", "-H", "x-evervault-app-id: nobody", data=None, status=404),
         True,
     ),
-    "api: no such call": (lambda doors: lambda: doors.call("/nothing", data=None, status=404), False),
-    "relay: wrong key": (lambda doors: lambda: doors.through_relay(authorization(UNKNOWN_KEY)), True),
-    "relay: no key": (lambda doors: lambda: doors.through_relay(authorization("nothing")), True),
-    "relay: nothing": (lambda doors: lambda: doors.through_relay("X: y"), False),
+    "api: no such call": (lambda listeners: lambda: listeners.call("/nothing", data=None, status=404), False),
+    "relay: wrong key": (lambda listeners: lambda: listeners.through_relay(authorization(UNKNOWN_KEY)), True),
+    "relay: no key": (lambda listeners: lambda: listeners.through_relay(authorization("nothing")), True),
+    "relay: nothing": (lambda listeners: lambda: listeners.through_relay("X: y"), False),
 }
 
 
 @pytest.fixture(name="records", scope="module")
-def fixture_records(doors: Doors) -> tuple[dict[str, int], list[dict[str, object]]]:
+def fixture_records(listeners: Listeners) -> tuple[dict[str, int], list[dict[str, object]]]:
     """How often strangers were counted for each kind of attempt, and the log at the end."""
     counted = {}
     for name, (prepare, _) in ATTEMPTS_OF.items():
-        attempt = prepare(doors)
-        before = strangers(doors)
+        attempt = prepare(listeners)
+        before = strangers(listeners)
         for _ in range(ATTEMPTS):
             attempt()
-        counted[name] = strangers(doors) - before
-    doors.engine.process.terminate()
-    doors.engine.process.wait()
-    (log,) = (doors.leafseal.folder / "audit").glob("one-*")
-    shown = doors.leafseal.run("audit", "show", str(log)).decode()
+        counted[name] = strangers(listeners) - before
+    listeners.engine.process.terminate()
+    listeners.engine.process.wait()
+    (log,) = (listeners.leafseal.folder / "audit").glob("one-*")
+    shown = listeners.leafseal.run("audit", "show", str(log)).decode()
     return counted, [json.loads(line) for line in shown.splitlines()]
 
 
-def strangers(doors: Doors) -> int:
-    host, port = doors.engine.ready["operator"].rsplit(":", 1)
+def strangers(listeners: Listeners) -> int:
+    host, port = listeners.engine.ready["operator"].rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=SECONDS_MAX) as plain:
         plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n")
         text = b"".join(iter(lambda: plain.recv(1 << 16), b"")).decode()

@@ -151,9 +151,9 @@ fn kind_of(entry: &[u8]) -> String {
 }
 
 /// Records by kind, and the time of the newest.
-type Counted<'r> = (&'r BTreeMap<String, u64>, &'r str);
+type FoundKinds<'r> = (&'r BTreeMap<String, u64>, &'r str);
 
-fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, (kinds, newest): Counted<'_>) -> Value {
+fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, (kinds, newest): FoundKinds<'_>) -> Value {
     json!({
         "folder": folder.display().to_string(), "origin": key.name(), "first": report.first, "records": report.entries, "kinds": kinds,
         "newest": newest, "size": report.checkpoint.as_ref().map(|checkpoint| checkpoint.size),
@@ -163,7 +163,7 @@ fn to_json(folder: &Path, key: &VerifierKey, report: &LogReport, (kinds, newest)
     })
 }
 
-fn to_text(folder: &Path, key: &VerifierKey, report: &LogReport, (kinds, newest): Counted<'_>) -> String {
+fn to_text(folder: &Path, key: &VerifierKey, report: &LogReport, (kinds, newest): FoundKinds<'_>) -> String {
     let kinds: Vec<_> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
     let mut text = format!("{}: {} records verified, from number {}", folder.display(), report.entries, report.first);
     if !kinds.is_empty() {
