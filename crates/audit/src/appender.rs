@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::error::LogError;
 use crate::folder::{CHECKPOINT, LogFolder, TILES};
-use crate::journal::{JournalKey, JournalSegment, NextFrame, OldJournalSegment, segment_path, segments};
-use crate::merkle::{MerkleTree, ROW_BITS, ROW_WIDTH, leaf_hash, row_width};
+use crate::journal::{JournalKey, JournalSegment, NextFrame, OldJournalSegment, frame_hashes, segment_path, segments};
+use crate::merkle::{MerkleTree, NodeHash, ROW_BITS, ROW_WIDTH, row_width};
 use crate::note::{NoteSigner, VerifierKey};
 use crate::publisher::{Publication, PublishedSize, tile};
 use crate::reader::{LogReader, ReadError};
@@ -161,31 +161,35 @@ impl LogAppender {
             self.begin_segment()?;
         }
         let segment = self.segment.as_mut().expect("begun");
-        if let Err(fault) = segment.append(&self.journal_key, frame) {
+        let hashes = frame_hashes(frame).expect("made of entries");
+        if let Err(fault) = segment.append(&self.journal_key, frame, &hashes) {
             // What the file ends with now is not known. The next segment begins where this frame would have begun, which excludes it.
             self.segment = None;
             let start = *self.starts.last().expect("the one that is written");
             return Err(LogError::Io { path: segment_path(&self.folder, start), fault });
         }
-        self.take_in(frame);
+        self.take_in(frame, &hashes);
         Ok(())
     }
 
     /// Takes durable entries into the tree.
-    fn take_in(&mut self, frame: &[u8]) {
-        for entry in bundle_entries(frame) {
-            let entry = entry.expect("checked when the frame was made or read");
+    fn take_in(&mut self, frame: &[u8], hashes: &[NodeHash]) {
+        let mut last: &[u8] = &[];
+        for (entry, hash) in bundle_entries(frame).zip(hashes) {
+            let entry = entry.expect("checked when its hash was computed");
             push_entry(entry, &mut self.bundle);
-            self.last_entry.clear();
-            self.last_entry.extend_from_slice(entry);
+            last = entry;
             let full = &mut self.full;
             let before = full.len();
-            self.tree.push(leaf_hash(entry), |row| full.push(tile(row)));
+            self.tree.push(*hash, |row| full.push(tile(row)));
             if full.len() > before {
                 let index = (self.tree.size() >> ROW_BITS) - 1;
                 let name = TileName { kind: TileKind::Entries, index, width: ROW_WIDTH };
                 full.push((name, std::mem::take(&mut self.bundle)));
             }
+        }
+        if !last.is_empty() {
+            self.last_entry = last.to_vec();
         }
         self.fresh_bytes += frame.len();
         self.pending_bytes += frame.len();
@@ -270,8 +274,8 @@ impl LogAppender {
         }
         let mut place = start;
         while next.is_none_or(|next| place < next) {
-            let entries = match segment.next(&self.journal_key) {
-                NextFrame::Frame(entries) => entries,
+            let (entries, hashes) = match segment.next(&self.journal_key) {
+                NextFrame::Frame(entries, hashes) => (entries, hashes),
                 NextFrame::End if next.is_none() => return Ok(()),
                 NextFrame::Torn(bytes) if next.is_none() => {
                     recovery.torn_bytes = bytes;
@@ -279,9 +283,9 @@ impl LogAppender {
                 }
                 _ => return Err(self.damaged(format!("{shown} is damaged after entry {place}"))),
             };
-            let count = bundle_entries(&entries).count() as u64;
+            let count = hashes.len() as u64;
             if place == self.tree.size() {
-                self.take_in(&entries);
+                self.take_in(&entries, &hashes);
             } else if place + count > self.tree.size() {
                 return Err(self.damaged(format!("{shown} has a frame across the checkpoint")));
             }

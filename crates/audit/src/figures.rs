@@ -11,7 +11,7 @@ pub struct RecorderFigures {
     pub durable_bytes: u64,
     /// Records that were refused.
     pub lost: u64,
-    /// Bytes of records that are not durable yet.
+    /// Bytes that records which are not durable yet count for: their texts and 128 for each.
     pub waiting_bytes: usize,
     /// How long the oldest of them has waited.
     pub lag: Duration,
@@ -22,33 +22,34 @@ pub struct RecorderFigures {
 /// Counts and times behind [`RecorderFigures`].
 #[derive(Debug, Default)]
 pub(crate) struct RecorderTally {
+    durable: u64,
     durable_bytes: u64,
     lost: u64,
-    /// When the first record of the open group was taken, and of the group that is being written.
-    open_since: Option<Instant>,
+    /// When the first record of the group that is being written was taken.
     writing_since: Option<Instant>,
     /// Since when a record is durable that no checkpoint covers.
     uncovered_since: Option<Instant>,
 }
 
 impl RecorderTally {
-    /// A record has joined the open group.
-    pub(crate) fn take(&mut self) {
-        self.open_since.get_or_insert_with(Instant::now);
+    /// So many records were refused.
+    pub(crate) fn lose(&mut self, records: u64) {
+        self.lost += records;
     }
 
-    /// A record was refused.
-    pub(crate) fn lose(&mut self) {
-        self.lost += 1;
+    /// A group is now being written, whose first record was taken then.
+    pub(crate) fn begin_writing(&mut self, since: Option<Instant>) {
+        self.writing_since = Some(since.unwrap_or_else(Instant::now));
     }
 
-    /// The open group is now being written, and an empty one is open.
-    pub(crate) fn begin_writing(&mut self) {
-        self.writing_since = self.open_since.take();
+    /// As [`RecorderTally::begin_writing`] was called with, while the group is being written.
+    pub(crate) fn writing_since(&self) -> Option<Instant> {
+        self.writing_since
     }
 
-    /// That group of so many bytes is durable.
-    pub(crate) fn end_writing(&mut self, bytes: usize) {
+    /// That group of so many records and bytes is durable.
+    pub(crate) fn end_writing(&mut self, records: u64, bytes: usize) {
+        self.durable += records;
         self.durable_bytes += bytes as u64;
         self.writing_since = None;
         self.await_checkpoint(Instant::now());
@@ -64,15 +65,15 @@ impl RecorderTally {
         self.uncovered_since = newer_since;
     }
 
-    /// The figures, with what the recorder knows.
-    pub(crate) fn figures(&self, durable: u64, waiting_bytes: usize) -> RecorderFigures {
+    /// The figures, with those of the rings.
+    pub(crate) fn figures(&self, open_since: Option<Instant>, waiting_bytes: usize, lost: u64) -> RecorderFigures {
         let since = |moment: Option<Instant>| moment.map_or(Duration::ZERO, |moment| moment.elapsed());
         RecorderFigures {
-            durable,
+            durable: self.durable,
             durable_bytes: self.durable_bytes,
-            lost: self.lost,
+            lost: self.lost + lost,
             waiting_bytes,
-            lag: since(self.writing_since.or(self.open_since)),
+            lag: since(self.writing_since.or(open_since)),
             checkpoint_lag: since(self.uncovered_since),
         }
     }

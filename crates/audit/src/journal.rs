@@ -1,24 +1,25 @@
 //! The journal: entries that are durable and in no checkpoint yet, in segments, each a file named by its first entry.
 //!
 //! A segment is a head and frames. A frame is appended and made durable at once, so that only the last can be torn by a crash. Each has an
-//! HMAC over itself and the one before, from the head on, which names the log, the first entry and the root of the tree before it: no
-//! frame can be changed, moved or dropped from the middle without the key.
+//! HMAC over the hashes of its entries and the frame before, from the head on, which names the log, the first entry and the root of the
+//! tree before it: no frame can be changed, moved or dropped from the middle without the key. (The tree needs these hashes, too, so that
+//! each byte of a record is hashed once.)
 //!
 //! ```text
 //! segment = title ‖ start (u64) ‖ root (32) ‖ mac ‖ frame…        mac = HMAC(key, title ‖ origin ‖ start ‖ root)
 //! frame   = size (u32) ‖ code ‖ entries ‖ mac             code = start (8) of HMAC(key, mac of the frame before ‖ "size" ‖ size)
-//!                                                                 mac = HMAC(key, mac of the frame before ‖ entries)
+//!                                                                 mac = HMAC(key, mac of the frame before ‖ leaf hash (32) of each entry)
 //! ```
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, IoSlice, Write as _};
 use std::path::PathBuf;
 
 use leafseal_crypto::Secret;
 use leafseal_crypto::hash::{hmac_sha256, hmac_sha256_verify};
 
 use crate::folder::{JOURNAL, LogFolder, sync_folder};
-use crate::merkle::NodeHash;
+use crate::merkle::{NodeHash, leaf_hash};
 use crate::tile::bundle_entries;
 
 const TITLE: &[u8; 8] = b"LSAUDIT1";
@@ -27,7 +28,7 @@ const MAC_SIZE: usize = 32;
 const FRAME_HEAD_SIZE: usize = 4 + 8;
 const HEAD_SIZE: usize = TITLE.len() + 8 + 32 + MAC_SIZE;
 /// Most bytes of entries in a frame.
-pub(crate) const FRAME_SIZE_MAX: usize = 16 << 20;
+pub(crate) const FRAME_SIZE_MAX: usize = 33 << 20;
 /// Longest segment that is read: the next begins when one exceeds what a log's rules say, which is far less.
 const SEGMENT_SIZE_MAX: u64 = 1 << 30;
 
@@ -69,6 +70,15 @@ fn size_code(key: &JournalKey, before: &NodeHash, size: [u8; 4]) -> [u8; 8] {
     *mac.first_chunk().expect("longer")
 }
 
+/// The hashes of a frame's entries; `None` if it is not made of entries.
+pub(crate) fn frame_hashes(entries: &[u8]) -> Option<Vec<NodeHash>> {
+    bundle_entries(entries).map(|entry| entry.map(leaf_hash)).collect()
+}
+
+fn frame_message(before: &NodeHash, hashes: &[NodeHash]) -> Vec<u8> {
+    [&before[..], hashes.as_flattened()].concat()
+}
+
 /// The segment that is written.
 #[derive(Debug)]
 pub(crate) struct JournalSegment {
@@ -99,18 +109,34 @@ impl JournalSegment {
         Ok(Self { file, mac, size: HEAD_SIZE as u64 })
     }
 
-    /// Appends entries, as in a bundle. Durable when this returns. After an error the segment may end with a part of them, and nothing may
-    /// be appended to it.
-    pub(crate) fn append(&mut self, key: &JournalKey, entries: &[u8]) -> io::Result<()> {
+    /// Appends entries, as in a bundle, with their hashes. Durable when this returns. After an error the segment may end with a part of
+    /// them, and nothing may be appended to it.
+    pub(crate) fn append(&mut self, key: &JournalKey, entries: &[u8], hashes: &[NodeHash]) -> io::Result<()> {
         assert!(entries.len() <= FRAME_SIZE_MAX, "a frame within its bound");
-        let mac = hmac_sha256(key.expose(), &[&self.mac[..], entries].concat());
+        let mac = hmac_sha256(key.expose(), &frame_message(&self.mac, hashes));
         let size = u32::try_from(entries.len()).expect("within the bound").to_be_bytes();
-        self.file.write_all(&[&size[..], &size_code(key, &self.mac, size), entries, &mac].concat())?;
+        let head = [&size[..], &size_code(key, &self.mac, size)].concat();
+        write_parts(&mut self.file, &[&head, entries, &mac])?;
         self.file.sync_data()?;
         self.mac = mac;
         self.size += (FRAME_HEAD_SIZE + entries.len() + MAC_SIZE) as u64;
         Ok(())
     }
+}
+
+/// Writes parts one after the other, in one call if the system takes them at once.
+fn write_parts(file: &mut File, parts: &[&[u8]]) -> io::Result<()> {
+    let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut rest = &mut slices[..];
+    while !rest.is_empty() {
+        match file.write_vectored(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(size) => IoSlice::advance_slices(&mut rest, size),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// A segment that is read again after a start.
@@ -126,8 +152,8 @@ pub(crate) struct OldJournalSegment {
 /// What follows in a segment.
 #[derive(Debug)]
 pub(crate) enum NextFrame {
-    /// A frame's entries, as in a bundle.
-    Frame(Vec<u8>),
+    /// A frame's entries, as in a bundle, and their hashes.
+    Frame(Vec<u8>, Vec<NodeHash>),
     /// Nothing.
     End,
     /// So many bytes that are no frame, and no frame follows: a write that did not end.
@@ -169,15 +195,12 @@ impl OldJournalSegment {
         let (size, rest) = (u32::from_be_bytes(*size) as usize, after);
         let Some((entries, rest)) = rest.split_at_checked(size) else { return torn };
         let Some((mac, rest)) = rest.split_at_checked(MAC_SIZE) else { return torn };
-        if !hmac_sha256_verify(key.expose(), &[&self.mac[..], entries].concat(), mac) {
-            return if rest.is_empty() { torn } else { NextFrame::Damaged };
-        }
-        if bundle_entries(entries).any(|entry| entry.is_none()) {
-            return NextFrame::Damaged;
-        }
+        let hashes = frame_hashes(entries)
+            .filter(|hashes| hmac_sha256_verify(key.expose(), &frame_message(&self.mac, hashes), mac));
+        let Some(hashes) = hashes else { return if rest.is_empty() { torn } else { NextFrame::Damaged } };
         let entries = entries.to_vec();
         self.mac = mac.try_into().expect("its size");
         self.place += FRAME_HEAD_SIZE + size + MAC_SIZE;
-        NextFrame::Frame(entries)
+        NextFrame::Frame(entries, hashes)
     }
 }

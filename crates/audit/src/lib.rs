@@ -3,7 +3,7 @@
 //!
 //! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed.
 //! `log` is the one writer of a folder: its half `appender` writes the journal, its half `publisher` tiles and checkpoints. `recorder` is
-//! the thread that many others give records to, `publishing` the one that publishes them. `reader` finds records, `verify` checks all of a
+//! what many threads give records to, `rings` holds these until `writing`, on a thread of its own, takes them, `publishing` the one that publishes them. `reader` finds records, `verify` checks all of a
 //! log, `pruning` and `retention` remove what is old. `export` has records in the forms
 //! of others, `proof` proofs of one record, `witness` the
 //! cosignatures of other logs, `sink` and `cursor` what goes to others while the log grows.
@@ -26,12 +26,15 @@ mod publishing;
 mod reader;
 mod recorder;
 mod retention;
+mod rings;
 mod sink;
+mod sleep;
 mod text;
 mod tile;
 mod time;
 mod verify;
 mod witness;
+mod writing;
 
 pub use appender::{LogRules, Recovery};
 pub use checkpoint::{Checkpoint, CheckpointFault};

@@ -69,7 +69,7 @@ impl AuditLog {
         self.appender.published()
     }
 
-    /// Appends entries. They are durable when this returns. After an error none of them counts, if they have at most 16 MiB, and it may be
+    /// Appends entries. They are durable when this returns. After an error none of them counts, if they have at most 33 MiB, and it may be
     /// tried again.
     ///
     /// # Errors

@@ -2,6 +2,11 @@
 
 use std::fmt::{Display, Write as _};
 
+/// Whether a byte of a text is written in another way in JSON. All of them are characters by themselves.
+fn is_escaped(byte: u8) -> bool {
+    byte < b' ' || byte == b'"' || byte == b'\\'
+}
+
 /// The text of a record that is being written. Members without a value are left out.
 #[derive(Debug, Clone)]
 pub struct RecordText(String);
@@ -11,38 +16,46 @@ impl RecordText {
     pub fn new(kind: &str) -> Self {
         let mut text = Self(String::with_capacity(512));
         text.0.push('{');
-        text.text("kind", kind)
+        text.text("kind", kind);
+        text
     }
 
-    fn name(&mut self, name: &str) {
+    /// The name of a member is a word of the program.
+    fn name(&mut self, name: &'static str) {
+        debug_assert!(!name.bytes().any(is_escaped), "{name}");
         if self.0.len() > 1 {
             self.0.push(',');
         }
-        self.string(name);
-        self.0.push(':');
+        self.0.push('"');
+        self.0.push_str(name);
+        self.0.push_str("\":");
     }
 
     fn string(&mut self, text: &str) {
         self.0.push('"');
-        for c in text.chars() {
-            match c {
-                '"' | '\\' => self.0.extend(['\\', c]),
-                c if c < ' ' => drop(write!(self.0, "\\u{:04x}", u32::from(c))),
-                c => self.0.push(c),
+        let mut rest = text;
+        while let Some(place) = rest.bytes().position(is_escaped) {
+            self.0.push_str(&rest[..place]);
+            match rest.as_bytes()[place] {
+                b'"' => self.0.push_str("\\\""),
+                b'\\' => self.0.push_str("\\\\"),
+                control => drop(write!(self.0, "\\u{control:04x}")),
             }
+            rest = &rest[place + 1..];
         }
+        self.0.push_str(rest);
         self.0.push('"');
     }
 
     /// A text.
-    pub fn text(mut self, name: &str, value: &str) -> Self {
+    pub fn text(&mut self, name: &'static str, value: &str) -> &mut Self {
         self.name(name);
         self.string(value);
         self
     }
 
     /// A text, if there is one.
-    pub fn maybe(self, name: &str, value: Option<&str>) -> Self {
+    pub fn maybe(&mut self, name: &'static str, value: Option<&str>) -> &mut Self {
         match value {
             Some(value) => self.text(name, value),
             None => self,
@@ -50,7 +63,7 @@ impl RecordText {
     }
 
     /// Something that is written as a text without quotes or backslashes, such as an address.
-    pub fn shown(mut self, name: &str, value: Option<impl Display>) -> Self {
+    pub fn shown(&mut self, name: &'static str, value: Option<impl Display>) -> &mut Self {
         if let Some(value) = value {
             self.name(name);
             let _ = write!(self.0, "\"{value}\"");
@@ -59,27 +72,39 @@ impl RecordText {
     }
 
     /// A number that is left out if it is 0.
-    pub fn number(mut self, name: &str, value: u64) -> Self {
+    pub fn number(&mut self, name: &'static str, value: u64) -> &mut Self {
         if value != 0 {
             self.name(name);
-            let _ = write!(self.0, "{value}");
+            self.0.push_str(itoa::Buffer::new().format(value));
         }
         self
     }
 
+    /// Bytes as a text of hexadecimal digits in lower case.
+    pub fn digest(&mut self, name: &'static str, value: &[u8; 32]) -> &mut Self {
+        let mut digits = [0; 64];
+        hex::encode_to_slice(value, &mut digits).expect("twice as long");
+        self.name(name);
+        self.0.push('"');
+        self.0.push_str(std::str::from_utf8(&digits).expect("digits"));
+        self.0.push('"');
+        self
+    }
+
     /// Numbers, unless there are none.
-    pub fn numbers(mut self, name: &str, values: &[u32]) -> Self {
+    pub fn numbers(&mut self, name: &'static str, values: &[u32]) -> &mut Self {
         for (i, value) in values.iter().enumerate() {
             if i == 0 {
                 self.name(name);
             }
-            let _ = write!(self.0, "{}{value}", if i == 0 { '[' } else { ',' });
+            self.0.push(if i == 0 { '[' } else { ',' });
+            self.0.push_str(itoa::Buffer::new().format(*value));
         }
         self.close(values.is_empty())
     }
 
     /// Texts, unless there are none.
-    pub fn texts<'t>(mut self, name: &str, values: impl IntoIterator<Item = &'t str>) -> Self {
+    pub fn texts<'t>(&mut self, name: &'static str, values: impl IntoIterator<Item = &'t str>) -> &mut Self {
         let mut count = 0;
         for value in values {
             if count == 0 {
@@ -92,17 +117,17 @@ impl RecordText {
         self.close(count == 0)
     }
 
-    fn close(mut self, is_empty: bool) -> Self {
+    fn close(&mut self, is_empty: bool) -> &mut Self {
         if !is_empty {
             self.0.push(']');
         }
         self
     }
 
-    /// The whole object.
-    pub fn finish(mut self) -> Vec<u8> {
+    /// The whole object. Nothing is left here.
+    pub fn finish(&mut self) -> Vec<u8> {
         self.0.push('}');
-        self.0.into_bytes()
+        std::mem::take(&mut self.0).into_bytes()
     }
 }
 
@@ -123,13 +148,14 @@ mod tests {
             .shown("nowhere", None::<u8>)
             .number("zero", 0)
             .number("many", u64::MAX)
+            .digest("digest", &[0xa5; 32])
             .numbers("empty", &[])
             .numbers("versions", &[1, 20])
             .texts("no", [])
             .texts("roles", ["pci", hostile])
             .finish();
         let expected = json!({
-            "kind": "request", "text": hostile, "some": "", "address": "::1", "many": u64::MAX, "versions": [1, 20],
+            "kind": "request", "text": hostile, "some": "", "address": "::1", "many": u64::MAX, "digest": "a5".repeat(32), "versions": [1, 20],
             "roles": ["pci", hostile],
         });
         assert_eq!(serde_json::from_slice::<Value>(&record).expect("JSON"), expected);

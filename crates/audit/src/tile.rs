@@ -97,9 +97,19 @@ pub(crate) fn tile_hashes(bytes: &[u8], width: usize) -> Option<Vec<NodeHash>> {
 /// # Panics
 /// On an entry above [`ENTRY_SIZE_MAX`].
 pub(crate) fn push_entry(entry: &[u8], bundle: &mut Vec<u8>) {
-    let size = u16::try_from(entry.len()).expect("an entry within its bound");
-    bundle.extend_from_slice(&size.to_be_bytes());
-    bundle.extend_from_slice(entry);
+    push_entry_of(&[entry], bundle);
+}
+
+/// The same for an entry in parts.
+///
+/// # Panics
+/// As [`push_entry`].
+pub(crate) fn push_entry_of(parts: &[&[u8]], bundle: &mut Vec<u8>) {
+    let size: usize = parts.iter().map(|part| part.len()).sum();
+    let prefix = u16::try_from(size).expect("an entry within its bound").to_be_bytes();
+    bundle.reserve(prefix.len() + size);
+    bundle.extend_from_slice(&prefix);
+    parts.iter().for_each(|part| bundle.extend_from_slice(part));
 }
 
 /// The entries of a bundle; `None` from the first that is cut off.

@@ -4,11 +4,38 @@ use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp};
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+/// The last microsecond of the year 9999.
+const TIME_MAX_US: u64 = 253_402_300_799_999_999;
 
 /// `2026-03-14T09:26:53.589793Z`; the last microsecond of the year 9999, beyond which the format has no times, for everything later.
 pub(crate) fn time_text(unix_us: u64) -> String {
     let since = SignedDuration::from_micros(i64::try_from(unix_us).unwrap_or(i64::MAX));
     format!("{:.6}Z", EPOCH.saturating_add(since))
+}
+
+/// Texts of times that follow each other: the same as [`time_text`], which is asked once for each second.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TimeText {
+    /// The second that the text is of, and the next one after it.
+    seconds: std::ops::Range<u64>,
+    text: Vec<u8>,
+}
+
+impl TimeText {
+    pub(crate) fn of(&mut self, unix_us: u64) -> &[u8] {
+        let unix_us = unix_us.min(TIME_MAX_US);
+        let second = unix_us / 1_000_000;
+        if !self.seconds.contains(&second) {
+            (self.seconds, self.text) = (second..second + 1, time_text(unix_us).into_bytes());
+        }
+        let end = self.text.len() - 1;
+        let mut rest = unix_us % 1_000_000;
+        for digit in self.text[end - 6..end].iter_mut().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        &self.text
+    }
 }
 
 /// The time of a text of RFC 3339, as records write times.
@@ -71,6 +98,13 @@ mod tests {
             (u64::MAX, "9999-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(time_text(unix_us), expected);
+            let mut texts = TimeText::default();
+            // In one second and in the next, to and fro.
+            for other in [0, 1, 999_999, 1_000_000, 59_999_999] {
+                let other = unix_us.saturating_sub(other);
+                assert_eq!(texts.of(other), time_text(other).as_bytes());
+                assert_eq!(texts.of(unix_us), expected.as_bytes());
+            }
             let entry = format!("{{\"time\":\"{expected}\",\"kind\":\"gap\"}}");
             assert_eq!(entry_time(entry.as_bytes()), Some(unix_us.min(253_402_300_799_999_999)));
         }

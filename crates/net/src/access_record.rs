@@ -18,6 +18,10 @@ type OptionalText<'r> = Option<Cow<'r, str>>;
 pub enum AccessValue<'r> {
     /// One text.
     Text(&'r str),
+    /// The SHA-256 of something.
+    Digest(&'r [u8; 32]),
+    /// An address.
+    Address(IpAddr),
     /// A number.
     Number(u64),
     /// Texts, at least one.
@@ -42,6 +46,26 @@ impl RecordField for OptionalText<'_> {
 
     fn logged(&self) -> Option<impl Value> {
         self.as_deref()
+    }
+}
+
+impl RecordField for Option<[u8; 32]> {
+    fn value(&self) -> Option<AccessValue<'_>> {
+        self.as_ref().map(AccessValue::Digest)
+    }
+
+    fn logged(&self) -> Option<impl Value> {
+        self.map(hex::encode)
+    }
+}
+
+impl RecordField for Option<IpAddr> {
+    fn value(&self) -> Option<AccessValue<'_>> {
+        self.map(AccessValue::Address)
+    }
+
+    fn logged(&self) -> Option<impl Value> {
+        self.map(|address| address.to_string())
     }
 }
 
@@ -85,9 +109,11 @@ macro_rules! record {
         }
 
         impl AccessRecord<'_> {
-            /// Every field that is not empty, with its name.
-            pub fn fields(&self) -> impl Iterator<Item = (&'static str, AccessValue<'_>)> {
-                [$((stringify!($name), self.$name.value()),)+].into_iter().filter_map(|(name, value)| Some((name, value?)))
+            /// Calls `each` with the name and value of every field that is not empty.
+            pub fn each_field<'v>(&'v self, mut each: impl FnMut(&'static str, AccessValue<'v>)) {
+                $(if let Some(value) = self.$name.value() {
+                    each(stringify!($name), value);
+                })+
             }
 
             /// Writes a line of the log, as a warning. `suppressed` lines were omitted before.
@@ -114,13 +140,13 @@ record! {
     /// The name in the client's certificate.
     client: OptionalText<'r>,
     /// SHA-256 of the certificate.
-    certificate: OptionalText<'r>,
+    certificate: Option<[u8; 32]>,
     /// The id of the API key.
     key: OptionalText<'r>,
     /// The id of the token.
     token: OptionalText<'r>,
     /// The peer's address.
-    address: OptionalText<'r>,
+    address: Option<IpAddr>,
     /// The group of the TLS key exchange.
     tls_group: OptionalText<'r>,
     /// What the caller needs permission for.
@@ -181,7 +207,7 @@ impl<'r> AccessRecord<'r> {
     pub fn of_principal(principal: Principal<'r>) -> Self {
         let (token, certificate) = match principal {
             Principal::Token { id } => (Some(id.into()), None),
-            Principal::Client { certificate_sha256, .. } => (None, Some(hex::encode(certificate_sha256).into())),
+            Principal::Client { certificate_sha256, .. } => (None, Some(certificate_sha256)),
             _ => (None, None),
         };
         Self {
@@ -199,7 +225,7 @@ impl<'r> AccessRecord<'r> {
         let origin = decision.origin;
         Self {
             entry_point: Some(origin.entry_point.as_str().into()),
-            address: origin.address.map(|address| address.to_string().into()),
+            address: origin.address,
             operations: decision.operations.iter().map(|operation| operation.as_str().into()).collect(),
             app: decision.app.map(Cow::Borrowed),
             outcome: decision.refusal.map(|refusal| refusal.code.as_str().into()),
@@ -209,23 +235,18 @@ impl<'r> AccessRecord<'r> {
         }
     }
 
-    /// Sets the peer's address.
-    pub fn at(self, address: IpAddr) -> Self {
-        Self { address: Some(address.to_string().into()), ..self }
-    }
-
     /// Adds every field to a line.
     pub fn write(&self, line: &mut LogLine) {
-        for (name, value) in self.fields() {
-            match value {
-                AccessValue::Text(text) => line.text(name, text),
-                AccessValue::Number(number) => line.bare(name, number),
-                AccessValue::Texts(texts) => line.text(name, &texts.join(", ")),
-                AccessValue::Numbers(numbers) => {
-                    line.text(name, &numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", "));
-                }
+        self.each_field(|name, value| match value {
+            AccessValue::Text(text) => line.text(name, text),
+            AccessValue::Digest(digest) => line.text(name, &hex::encode(digest)),
+            AccessValue::Address(address) => line.display(name, format_args!("{address}")),
+            AccessValue::Number(number) => line.bare(name, number),
+            AccessValue::Texts(texts) => line.text(name, &texts.join(", ")),
+            AccessValue::Numbers(numbers) => {
+                line.text(name, &numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", "));
             }
-        }
+        });
     }
 }
 
@@ -281,6 +302,8 @@ mod tests {
             sealed: counted(0),
             ..AccessRecord::default()
         };
-        assert_eq!(record.fields().map(|(name, _)| name).collect::<Vec<_>>(), ["client", "versions", "request"]);
+        let mut names = Vec::new();
+        record.each_field(|name, _| names.push(name));
+        assert_eq!(names, ["client", "versions", "request"]);
     }
 }

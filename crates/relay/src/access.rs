@@ -188,7 +188,7 @@ impl Record {
             entry_point: Some(EntryPoint::Relay.as_str().into()),
             listener: Some((&*self.listener).into()),
             key: self.claim.key_id.as_deref().map(Cow::Borrowed),
-            address: Some(self.peer.address.ip().to_string().into()),
+            address: Some(self.peer.address.ip()),
             tls_group: self.peer.tls_group.map(Cow::Borrowed),
             operations: self.claim.operations.iter().map(|operation| operation.as_str().into()).collect(),
             method: Some(self.cut(self.method.as_str())),

@@ -1,6 +1,7 @@
 //! Logs requests in which envelopes failed to decrypt, whether they continued or not. The rate is limited, because anybody who can write a
 //! text field can plant such strings.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use leafseal_engine::{Caller, RequestReport};
@@ -28,7 +29,8 @@ impl FailureLogger {
     }
 
     fn line(&self, record: &AccessRecord<'_>, message: &str) {
-        let source = [&record.key, &record.client, &record.address].into_iter().find_map(Option::as_deref);
+        let name = record.key.as_deref().or(record.client.as_deref()).map(Cow::Borrowed);
+        let source = name.or_else(|| record.address.map(|address| address.to_string().into()));
         if let Some(suppressed) = self.0.admit(clock::now(), &source) {
             record.warn(message, suppressed);
         }

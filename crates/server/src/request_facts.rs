@@ -59,11 +59,8 @@ impl RequestFacts {
             duration_us: Some(u64::try_from(ended.took.as_micros()).unwrap_or(u64::MAX)),
             request: self.id.map(u64::from),
             trace: self.trace.as_deref().map(Cow::Borrowed),
+            address: self.address.or(known.address),
             ..known
-        };
-        let record = match self.address {
-            Some(address) => record.at(address),
-            None => record,
         };
         let record = match &self.account {
             Some(account) => worked(account, record),
@@ -108,10 +105,10 @@ fn of_caller(caller: &AccountedCaller) -> AccessRecord<'_> {
         entry_point: Some(caller.entry_point.into()),
         caller: Some(caller.kind.into()),
         client: caller.client.as_deref().map(Cow::Borrowed),
-        certificate: caller.certificate_sha256.map(|digest| hex::encode(digest).into()),
+        certificate: caller.certificate_sha256,
         key: caller.key.as_deref().map(Cow::Borrowed),
         token: caller.token.as_deref().map(Cow::Borrowed),
-        address: caller.address.map(|address| address.to_string().into()),
+        address: caller.address,
         operations: caller.operations.iter().map(|operation| operation.as_str().into()).collect(),
         app: caller.app.as_deref().map(Cow::Borrowed),
         ..AccessRecord::default()

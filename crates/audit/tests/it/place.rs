@@ -50,6 +50,13 @@ impl Place {
     }
 }
 
+/// Puts a folder in the place of a file, at once: a writer that tries again meanwhile finds one or the other.
+pub(crate) fn put_back(aside: &Path, file: &Path) {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, aside, CWD, file, RenameFlags::EXCHANGE).expect("exchanged");
+    std::fs::remove_file(aside).expect("removed");
+}
+
 pub(crate) fn signer(seed: u8) -> NoteSigner {
     let private = Ed25519PrivateKey::from_seed(Secret::from_bytes(&[seed; 32]));
     NoteSigner::of_log("leafseal/store/engine", private).expect("a name")

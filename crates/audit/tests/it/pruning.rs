@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_audit::{LogFault, LogReader, LogRules, ReadError, Recorder, RecorderRules, VerifyOptions};
 
-use crate::place::{Place, append, copy};
+use crate::place::{Place, append, copy, put_back};
 
 fn faults(place: &Place) -> Vec<String> {
     place.verify(&VerifyOptions::default()).faults.iter().map(ToString::to_string).collect()
@@ -147,8 +147,7 @@ fn records_are_kept_for_their_time() {
     let minimum = || LogReader::open(&place.path(), &place.key()).map_or(0, |reader| reader.minimum());
     // Half a second before the last is record 499.
     while minimum() < 256 {
-        std::thread::yield_now();
-        recorder.record(b"{\"n\":1}").expect("taken");
+        press(&recorder);
     }
     drop(recorder.close());
     let mut pruned = Vec::new();
@@ -159,6 +158,12 @@ fn records_are_kept_for_their_time() {
     assert!(report.faults.is_empty(), "{:?}", report.faults);
     assert_eq!(report.first, 256);
     assert_eq!(pruned, [Some(256)]);
+}
+
+/// Takes one more record, so that there is something to publish, and gives the threads of the log some time.
+fn press(recorder: &Recorder) {
+    let _ = recorder.record_awaited(b"{\"n\":1}");
+    std::thread::sleep(Duration::from_micros(500));
 }
 
 /// Rules of an engine that looks for old records all the time.
@@ -221,17 +226,14 @@ fn nothing_is_removed_before_its_record_is_durable() {
     recorder.kept_from().store(0, Ordering::Relaxed);
     kept_from.set(recorder.kept_from()).expect("not set yet");
     while !sprung.load(Ordering::Relaxed) || recorder.fault().is_none() {
-        let _ = recorder.record(b"{\"n\":1}");
-        std::thread::yield_now();
+        press(&recorder);
     }
     // For who would remove them.
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(minimum(&place), 0);
-    fs::remove_file(&journal).expect("removed");
-    fs::rename(&aside, &journal).expect("moved");
+    put_back(&aside, &journal);
     while minimum(&place) == 0 {
-        let _ = recorder.record(b"{\"n\":1}");
-        std::thread::yield_now();
+        press(&recorder);
     }
     drop(recorder.close());
     let mut first = None;
@@ -261,8 +263,7 @@ fn a_clock_far_ahead_removes_no_records() {
     let pass = |count: u64| {
         let end = steps.load(Ordering::Relaxed) + count;
         while steps.load(Ordering::Relaxed) < end {
-            let _ = recorder.record(b"{\"n\":1}");
-            std::thread::yield_now();
+            press(&recorder);
         }
     };
     recorder.kept_from().store(0, Ordering::Relaxed);
@@ -297,8 +298,7 @@ fn records_that_others_need_stay() {
         let (start, end) = (Instant::now(), steps.load(Ordering::Relaxed) + 50);
         // Two seconds of records may go for each second.
         while steps.load(Ordering::Relaxed) < end || start.elapsed() < Duration::from_millis(600) {
-            let _ = recorder.record(b"{\"n\":1}");
-            std::thread::yield_now();
+            press(&recorder);
         }
         assert_eq!(minimum(&place), sent / 256 * 256);
     }

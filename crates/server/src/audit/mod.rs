@@ -120,15 +120,16 @@ impl ServerAudit {
         );
         let rules = RecorderRules {
             waiting_bytes_max: self.settings.waiting_bytes_max,
+            gathering: self.settings.gathering,
+            write_wait_max: self.settings.write_wait_max,
             checkpoint_interval: self.settings.checkpoint_interval,
             retention: Some(Duration::from_secs(u64::from(self.settings.retention_days) * 86_400))
                 .filter(|kept_for| !kept_for.is_zero()),
             ..RecorderRules::default()
         };
         let recorder = Recorder::start(log, rules, Box::new(unix_us));
-        let started = RecordText::new("start")
-            .text("version", env!("CARGO_PKG_VERSION"))
-            .number("torn_bytes", recovery.torn_bytes as u64);
+        let mut started = RecordText::new("start");
+        started.text("version", env!("CARGO_PKG_VERSION")).number("torn_bytes", recovery.torn_bytes as u64);
         let _ = recorder.record(&started.finish());
         let _ = self.recorder.set(recorder);
         if let Some(thread) = ForwardingThread::start(&self.settings, &followed, self.witness(engine)?)? {
@@ -184,16 +185,19 @@ impl ServerAudit {
         }
     }
 
-    fn record(&self, text: RecordText) {
+    fn record(&self, mut text: RecordText) {
         if let Some(recorder) = self.recorder.get() {
             // A record that is refused is counted, and the log will say so.
             let _ = recorder.record(&text.finish());
         }
     }
 
-    /// Records how often strangers were refused, when that is due and the log takes records. Call it once in a while.
+    /// Lets nobody wait for a disk that hangs, and records how often strangers were refused, when that is due and the log takes records.
+    /// Call it once in a while.
     pub(crate) fn tidy(&self, now: Instant) {
-        if self.recorder.get().is_none_or(|recorder| recorder.fault().is_some()) {
+        let Some(recorder) = self.recorder.get() else { return };
+        recorder.watch(now);
+        if recorder.fault().is_some() {
             return;
         }
         let due = self.strangers().take_due(now, self.settings.strangers_bytes_max);

@@ -57,8 +57,11 @@ impl ServerAudit {
             return AnswerRelease::Now;
         }
         let waits = self.waits(caller, ended.has_failed);
-        let text = text_of("request", &facts.record(ended));
-        let recorded = self.recorder.get().map(|recorder| recorder.record(&text.finish()));
+        let text = text_of("request", &facts.record(ended)).finish();
+        let recorded = self.recorder.get().map(|recorder| match waits {
+            true => recorder.record_awaited(&text),
+            false => recorder.record(&text),
+        });
         if recorded.is_none() {
             self.tally.count_not_recorded();
         }

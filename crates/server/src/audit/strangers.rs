@@ -53,11 +53,13 @@ impl StrangerSource {
         let record = AccessRecord {
             caller: Some(self.caller.into()),
             client: self.client.as_deref().map(Into::into),
-            address: self.address.map(|address| address.to_string().into()),
+            address: self.address,
             reason: self.reason.map(Into::into),
             ..AccessRecord::default()
         };
-        text_of("strangers", &record).number("requests", requests)
+        let mut text = text_of("strangers", &record);
+        text.number("requests", requests);
+        text
     }
 }
 

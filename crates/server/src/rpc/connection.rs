@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::pool::{Admission, Cancellation};
-use leafseal_engine::{Engine, EntryPoint, Principal};
+use leafseal_engine::{Engine, EntryPoint};
 use leafseal_net::{AccessRecord, BulkMember, ShutdownPhase};
 use leafseal_protocol::{
     CANCEL, ErrorCode, ErrorObject, Frame, FrameBuffer, GoingAway, Health, HealthParams, Message, MessageError, Method,
@@ -171,11 +171,13 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
     /// The same for a peer with this certificate.
     pub(crate) fn of_peer(mut self, peer: &PeerIdentity) -> Self {
         let PeerIdentity { name, certificate_sha256 } = peer;
-        let principal = Principal::Client { name, certificate_sha256: *certificate_sha256 };
-        let certificate = AccessRecord::of_principal(principal).certificate;
         let (entry_point, client) = (Some(EntryPoint::Rpc.as_str().into()), Some(name.clone().into()));
-        let certificate = certificate.map(|certificate| certificate.into_owned().into());
-        self.peer = Arc::new(AccessRecord { entry_point, client, certificate, ..AccessRecord::default() });
+        self.peer = Arc::new(AccessRecord {
+            entry_point,
+            client,
+            certificate: Some(*certificate_sha256),
+            ..AccessRecord::default()
+        });
         self
     }
 

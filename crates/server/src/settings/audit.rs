@@ -47,7 +47,11 @@ settings! {
         /// lacks.
         pub wait: AuditWait = AuditWait::Decrypt,
             one of { "none" => AuditWait::None, "decrypt" => AuditWait::Decrypt, "all" => AuditWait::All };
-        /// Memory for records that wait to be written.
+        /// How long records gather that no answer waits for, so that the disk flushes many at once. A machine that stops loses as much.
+        pub gathering: Duration = ms(20), in ms(0)..;
+        /// How long the disk may take for one write. Then it counts as a disk that refuses, until the write has ended.
+        pub write_wait_max: Duration = secs(5), in ms(10)..;
+        /// Memory for records that wait to be written, each with 128 bytes besides its text.
         pub waiting_bytes_max: usize = 8 << 20, bytes in 64 << 10..=16 << 20;
         /// Bytes of the log, in a minute, of records that peers cause whose identity nothing proves: failed TLS handshakes, wrong keys,
         /// calls without credentials. They are counted by source, and what exceeds this is counted together.
