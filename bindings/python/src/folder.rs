@@ -5,8 +5,8 @@ use std::path::Path;
 
 use leafseal_config::{Keys, Sources, settings};
 use leafseal_engine::admin::{
-    AppName, AppPublicKeys, Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore, SqliteKeystore,
-    StoreError, StoreLimits, StorePlace, system_clock,
+    AppName, AppPublicKeys, ChangeAuthor, Environment, Keystore, LocalRootKey, OpenMode, PostgresKeystore,
+    SqliteKeystore, StoreError, StoreLimits, StorePlace, system_clock,
 };
 use leafseal_engine::{Curve, Engine, PublicKey, Settings, system_random};
 use leafseal_protocol::{ErrorCode, Retry};
@@ -52,6 +52,7 @@ pub(crate) fn open(folder: &Path, root_key_text: Option<&str>) -> Result<Opened,
         providers: vec![Box::new(root_key)],
         clock: Box::new(system_clock),
         rng: Box::new(system_random()),
+        author: ChangeAuthor::of_process("python"),
     };
     let (store, warning) = open_store(&settings, folder, environment)?;
     let engine = Engine::new(store, settings.engine);

@@ -17,6 +17,8 @@ pub(crate) const MINIMUM: &str = "minimum";
 pub(crate) const JOURNAL: &str = "journal";
 /// Held by the writer.
 pub(crate) const LOCK: &str = "lock";
+/// How far the log has what its writer brings into it from elsewhere: the writer's own note, and no part of the log.
+pub const CARRIED: &str = "carried";
 /// Tiles and bundles.
 pub(crate) const TILES: &str = "tile";
 /// Files that are being written.

@@ -42,6 +42,7 @@ pub use cursor::{LogCursor, RecordBatch};
 pub use error::LogError;
 pub use export::{ExportFormat, export_record};
 pub use figures::RecorderFigures;
+pub use folder::CARRIED;
 pub use log::AuditLog;
 pub use merkle::{Hashes, MerkleTree, NodeHash, leaf_hash, verify_consistency, verify_inclusion};
 pub use note::{NoteFault, NoteSigner, VerifierKey};
@@ -50,7 +51,7 @@ pub use reader::{LogReader, ReadError};
 pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
 pub use sink::{SinkTarget, SinkTransport, SinkUrl, WitnessTarget, webhook_signature};
 pub use text::RecordText;
-pub use time::{record_time, time_of_record};
+pub use time::{record_time, time_of_record, unix_time_text};
 pub use verify::{LogFault, LogReport, OldCheckpoint, VerifyOptions, verify_log};
 pub use witness::{
     LogWitness, WITNESS_REQUEST_SIZE_MAX, WitnessAnswer, WitnessFault, WitnessRequest, write_cosigned_checkpoint,

@@ -38,6 +38,11 @@ impl TimeText {
     }
 }
 
+/// The time of Unix seconds, as records write times.
+pub fn unix_time_text(unix_s: u64) -> String {
+    time_text(unix_s.saturating_mul(1_000_000))
+}
+
 /// The time of a text of RFC 3339, as records write times.
 ///
 /// Returns `None` for another text, and for times before 1970.

@@ -68,6 +68,9 @@ pub(crate) struct GlobalArguments {
     /// Override one configuration key, as in --set engine.keying=session; may be repeated
     #[arg(long, global = true, value_name = "KEY=VALUE", help_heading = "Global options")]
     pub set: Vec<String>,
+    /// The command by its words, as in `keys rotate`, for the history of the keystore.
+    #[arg(skip)]
+    pub command_name: String,
 }
 
 /// The commands.
@@ -949,6 +952,22 @@ Examples:
         /// Open every key and report what would be done, without changing anything
         #[arg(long)]
         dry_run: bool,
+        /// The form.
+        #[command(flatten)]
+        form: AnswerFormat,
+    },
+    /// Show what was changed in the keystore, when and by whom, newest first; reading keys out counts
+    #[command(after_help = "\
+The keystore keeps the newest changes (keystore.change_count_max), authenticated as all of it. Engines with an audit log carry them there.
+
+Examples:
+  leafseal store history
+  leafseal store history --last 1000 --json")]
+    #[command(mut_arg("json", |it| it.help("Print one line of JSON per change: number, time, change, app, client, command, user")))]
+    History {
+        /// Changes to show
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        last: u32,
         /// The form.
         #[command(flatten)]
         form: AnswerFormat,

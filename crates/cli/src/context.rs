@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use leafseal_custody::{Custodian, ProviderHome};
 use leafseal_engine::admin::{
-    Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings, SlotProvider,
-    SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
+    ChangeAuthor, Environment, Keystore, LateKeystore, LocalRootKey, OpenMode, PostgresKeystore, PostgresSettings,
+    SlotProvider, SqliteKeystore, StoreAddress, StoreId, StoreLimits, read_unseal_file, system_clock,
 };
 use leafseal_engine::{Engine, EntryPoint, RequestOrigin, admin, system_random};
 use zeroize::Zeroizing;
@@ -128,6 +128,25 @@ impl RunContext {
         self.folder().join(configured)
     }
 
+    /// Who changes the store, for its history: the user of this command; as an engine, if it runs one.
+    fn author(&self) -> ChangeAuthor {
+        let author = ChangeAuthor::of_process(&self.global.command_name);
+        match self.global.command_name.as_str() {
+            // As the server names itself.
+            "serve" | "dev" if self.config().server.name.is_empty() => {
+                let host = author.host.clone().unwrap_or_default();
+                author.with_engine(&host)
+            }
+            "serve" | "dev" => author.with_engine(&self.config().server.name),
+            _ => author,
+        }
+    }
+
+    /// The parameters of a store besides its location.
+    pub(crate) fn environment(&self, providers: Providers) -> Environment {
+        environment(providers, self.author())
+    }
+
     /// The folder with certificates.
     pub(crate) fn certificates(&self) -> PathBuf {
         self.folder().join("certs")
@@ -206,8 +225,9 @@ impl RunContext {
         // Problems of what is there are reported now; what is missing, or down, may come later.
         let (automatic, providers) = (self.provider_source()?, self.automatic_providers()?);
         let (expected, memory_folder) = (self.config().store.expected_store(), self.memory_folder());
+        let author = self.author();
         let opener = move |providers| {
-            let store = place.address().open(OpenMode::Existing, environment(providers), limits)?;
+            let store = place.address().open(OpenMode::Existing, environment(providers, author.clone()), limits)?;
             remember(&*store, expected, memory_folder.as_deref())?;
             Ok(store)
         };
@@ -232,7 +252,7 @@ impl RunContext {
         let store = SqliteKeystore::open(
             &path,
             OpenMode::CreateIfMissing,
-            environment(vec![Box::new(root_key)]),
+            self.environment(vec![Box::new(root_key)]),
             self.config().keystore,
         )?;
         Ok(Engine::new(Box::new(store), self.config().engine.clone()))
@@ -262,7 +282,7 @@ impl RunContext {
     }
 
     fn open(&self, place: &StoreLocation, mode: OpenMode, providers: Providers) -> CommandOutcome<Box<dyn Keystore>> {
-        let environment = environment(providers);
+        let environment = self.environment(providers);
         let limits = self.config().keystore;
         let StoreLocation::Database(settings) = place else {
             return Ok(place.address().open(mode, environment, limits)?);
@@ -280,7 +300,8 @@ impl RunContext {
         // Here, for the advice that the failure has.
         self.providers()?;
         let source = self.provider_source()?;
-        Ok(move || Ok(environment(source()?)))
+        let author = self.author();
+        Ok(move || Ok(environment(source()?, author.clone())))
     }
 
     /// Returns what may open the store without a person, as it is whenever it is called: nearest first, since the last ones call other
@@ -416,9 +437,9 @@ fn wipe(value: OsString) {
 /// What may open a store.
 type Providers = Vec<Box<dyn SlotProvider>>;
 
-/// The parameters of a store besides its location.
-pub(crate) fn environment(providers: Providers) -> Environment {
-    Environment { providers, clock: Box::new(system_clock), rng: Box::new(system_random()) }
+/// The parameters of a store besides its location. `author`: who changes it.
+fn environment(providers: Providers, author: ChangeAuthor) -> Environment {
+    Environment { providers, clock: Box::new(system_clock), rng: Box::new(system_random()), author }
 }
 
 /// Creates a folder that only its owner may enter, and its parents.

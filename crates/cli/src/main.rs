@@ -33,7 +33,7 @@ mod watched;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::arguments::Arguments;
 use crate::core_dumps::{CORE_DUMPS_VARIABLE, CoreDumps};
@@ -59,7 +59,9 @@ fn main() -> ExitCode {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         note(format_args!("leafseal: internal error at {place}: please report this"));
     }));
-    let arguments = Arguments::parse();
+    let matches = Arguments::command().get_matches();
+    let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    arguments.global.command_name = command_name(&matches);
     match catch_unwind(AssertUnwindSafe(|| commands::run(arguments))) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => {
@@ -68,6 +70,17 @@ fn main() -> ExitCode {
         }
         Err(_) => ExitCode::from(Exit::Internal as u8),
     }
+}
+
+/// The words of a command.
+fn command_name(matches: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    let mut next = matches.subcommand();
+    while let Some((word, matches)) = next {
+        words.push(word);
+        next = matches.subcommand();
+    }
+    words.join(" ")
 }
 
 /// Ends the process from a thread other than the main one, which may be blocked on input.

@@ -3,6 +3,7 @@
 mod accounting;
 mod callers;
 pub(crate) mod permit;
+mod records;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +16,7 @@ use leafseal_document::{Selection, SelectionBuilder};
 use leafseal_envelope::{Profile, SealingKey};
 use leafseal_errors::{DecisionObserver, EntryPoint, Observers, RequestOrigin};
 use leafseal_keystore::{
-    AppName, AppPublicKeys, Keystore, MemoryFault, PeerSighting, RecordKey, SlotProvider, SlotSummary, StoreError,
+    AppName, AppPublicKeys, Keystore, MemoryFault, PeerSighting, SlotProvider, SlotSummary, StoreError,
 };
 
 use crate::account::RequestAccount;
@@ -157,14 +158,6 @@ impl Engine {
     /// As [`Keystore::unseal`].
     pub fn unseal(&self, provider: Box<dyn SlotProvider>) -> Result<(), StoreError> {
         self.store().unseal(provider)
-    }
-
-    /// The key with which this engine, by its name, signs its records, on a thread that may wait.
-    ///
-    /// # Errors
-    /// As [`Keystore::record_key`].
-    pub fn record_key(&self, signer: &str) -> Result<Option<RecordKey>, StoreError> {
-        self.store().record_key(signer, None)
     }
 
     /// The settings.
@@ -532,7 +525,9 @@ pub(crate) fn app_name(text: &str) -> Result<AppName, Error> {
 mod tests {
     use std::sync::atomic::AtomicU64;
 
-    use leafseal_keystore::{Environment, LocalRootKey, OpenMode, SqliteKeystore, StoreLimits, system_clock};
+    use leafseal_keystore::{
+        ChangeAuthor, Environment, LocalRootKey, OpenMode, SqliteKeystore, StoreLimits, system_clock,
+    };
 
     use super::*;
 
@@ -554,6 +549,7 @@ mod tests {
             providers: vec![Box::new(LocalRootKey::generate(&mut system_random()))],
             clock: Box::new(system_clock),
             rng: Box::new(system_random()),
+            author: ChangeAuthor::default(),
         };
         let path = folder.path().join("private").join("store.sqlite");
         let store = SqliteKeystore::open(&path, OpenMode::CreateIfMissing, environment, StoreLimits::default());

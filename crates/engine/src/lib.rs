@@ -29,6 +29,7 @@ mod file;
 mod gatherer;
 mod inspect;
 mod keyring;
+mod log_origin;
 mod long;
 mod long_rewrap;
 mod long_search;
@@ -105,6 +106,7 @@ pub use upkeep::UpkeepNews;
 
 /// The audit log, for servers that write it and for its readers.
 pub mod audit {
+    pub use crate::log_origin::LogName;
     pub use leafseal_audit::*;
 }
 

@@ -12,6 +12,7 @@ use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::copying::StoreAddress;
 use crate::error::BackupFault;
+use crate::history::{ChangeKind, ChangeNote};
 use crate::postgres::PostgresKeystore;
 use crate::root_key::{ID_SIZE, RootKeyId, StoreRoot};
 use crate::sealed_stream::{DAMAGED, OpeningReader, SealingWriter, read_up_to};
@@ -107,6 +108,7 @@ pub fn restore(
 
 impl<B: SqlBackend> SqlKeystore<B> {
     fn back_up(&self, out: &mut dyn Write) -> Result<BackedUp, StoreError> {
+        self.record_reading(ChangeNote::of(ChangeKind::BackUp))?;
         // A read may be made again when its connection is lost; a part of the backup has been written then.
         let out = Cell::new(Some(out));
         self.backend.read(|sql| {

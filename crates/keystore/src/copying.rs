@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use crate::error::Location;
+use crate::history::{ChangeKind, ChangeNote};
 use crate::postgres::{PostgresKeystore, PostgresSettings};
-use crate::sql::OpenMode;
 use crate::sql::schema::TableDefinitions;
 use crate::sql::value::Sql;
+use crate::sql::{OpenMode, SqlBackend, SqlKeystore};
 use crate::sqlite::SqliteKeystore;
 use crate::store::{Environment, Keystore, StoreLimits};
 use crate::{CheckReport, StoreError};
@@ -87,6 +88,14 @@ pub fn copy_store(
             PostgresKeystore::open(settings, OpenMode::Existing, environment()?, limits)?.content()
         }
     };
+    match from {
+        StoreAddress::File(path) => {
+            record_copy(&SqliteKeystore::open(path, OpenMode::Existing, environment()?, limits)?, to)
+        }
+        StoreAddress::Database(settings) => {
+            record_copy(&PostgresKeystore::open(settings, OpenMode::Existing, environment()?, limits)?, to)
+        }
+    }?;
     let content = read()?;
     to.create(&limits, |sql, definitions| content.write(sql, definitions))?;
     let report = to.open(OpenMode::Existing, environment()?, limits)?.check()?;
@@ -98,4 +107,9 @@ pub fn copy_store(
         to.open(OpenMode::Existing, environment()?, limits)?.token_secret()?;
     }
     Ok(Copied { row_count: content.row_count(), report })
+}
+
+/// Before the copy, so that it has the row, too.
+fn record_copy<B: SqlBackend>(store: &SqlKeystore<B>, to: &StoreAddress<'_>) -> Result<(), StoreError> {
+    store.record_reading(ChangeNote::of(ChangeKind::Copy).detail(&to.location().to_string()))
 }

@@ -31,6 +31,12 @@ pub enum EditedPart {
     Secret(String),
     /// A key slot.
     Slot(String),
+    /// The record of a change, by the generation of the store then.
+    Change(String),
+    /// The number of changes.
+    ChangeCount,
+    /// Which audit log an engine writes, by its name.
+    AuditLog(String),
     /// The generation of the store, or the root of its authenticated tree.
     Root,
     /// A node of the tree.
@@ -71,6 +77,11 @@ impl fmt::Display for EditedPart {
             Self::ApiKey(id) => write!(f, "API key {id}"),
             Self::Secret(purpose) => write!(f, "the keystore's secret for {purpose}"),
             Self::Slot(id) => write!(f, "key slot {id}"),
+            Self::Change(generation) => {
+                write!(f, "the record of the change to generation {}", generation.trim_start_matches('0'))
+            }
+            Self::AuditLog(engine) => write!(f, "the audit log's id of engine {engine}"),
+            Self::ChangeCount => f.write_str("the number of changes"),
             Self::Root => f.write_str("the generation of the keystore, or the root of its tree,"),
             Self::Node { level, position } => write!(f, "node {position} at level {level} of the keystore's tree"),
             Self::Bucket(number) => write!(f, "bucket {number} of the keystore's tree"),

@@ -10,11 +10,13 @@ use std::path::Path;
 use leafseal_crypto::{CryptoRng, Curve, PublicKey};
 
 use crate::copying::StoreAddress;
+use crate::history::{ChangeKind, ChangeNote};
 use crate::memory::{GENERATION_MASK, generation_at};
 use crate::model::{AppKeyPair, AppKeys, AppSummary, CheckReport, KeyState, TrimmedVersion, VersionSummary};
 use crate::postgres::PostgresKeystore;
 use crate::root_key::StoreRoot;
 use crate::sql::apps::{self, StoredPair, StoredVersion};
+use crate::sql::change_record::ChangeRecord;
 use crate::sql::schema::NewStore;
 use crate::sql::session::StoreSession;
 use crate::sql::slots::OpenRoot;
@@ -59,7 +61,7 @@ pub fn extract_apps(
         }
     }?;
     SqliteKeystore::prepare_new(to, &limits)?;
-    let Environment { providers, clock, mut rng } = of_extract()?;
+    let Environment { providers, clock, mut rng, author } = of_extract()?;
     let key = providers.iter().find_map(|provider| provider.root_without_slots()).ok_or(StoreError::NoSlots)?;
     let id = original.of_extract(key.id());
     // The same for later extracts, so that engines which have an earlier one open may take it.
@@ -67,7 +69,8 @@ pub fn extract_apps(
     // It may take the place of an earlier extract, for programs that refuse an older state.
     let generation = generation_at(clock.now_unix_s()) + (generation & GENERATION_MASK);
     let new = NewStore::with_root(OpenRoot::new(root, 1, id), &providers, clock.now_unix_s(), rng.as_mut())?;
-    let new = NewStore { generation, ..new };
+    let record = Some(ChangeRecord::first(author, clock.now_unix_s()));
+    let new = NewStore { generation, record, ..new };
     SqliteKeystore::create_with(to, &new, &limits, |session| {
         apps.iter().try_for_each(|app| app.write(session, id, rng.as_mut()))
     })?;
@@ -80,6 +83,12 @@ fn read<B: SqlBackend>(
     store: &SqlKeystore<B>,
     apps: &BTreeSet<AppName>,
 ) -> Result<(StoreId, i64, Vec<ExtractedApp>), StoreError> {
+    let note = ChangeNote::of(ChangeKind::Extract).list(apps);
+    store.record_reading(if let Some(app) = apps.first().filter(|_| apps.len() == 1) {
+        note.app(app)
+    } else {
+        note
+    })?;
     let generation = store.generation()?.changes.cast_signed();
     let apps = apps.iter().map(|app| ExtractedApp::read(store, app)).collect::<Result<_, _>>()?;
     Ok((store.id, generation, apps))

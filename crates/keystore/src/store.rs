@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::{CryptoRng, Secret};
 
+use crate::history::{ChangeAuthor, StoreHistory};
 use crate::life::KeyLife;
 use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
@@ -35,6 +36,8 @@ settings! {
         pub store_size_max: u64 = 1 << 30, bytes in 1 << 20..=1 << 40;
         /// Maximum number of key slots of the store.
         pub slot_count_max: u32 = 32, in 1..=1_000;
+        /// Maximum number of changes of which the store keeps a record: the newest. Engines carry them into their audit logs.
+        pub change_count_max: u32 = 10_000, in 100..=1_000_000;
         /// How long a command waits while another process has locked the store.
         pub busy_timeout: Duration = secs(5), in ms(0)..;
     }
@@ -65,6 +68,8 @@ pub struct Environment {
     pub clock: Box<dyn WallClock>,
     /// Makes keys, nonces and ids.
     pub rng: Box<dyn CryptoRng + Send>,
+    /// Who changes the store, for its history.
+    pub author: ChangeAuthor,
 }
 
 /// Differs whenever the store may have changed.
@@ -299,6 +304,11 @@ pub trait Keystore: Send + Sync {
 
     /// The part of the store that rotates and deletes keys when their time has come, where it has one.
     fn life(&self) -> Option<&dyn KeyLife> {
+        None
+    }
+
+    /// The part of the store that knows its changes, where it has one.
+    fn history(&self) -> Option<&dyn StoreHistory> {
         None
     }
 

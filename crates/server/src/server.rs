@@ -342,6 +342,9 @@ fn maintain_audit(audit: &ServerAudit, engine: Option<&Engine>) {
     if let Some(Err(error)) = engine.filter(|engine| !engine.is_sealed()).map(|engine| audit.open(engine)) {
         tracing::error!(%error, "cannot open the audit log: what must wait for it is refused");
     }
+    if let Some(engine) = engine {
+        audit.carry_changes(engine, clock::now());
+    }
     audit.tidy(clock::now());
 }
 

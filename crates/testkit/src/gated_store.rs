@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use leafseal_engine::admin::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName,
     EscrowImport, EscrowImported, Generation, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
-    PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreId, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreHistory, StoreId, StoreScan, TOKEN_SECRET_SIZE,
+    VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;
@@ -205,6 +206,10 @@ impl Keystore for GatedStore {
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
         self.gate.pass("token secret");
         self.store.token_secret()
+    }
+
+    fn history(&self) -> Option<&dyn StoreHistory> {
+        self.store.history()
     }
 
     fn plan_migration(&self) -> Result<Migration, StoreError> {

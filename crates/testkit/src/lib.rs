@@ -14,7 +14,8 @@ pub mod postgres;
 use std::path::PathBuf;
 
 use leafseal_engine::admin::{
-    AppName, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, StoreLimits, system_clock,
+    AppName, ChangeAuthor, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, StoreLimits,
+    system_clock,
 };
 use leafseal_engine::system_random;
 
@@ -58,6 +59,7 @@ impl ScratchStore {
             providers: vec![Box::new(LocalRootKey::from_text(&self.root_key).expect("a root key"))],
             clock: Box::new(system_clock),
             rng: Box::new(system_random()),
+            author: ChangeAuthor::default(),
         };
         SqliteKeystore::open(&self.path(), OpenMode::CreateIfMissing, environment, StoreLimits::default())
             .expect("opens")

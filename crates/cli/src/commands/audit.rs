@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::audit::{
-    AuditLog, Durability, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules, VerifierKey,
-    VerifyOptions, prove_record, record_time, time_of_record, verify_log, verify_proof,
+    AuditLog, Durability, LogName, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules,
+    VerifierKey, VerifyOptions, prove_record, record_time, time_of_record, verify_log, verify_proof,
 };
 use serde_json::{Value, json};
 
@@ -22,8 +22,6 @@ use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{print, print_json};
 use origin::key_of_origin;
 
-/// Before the name of an engine, for its log's key; as the server has it.
-const SIGNER_PREFIX: &str = "audit+";
 /// Records are removed in so many.
 const BUNDLE_SIZE: u64 = 256;
 
@@ -53,13 +51,11 @@ fn signer(context: &RunContext, folder: &Path) -> CommandOutcome<NoteSigner> {
     let file = folder.join("key");
     let text = fs::read_to_string(&file).map_err(|error| CommandFailure::reading(&file, &error))?;
     let named = VerifierKey::parse(text.trim_end()).map_err(|error| wrong(&format!("{}: {error}", file.display())))?;
-    let [_, _, engine, epoch] = named.name().split('/').collect::<Vec<_>>()[..] else {
-        return Err(wrong(&format!("{} names no engine", file.display())));
-    };
-    let epoch: u32 = epoch.parse().map_err(|_| wrong(&format!("{} names no root", file.display())))?;
-    let key = context.store()?.record_key(&format!("{SIGNER_PREFIX}{engine}"), Some(epoch))?;
+    let name = LogName::of_origin(named.name());
+    let name = name.ok_or_else(|| wrong(&format!("{} names no engine, root and log", file.display())))?;
+    let key = context.store()?.record_key(&name.signer(), Some(name.epoch))?;
     let key = key.ok_or_else(|| wrong(&"the keystore has no such root: give the log's key with --key"))?;
-    let origin = format!("leafseal/{}/{engine}/{epoch}", key.store_id());
+    let origin = name.origin(key.store_id());
     if named.name() != origin {
         return Err(wrong(&format!("{} is of another keystore: {}", file.display(), named.name())));
     }

@@ -39,6 +39,9 @@ pub(super) fn export(
     if sealed.is_empty() {
         return Err(CommandFailure::failed(format!("app {app} has no such active version: enable it first")));
     }
+    // Before anything is written: what cannot be recorded is not read out.
+    let versions: Vec<u32> = sealed.iter().filter_map(|it| it["version"].as_u64()?.try_into().ok()).collect();
+    store.history().map_or(Ok(()), |history| history.record_export(app, &versions))?;
     let signer = hex::encode(signer.public_key());
     let mut out = OpenOutput::open(output)?;
     out.write(format!("{}\n", json!({ "app": app.as_str(), "signer": signer, "keys": sealed })).as_bytes())?;

@@ -1,6 +1,7 @@
 //! `store`: checks everything in the keystore and reports its faults; migrates it; backs it up and restores it; copies it between a file
 //! and a database; extracts some apps.
 
+mod history;
 mod records;
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use leafseal_engine::system_random;
 use serde_json::json;
 
 use crate::arguments::{AnswerFormat, StoreCommand};
-use crate::context::{RunContext, environment, make_folder, read_root_key};
+use crate::context::{RunContext, make_folder, read_root_key};
 use crate::failure::{CommandFailure, CommandOutcome};
 use crate::output::{OpenOutput, print, print_json};
 use crate::progress::TerminalProgress;
@@ -26,6 +27,7 @@ pub(super) fn run(context: &RunContext, command: &StoreCommand) -> CommandOutcom
     match command {
         StoreCommand::Check { verify_record, form } => check(context, verify_record.as_deref(), *form),
         StoreCommand::Migrate { dry_run, form } => migrate(context, *dry_run, *form),
+        StoreCommand::History { last, form } => history::show(&*context.store()?, *last, *form),
         StoreCommand::Backup { file, form } => backup(context, file, *form),
         StoreCommand::Restore { file, accept_store, accept_generation, form } => {
             let restored = file.as_deref().map(|file| restore(context, file, *form));
@@ -231,7 +233,7 @@ fn extract(context: &RunContext, apps: &BTreeSet<AppName>, to: &Extract, form: A
         )));
     }
     make_folder(to.root_key.parent().unwrap_or(Path::new("")))?;
-    let of_extract = || to.root_key_or_new().map(|key| environment(vec![Box::new(key)]));
+    let of_extract = || to.root_key_or_new().map(|key| context.environment(vec![Box::new(key)]));
     let (place, of_original, limits) = (context.place(), context.environments()?()?, context.config().keystore);
     let Extracted { left_out_count, report } =
         extract_apps(&place.address(), of_original, &to.store, apps, of_extract, limits)?;

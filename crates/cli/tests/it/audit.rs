@@ -52,8 +52,15 @@ impl Place {
         log.clone()
     }
 
-    /// All records, after one more start, which signs what no checkpoint covers, and after the log was verified.
+    /// All records of requests and starts, after one more start, which signs what no checkpoint covers, and after the log was verified.
     fn records(&self) -> Vec<Value> {
+        let mut records = self.all_records();
+        records.retain(|record| record["kind"] != "change");
+        records
+    }
+
+    /// The same with the changes of the keystore.
+    fn all_records(&self) -> Vec<Value> {
         drop(self.signed());
         let log = self.log();
         let log = log.to_str().expect("text");
@@ -206,7 +213,10 @@ fn a_changed_log_stops_the_start_and_is_named() {
     let place = Place::new();
     drop(place.signed());
     let log = place.log();
-    let bundle = log.join("tile/entries/000.p/1");
+    let checkpoint = log.join("checkpoint");
+    let text = fs::read_to_string(&checkpoint).expect("text");
+    let size = text.lines().nth(1).expect("a size").to_owned();
+    let bundle = log.join("tile/entries/000.p").join(&size);
     let content = fs::read(&bundle).expect("there");
     fs::write(&bundle, [&content[..], b"\0\0"].concat()).expect("written");
     let shown = log.to_str().expect("text");
@@ -214,9 +224,7 @@ fn a_changed_log_stops_the_start_and_is_named() {
     assert_eq!(fault.code, 1);
     let report: Value = serde_json::from_slice(&fault.stdout).expect("JSON");
     assert!(report["faults"].as_array().is_some_and(|faults| !faults.is_empty()), "{report}");
-    let checkpoint = log.join("checkpoint");
-    let text = fs::read_to_string(&checkpoint).expect("text");
-    fs::write(&checkpoint, text.replacen("\n1\n", "\n0\n", 1)).expect("written");
+    fs::write(&checkpoint, text.replacen(&format!("\n{size}\n"), "\n0\n", 1)).expect("written");
     let arguments = ["dev", "--port", "0", "--app", "acme", "--set", "audit.folder=audit", "--set", "server.name=one"];
     let refused = place.folder.run(&arguments).fails(1);
     assert!(refused.contains("was changed") && refused.contains("name another folder"), "{refused}");
@@ -307,15 +315,16 @@ fn records_are_exported_and_proved() {
     let plain = lines("json", &["--kind", "start"]);
     assert_eq!((plain.len(), &plain[1]["record"]["kind"]), (2, &json!("start")));
     let (origin, index) = (plain[1]["origin"].as_str().expect("text"), plain[1]["index"].to_string());
-    assert_eq!(lines("ocsf", &[])[1]["metadata"]["uid"], format!("{origin}/{index}"));
-    assert_eq!(lines("ecs", &[])[1]["event"]["id"], format!("{origin}/{index}"));
+    let place_of = |index: &str| index.parse::<usize>().expect("a number");
+    assert_eq!(lines("ocsf", &[])[place_of(&index)]["metadata"]["uid"], format!("{origin}/{index}"));
+    assert_eq!(lines("ecs", &[])[place_of(&index)]["event"]["id"], format!("{origin}/{index}"));
     let (file, key) = (log.join("../record.tlog-proof"), fs::read_to_string(log.join("key")).expect("a key"));
     let proof = folder.run(&["audit", "prove", shown, &index]).text();
     fs::write(&file, &proof).expect("written");
     let check = ["audit", "check", file.to_str().expect("text"), "--key", key.trim_end()];
     let record: Value = serde_json::from_str(&folder.run(&check).text()).expect("JSON");
     assert_eq!(record, plain[1]["record"]);
-    fs::write(&file, proof.replacen("index 1", "index 0", 1)).expect("written");
+    fs::write(&file, proof.replacen(&format!("index {index}"), "index 0", 1)).expect("written");
     assert!(folder.run(&check).fails(1).contains("the record is not in the log"));
     folder.run(&["audit", "prove", shown, "1000000"]).fails(1);
     drop(engine);
@@ -356,4 +365,86 @@ fn strangers_cannot_fill_the_log() {
     let windows = usize::try_from(seconds / 60 + 1).expect("few");
     assert!(bytes <= windows * SHARE, "{bytes} bytes in {windows} windows");
     assert!(records.len() <= windows * 64 + 2 * place.starts.get(), "{} records", records.len());
+}
+
+/// Each engine's log has every change of the keystore, once and in order, whatever was running when it was made.
+#[test]
+fn changes_of_the_keystore_are_in_the_log_of_each_engine() {
+    let place = Place::new();
+    let folder = &place.folder;
+    let numbers = |records: &[Value]| -> Vec<u64> {
+        let changes = records.iter().filter(|record| record["kind"] == "change");
+        changes.map(|change| change["number"].as_u64().expect("a number")).collect()
+    };
+    let engine = place.engine(&[]);
+    let other = folder.engine(&["--set", "audit.folder=other", "--set", "server.name=two"]);
+    folder.run(&["keys", "rotate", "acme"]).ok();
+    let shown = |log: &str| {
+        let logs = fs::read_dir(folder.path(".leafseal").join(log)).expect("a folder");
+        let logs: Vec<_> = logs.map(|log| log.expect("an entry").path()).collect();
+        let shown = folder.run(&["audit", "show", logs[0].to_str().expect("text")]);
+        String::from_utf8(shown.stdout).expect("text")
+    };
+    until("the other engine has it", || shown("other").contains("keys rotate"));
+    let theirs: Vec<Value> = shown("other").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    drop((engine, other));
+    folder.run(&["keys", "rotate", "acme"]).ok();
+    let engine = place.engine(&[]);
+    folder.run(&["api-keys", "create", "acme", "--allow", "encrypt"]).ok();
+    drop(engine);
+    // What a kill leaves unknown is found again, and not recorded again.
+    let carried = place.log().join("carried");
+    assert!(fs::read_to_string(&carried).expect("there").split(' ').count() == 4);
+    fs::remove_file(&carried).expect("removed");
+    let records = place.all_records();
+    let ours = numbers(&records);
+    assert_eq!(ours, (1..=ours.len() as u64).collect::<Vec<_>>(), "{records:?}");
+    let theirs = numbers(&theirs);
+    assert_eq!(theirs, (1..=theirs.len() as u64).collect::<Vec<_>>());
+    let rotations: Vec<_> = records.iter().filter(|record| record["command"] == "keys rotate").collect();
+    assert_eq!(rotations.len(), 2, "{records:?}");
+    for (rotation, version) in rotations.into_iter().zip(2..) {
+        assert_eq!((&rotation["change"], &rotation["app"]), (&json!("add-version"), &json!("acme")));
+        assert_eq!(rotation["version"], version);
+        assert!(rotation["uid"].is_string() && rotation["host"].is_string(), "{rotation}");
+    }
+}
+
+/// A folder that is lost, and a second engine of the name: each log has a key of its own, and says what it is instead of.
+#[test]
+fn no_two_logs_have_one_key() {
+    let place = Place::new();
+    drop(place.signed());
+    let first = place.log();
+    let key = |log: &std::path::Path| fs::read_to_string(log.join("key")).expect("there");
+    let kept = place.folder.path("kept");
+    fs::rename(&first, &kept).expect("moved");
+    drop(place.engine(&[]));
+    let second = place.log();
+    assert_ne!(key(&second), key(&kept));
+    // The old one still verifies, by the key that its store has for it.
+    for log in [&kept, &second] {
+        place.folder.run(&["audit", "verify", log.to_str().expect("text")]).ok();
+    }
+    let show = |log: &std::path::Path| -> Vec<Value> {
+        let shown = place.folder.run(&["audit", "show", log.to_str().expect("text")]).text();
+        shown.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    };
+    let id = |log: &str| log.rsplit('-').next().expect("an id").to_owned();
+    let name = |log: &std::path::Path| log.file_name().expect("a name").to_str().expect("text").to_owned();
+    let starts = |records: Vec<Value>| records.into_iter().find(|record| record["kind"] == "start").expect("one");
+    assert_eq!(starts(show(&second))["instead_of"], id(&name(&first)));
+    // Another engine of the name, with another folder, while one runs.
+    let engine = place.engine(&[]);
+    let namesake = place.folder.engine(&["--set", "audit.folder=elsewhere", "--set", "server.name=one"]);
+    until("the first engine notices", || show(&second).iter().any(|record| record["kind"] == "namesake"));
+    let shows = |log: &std::path::Path| place.folder.run(&["audit", "show", log.to_str().expect("text")]).code == 0;
+    let others = || fs::read_dir(place.folder.path(".leafseal/elsewhere")).expect("a folder");
+    until("the other log has a checkpoint", || others().all(|log| shows(&log.expect("an entry").path())));
+    drop((engine, namesake));
+    let others = fs::read_dir(place.folder.path(".leafseal/elsewhere")).expect("a folder");
+    let others: Vec<_> = others.map(|log| log.expect("an entry").path()).collect();
+    assert_eq!(others.len(), 1);
+    assert_ne!(key(&others[0]), key(&second));
+    assert_eq!(starts(show(&others[0]))["instead_of"], id(&name(&second)));
 }

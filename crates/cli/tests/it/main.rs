@@ -14,6 +14,7 @@ mod demo;
 mod engine;
 mod extract;
 mod guides;
+mod history;
 mod interruption;
 mod key_life;
 mod large;

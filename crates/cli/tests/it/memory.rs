@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use leafseal_engine::admin::{
-    AppName, Environment, Keystore, LocalRootKey, OpenMode, SqliteKeystore, StoreLimits, system_clock,
+    AppName, ChangeAuthor, Environment, Keystore, LocalRootKey, OpenMode, SqliteKeystore, StoreLimits, system_clock,
 };
 use leafseal_engine::{Curve, system_random};
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,6 +31,7 @@ fn secrets(test_folder: &TestFolder) -> Secrets {
         providers: vec![Box::new(root_key)],
         clock: Box::new(system_clock),
         rng: Box::new(system_random()),
+        author: ChangeAuthor::default(),
     };
     let path = test_folder.path(".leafseal/keystore.db");
     let store = SqliteKeystore::open(&path, OpenMode::Existing, environment, StoreLimits::default()).expect("opened");

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::common::{ManualClock, app, grant, rewritten};
 use leafseal_engine::admin::{
-    ClientName, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore, PostgresSettings,
-    Roles, StoreLimits, system_clock,
+    ChangeAuthor, ClientName, Environment, Keystore, LocalRootKey, NewKeys, OpenMode, Operation, PostgresKeystore,
+    PostgresSettings, Roles, StoreLimits, system_clock,
 };
 use leafseal_engine::{
     Caller, DecryptOptions, EncryptOptions, Engine, Error, ErrorCode, OnFailure, Settings, system_random,
@@ -31,6 +31,7 @@ fn store(settings: &PostgresSettings, clock: fn() -> u64) -> PostgresKeystore {
         providers: vec![Box::new(LocalRootKey::from_text(ROOT_KEY).expect("a root key"))],
         clock: Box::new(clock),
         rng: Box::new(system_random()),
+        author: ChangeAuthor::default(),
     };
     PostgresKeystore::open(settings, OpenMode::CreateIfMissing, environment, StoreLimits::default()).expect("opened")
 }

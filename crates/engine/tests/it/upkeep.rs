@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{ManualClock, app, rewritten};
-use leafseal_engine::admin::{Environment, KeyLife, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, StoreLimits};
+use leafseal_engine::admin::{
+    ChangeAuthor, Environment, KeyLife, LocalRootKey, NewKeys, OpenMode, SqliteKeystore, StoreLimits,
+};
 use leafseal_engine::{Caller, DecryptOptions, EncryptOptions, Engine, Settings, UpkeepNews, system_random};
 
 const ROOT_KEY: &str = "leafseal-root-key-1:WlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlpaWlo=";
@@ -21,6 +23,7 @@ fn engine(path: &Path, unix_s: &Arc<AtomicU64>, settings: Settings) -> (Engine, 
         providers: vec![Box::new(LocalRootKey::from_text(ROOT_KEY).expect("a root key"))],
         clock: Box::new(move || time.load(Ordering::SeqCst)),
         rng: Box::new(system_random()),
+        author: ChangeAuthor::default(),
     };
     let store = SqliteKeystore::open(path, OpenMode::CreateIfMissing, environment, StoreLimits::default());
     (Engine::with_clock(Box::new(store.expect("opened")), settings, Box::new(clock.clone())), clock)

@@ -94,7 +94,8 @@ const SECOND: &str = r#"
     );
 "#;
 
-/// The additions of version 3 to version 2: key slots, what is planned for apps, and the authenticated tree. Whoever may use the other
+/// The additions of version 3 to version 2: key slots, what is planned for apps, the history of changes, and the
+/// authenticated tree. Whoever may use the other
 /// tables may use these.
 const THIRD: &str = r#"
     CREATE TABLE client_certificate (
@@ -154,6 +155,31 @@ const THIRD: &str = r#"
         rotate_after BIGINT CHECK (rotate_after >= 0),
         used_at BIGINT CHECK (used_at >= 0)
     );
+    CREATE TABLE store_change (
+        name TEXT COLLATE "C" PRIMARY KEY,
+        number BIGINT NOT NULL CHECK (number >= 1),
+        changed_at BIGINT NOT NULL CHECK (changed_at >= 0),
+        kind TEXT COLLATE "C" NOT NULL,
+        app TEXT COLLATE "C",
+        client TEXT COLLATE "C",
+        version BIGINT,
+        detail TEXT COLLATE "C",
+        command TEXT COLLATE "C" NOT NULL,
+        engine TEXT COLLATE "C",
+        os_user TEXT COLLATE "C",
+        os_uid BIGINT,
+        host TEXT COLLATE "C"
+    );
+    CREATE TABLE change_count (
+        name TEXT COLLATE "C" PRIMARY KEY,
+        number BIGINT NOT NULL CHECK (number >= 1)
+    );
+    CREATE TABLE audit_log (
+        engine TEXT COLLATE "C" PRIMARY KEY,
+        log_id TEXT COLLATE "C" NOT NULL CHECK (length(log_id) = 16),
+        epoch BIGINT NOT NULL,
+        opened_at BIGINT NOT NULL CHECK (opened_at >= 0)
+    );
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BYTEA NOT NULL CHECK (length(digest) = 32),
@@ -180,7 +206,7 @@ const THIRD: &str = r#"
             WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
         LOOP EXECUTE format(
             'GRANT %s ON client_certificate, symmetric_key, app_accept, client_accept, api_key_accept, slot, root_link, app_life,
-                tree_root, tree_node, tree_leaf TO %s',
+                store_change, change_count, audit_log, tree_root, tree_node, tree_leaf TO %s',
             held.privilege_type,
             CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
     END $$;

@@ -373,6 +373,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
         // Trimmed versions are among them, so that no number is given twice.
         let newest = session.version_numbers(app.as_str(), VersionSelection::All)?.into_iter().max().unwrap_or(0);
+        session.note(|note| note.version(newest + 1));
         self.insert_version(session, (app, newest + 1), self.now(), keys)
     }
 

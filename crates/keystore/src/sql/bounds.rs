@@ -52,6 +52,25 @@ pub(super) fn shared_symmetric_keys(
     rows.iter().map(|row| Ok((SymmetricKeyId(row.array(0)?), row.text(1)?.to_owned(), row.number(2)?))).collect()
 }
 
+/// The names of at most `limit` changes after another, in order.
+pub(super) fn changes_after(sql: &mut dyn Sql, after: &str, limit: u32) -> Result<Vec<String>, StoreError> {
+    let name = sql.bounded("name");
+    let select = format!("SELECT {name} FROM store_change WHERE name > ?1 ORDER BY name LIMIT ?2");
+    let rows = sql.rows(&select, params![after, limit])?;
+    // What is no text is no name of ours.
+    Ok(rows.iter().filter_map(|row| row.text(0).ok().map(str::to_owned)).collect())
+}
+
+/// The names of the oldest changes, of those up to a number.
+pub(super) fn oldest_changes(sql: &mut dyn Sql, number: u64, limit: u32) -> Result<Vec<String>, StoreError> {
+    let name = sql.bounded("name");
+    let select = format!(
+        "SELECT {name} FROM (SELECT name, number FROM store_change ORDER BY name LIMIT ?1) AS oldest WHERE number <= ?2"
+    );
+    let rows = sql.rows(&select, params![limit, number])?;
+    Ok(rows.iter().filter_map(|row| row.text(0).ok().map(str::to_owned)).collect())
+}
+
 fn version(sql: &mut dyn Sql, select: &str, key: &[u8]) -> Result<Option<(String, u32)>, StoreError> {
     let found = sql.first(select, params![key])?;
     found.map(|row| Ok((row.text(0)?.to_owned(), row.number(1)?))).transpose()

@@ -36,6 +36,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             };
             imported.push((statement, summary));
         }
+        session.note(|note| note.list(imported.iter().map(|(_, made)| made.version)));
         Ok(EscrowImported { versions: imported, accept })
     }
 }

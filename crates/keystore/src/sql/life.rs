@@ -9,6 +9,7 @@ use super::session::{StoreSession, VersionSelection};
 use super::table::{EntryKey, EntryKind, EntryRows};
 use super::value::{SqlRow, SqlValue, Type, params};
 use super::{EnabledState, SqlBackend, SqlKeystore, api_keys, apps, clients};
+use crate::history::{ChangeKind, ChangeNote};
 use crate::life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep, UseRecord};
 use crate::model::NewKeys;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
@@ -121,6 +122,7 @@ pub(super) fn delete_due(
     }
     if row.life.used_at.is_some() {
         let at = now.saturating_add(put_off.as_secs().max(1));
+        session.note(|note| note.detail("put off: in use"));
         put(session, app, LifeRow { life: AppLife { delete_at: Some(at), used_at: None, ..row.life }, ..row })?;
         return Ok(DueDeletion::PutOff(at));
     }
@@ -162,7 +164,8 @@ impl<B: SqlBackend> SqlKeystore<B> {
         if newest.saturating_add(after) > self.now() {
             return Ok(None);
         }
-        self.append_version(session, app, NewKeys::generated()).map(|made| Some(made.version))
+        let made = self.append_version(session, app, NewKeys::generated())?;
+        Ok(Some(made.version))
     }
 }
 
@@ -178,15 +181,17 @@ impl<B: SqlBackend> KeyLife for SqlKeystore<B> {
     }
 
     fn schedule_deletion(&self, app: &AppName, plan: DeletionPlan) -> Result<u64, StoreError> {
-        self.change(|session| schedule(session, app, plan, self.now()))
+        self.change(ChangeNote::of(ChangeKind::ScheduleDeletion).app(app), |session| {
+            schedule(session, app, plan, self.now())
+        })
     }
 
     fn cancel_deletion(&self, app: &AppName) -> Result<(), StoreError> {
-        self.change(|session| cancel(session, app))
+        self.change(ChangeNote::of(ChangeKind::CancelDeletion).app(app), |session| cancel(session, app))
     }
 
     fn set_rotation(&self, app: &AppName, rule: RotationRule) -> Result<(), StoreError> {
-        self.change(|session| {
+        self.change(ChangeNote::of(ChangeKind::SetRotation).app(app), |session| {
             apps::find(session, app)?.ok_or_else(|| StoreError::UnknownApp(app.clone()))?;
             let row = find(session, app)?;
             put(session, app, LifeRow { life: AppLife { rotation: rule, ..row.life }, ..row })
@@ -211,7 +216,7 @@ impl<B: SqlBackend> KeyLife for SqlKeystore<B> {
         if old.is_empty() {
             return Ok(record);
         }
-        self.change(|session| {
+        self.change(ChangeNote::of(ChangeKind::RecordUse), |session| {
             for app in &old {
                 let found = find(session, app).and_then(|row| Ok((row, apps::find(session, app)?.is_some())));
                 match found {

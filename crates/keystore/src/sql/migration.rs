@@ -16,6 +16,7 @@ use super::value::{SqlRow, params};
 use super::{SqlBackend, SqlKeystore};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
+use crate::history::{ChangeKind, ChangeNote};
 use crate::model::Migration;
 use crate::root_key::StoreRoot;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
@@ -77,7 +78,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let open = OpenRoot::new(root, epoch, self.id);
         // Before the transaction: a provider may take its time.
         let new = NewStore::with_root(open, &self.providers, self.now(), self.rng().as_mut())?;
-        let entry_count = self.change_tables(|session| {
+        let entry_count = self.change_tables(ChangeNote::of(ChangeKind::Migrate), |session| {
             confirmed.map_or(Ok(()), |named| confirm(session.generation.wrapping_sub(1), named))?;
             // Another process may have been quicker.
             if session.schema >= TREE_SCHEMA_VERSION {
@@ -103,7 +104,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         entries.extend(new.slots.iter().map(|slot| (slots::entry_key(&slot.summary.id), slots::rows(slot))));
         descent::record(&mut entries, (session.open, &new.open), self.rng().as_mut());
         session.sql.batch(B::TABLES.third)?;
-        resealing::write(session, &new.open, &entries)?;
+        resealing::write(session, &new.open, entries)?;
         // Last: PostgreSQL lets nobody read the table from here on.
         session.sql.batch(B::TABLES.moved)?;
         Ok(count)

@@ -7,12 +7,15 @@ mod accepted;
 mod api_keys;
 pub(crate) mod apps;
 mod bounds;
+pub(crate) mod change_record;
 pub(crate) mod check;
 mod clients;
 pub(crate) mod copy;
 mod descent;
 pub(crate) mod dump;
 mod escrow;
+mod history;
+mod interface;
 mod life;
 pub(crate) mod migration;
 mod pages;
@@ -31,38 +34,28 @@ pub(crate) mod tree;
 mod upkeep;
 pub(crate) mod value;
 
-use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
 
-use leafseal_crypto::{CryptoRng, EcContext, Secret};
+use leafseal_crypto::{CryptoRng, EcContext};
 
 use schema::TableDefinitions;
 use seen::SeenStates;
-use session::{StoreSession, VersionSelection};
+use session::StoreSession;
 use slots::{OpenRoot, RootLink};
 use tree::StoreTree;
 use upkeep::UpkeepPass;
 use value::{Sql, SqlRow};
 
-use crate::accepted::AcceptedSchemes;
+use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
-use crate::escrowed::{EscrowImport, EscrowImported};
-use crate::life::KeyLife;
-use crate::memory::{MemoryStatus, PeerSighting, StoreSighting};
-use crate::model::{
-    ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
-    RootRotation, StoreFault, TOKEN_SECRET_SIZE, VersionSummary,
-};
-use crate::record_key::RecordKey;
-use crate::scan::{ScanStep, StoreScan};
+use crate::history::{ChangeAuthor, ChangeNote};
+use crate::memory::StoreSighting;
+use crate::model::StoreFault;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
-use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
-use crate::store::{Environment, Generation, Keystore, StoreLimits, WallClock};
+use crate::slots::SlotProvider;
+use crate::store::{Environment, Generation, StoreLimits, WallClock};
 use crate::store_id::StoreId;
-use crate::{ApiKeyId, AppName, ClientName, StoreError};
 
 /// The action if there is no store yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +132,8 @@ pub struct SqlKeystore<B> {
     /// What may be asked for the root again.
     providers: Vec<Box<dyn SlotProvider>>,
     clock: Box<dyn WallClock>,
+    /// Who changes it.
+    author: Arc<ChangeAuthor>,
     rng: Mutex<Box<dyn CryptoRng + Send>>,
     context: EcContext,
     limits: StoreLimits,
@@ -161,7 +156,7 @@ impl<B: SqlBackend> std::fmt::Debug for SqlKeystore<B> {
 impl<B: SqlBackend> SqlKeystore<B> {
     /// The store under a root, of a schema, whose tables `backend` reaches.
     pub(crate) fn new(backend: B, schema: u32, open: OpenRoot, environment: Environment, limits: StoreLimits) -> Self {
-        let Environment { mut providers, clock, mut rng } = environment;
+        let Environment { mut providers, clock, mut rng, author } = environment;
         // What persons typed in does not stay in memory.
         providers.retain(|provider| provider.is_automatic());
         let context = EcContext::new(rng.as_mut());
@@ -171,6 +166,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             backend,
             providers,
             clock,
+            author: Arc::new(author),
             rng,
             context,
             limits,
@@ -223,29 +219,30 @@ impl<B: SqlBackend> SqlKeystore<B> {
         }
     }
 
-    /// Runs `apply` as one change, which has a generation of its own if it writes anything.
+    /// Runs `apply` as one change, which has a generation of its own if it writes anything, and a row in the history, which `note` says.
     pub(crate) fn change<T>(
         &self,
+        note: ChangeNote,
         apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         // Applied once, in the change whose root is known.
         let mut apply = Some(apply);
-        match self.change_once(&mut apply) {
+        match self.change_once(&note, &mut apply) {
             // The root was replaced, or another process has migrated the store.
             Err(StoreError::RootReplaced) if apply.is_some() => {
                 self.reopen()?;
-                self.change_once(&mut apply)
+                self.change_once(&note, &mut apply)
             }
             other => other,
         }
     }
 
-    fn change_once<T, F>(&self, apply: &mut Option<F>) -> Result<T, StoreError>
+    fn change_once<T, F>(&self, note: &ChangeNote, apply: &mut Option<F>) -> Result<T, StoreError>
     where
         F: FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
     {
         let newest = self.seen.newest();
-        let (outcome, made) = self.backend.change(|sql| self.change_in(sql, newest, apply))?;
+        let (outcome, made) = self.backend.change(|sql| self.change_in(sql, (newest, note), apply))?;
         self.seen.note(made);
         self.save_seen();
         Ok(outcome)
@@ -254,11 +251,12 @@ impl<B: SqlBackend> SqlKeystore<B> {
     /// The same for one that alters the tables of a store without slots.
     pub(crate) fn change_tables<T>(
         &self,
+        note: ChangeNote,
         apply: impl FnOnce(&mut StoreSession<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.read(|_| Ok(()))?;
         let (newest, mut apply) = (self.seen.newest(), Some(apply));
-        let (outcome, made) = self.backend.change_tables(|sql| self.change_in(sql, newest, &mut apply))?;
+        let (outcome, made) = self.backend.change_tables(|sql| self.change_in(sql, (newest, &note), &mut apply))?;
         self.seen.note(made);
         self.save_seen();
         Ok(outcome)
@@ -267,7 +265,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
     fn change_in<T, F>(
         &self,
         sql: &mut dyn Sql,
-        newest: Option<StoreSighting>,
+        (newest, note): (Option<StoreSighting>, &ChangeNote),
         apply: &mut Option<F>,
     ) -> Result<(T, Option<StoreSighting>), StoreError>
     where
@@ -279,6 +277,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             RootLink::remove(sql, self.now())?;
         }
         let mut session = StoreSession::new(sql, &open, state);
+        session.record = Some(self.record_of(note.clone()));
         let apply = apply.take().ok_or(StoreError::RootReplaced)?;
         let outcome = apply(&mut session)?;
         Ok((outcome, session.finish()?))
@@ -342,251 +341,5 @@ impl<B: SqlBackend> SqlKeystore<B> {
 
     pub(crate) fn now(&self) -> u64 {
         self.clock.now_unix_s()
-    }
-}
-
-impl<B: SqlBackend> Keystore for SqlKeystore<B> {
-    fn generation(&self) -> Result<Generation, StoreError> {
-        let found = self.generation_of_any_root();
-        self.is_sealed.store(matches!(found, Err(StoreError::RootReplaced)), Ordering::Release);
-        found
-    }
-
-    fn is_sealed(&self) -> bool {
-        self.is_sealed.load(Ordering::Acquire)
-    }
-
-    fn sealed_slots(&self) -> Result<Option<Vec<SlotSummary>>, StoreError> {
-        match self.generation() {
-            Err(StoreError::RootReplaced) => Ok(Some(self.backend.read(schema::identify)?.slot_summaries())),
-            other => other.map(|_| None),
-        }
-    }
-
-    fn unseal(&self, provider: Box<dyn SlotProvider>) -> Result<(), StoreError> {
-        match self.generation() {
-            Err(StoreError::RootReplaced) => self.unlock_with(&[provider])?,
-            other => return other.map(drop),
-        }
-        self.generation().map(drop)
-    }
-
-    fn on_change(&self, hint: Box<dyn Fn() + Send + Sync>) {
-        self.backend.on_change(hint);
-    }
-
-    fn is_shared(&self) -> bool {
-        self.backend.is_shared()
-    }
-
-    fn create_app(&self, app: &AppName, keys: NewKeys) -> Result<AppSummary, StoreError> {
-        self.change(|session| self.insert_app(session, app, keys))
-    }
-
-    fn add_version(&self, app: &AppName, keys: NewKeys) -> Result<VersionSummary, StoreError> {
-        self.change(|session| self.append_version(session, app, keys))
-    }
-
-    fn import_escrow(&self, app: &AppName, import: EscrowImport) -> Result<EscrowImported, StoreError> {
-        self.change(|session| self.insert_escrowed(session, app, import))
-    }
-
-    fn list_apps(&self) -> Result<Vec<AppSummary>, StoreError> {
-        self.read(apps::summaries)
-    }
-
-    fn app_summary(&self, app: &AppName) -> Result<Option<AppSummary>, StoreError> {
-        self.read(|session| apps::find(session, app)?.map(|row| apps::summary(session, row)).transpose())
-    }
-
-    fn load_app(&self, app: &AppName) -> Result<Option<AppKeys>, StoreError> {
-        let (open, found) = self.read_open(|session| {
-            let Some(row) = apps::find(session, app)? else {
-                return Ok(None);
-            };
-            // A disabled version is for nothing: its keys stay wrapped.
-            Ok(Some((row, apps::versions(session, app, VersionSelection::Active)?)))
-        })?;
-        // The keys are opened outside the transaction: it takes some 100 µs a version.
-        found.map(|(row, versions)| self.open_app(&open, row, &versions)).transpose()
-    }
-
-    fn disable_app(&self, app: &AppName) -> Result<(), StoreError> {
-        self.change(|session| apps::set_state(session, app, EnabledState::Disabled))
-    }
-
-    fn enable_app(&self, app: &AppName) -> Result<(), StoreError> {
-        self.change(|session| {
-            life::refuse_pending(session, app)?;
-            apps::set_state(session, app, EnabledState::Enabled)
-        })
-    }
-
-    fn disable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
-        self.change(|session| {
-            if session.version_numbers(app.as_str(), VersionSelection::Active)? == [version] {
-                let app = app.clone();
-                return Err(StoreError::LastActiveVersion { app, version });
-            }
-            apps::set_version_state(session, app, version, KeyState::Disabled)
-        })
-    }
-
-    fn trim_versions(&self, app: &AppName, versions: &BTreeSet<u32>) -> Result<(), StoreError> {
-        self.change(|session| versions.iter().try_for_each(|version| apps::trim(session, app, *version)))
-    }
-
-    fn enable_version(&self, app: &AppName, version: u32) -> Result<(), StoreError> {
-        let (open, row) = self.read_open(|session| apps::version(session, app, version))?;
-        if row.is_trimmed() {
-            let app = app.clone();
-            return Err(StoreError::TrimmedVersion { app, version });
-        }
-        // Outside the transaction, as for an app: what was wrapped never changes.
-        self.open_version(&open, app, &row)?;
-        self.change(|session| apps::set_version_state(session, app, version, KeyState::Active))
-    }
-
-    fn set_accepted(&self, app: &AppName, accept: AcceptedSchemes) -> Result<(), StoreError> {
-        self.change(|session| apps::set_accepted(session, app, accept))
-    }
-
-    fn put_client(&self, client: &NewClient) -> Result<ClientGrant, StoreError> {
-        self.change(|session| clients::put(session, client, self.now(), &self.limits))
-    }
-
-    fn renew_client(
-        &self,
-        client: &ClientName,
-        certificate_sha256: [u8; 32],
-        old_until: u64,
-    ) -> Result<ClientGrant, StoreError> {
-        self.change(|session| clients::renew(session, client, certificate_sha256, old_until, self.now()))
-    }
-
-    fn client(&self, client: &ClientName) -> Result<Option<ClientGrant>, StoreError> {
-        self.read(|session| clients::find(session, client))
-    }
-
-    fn list_clients(&self) -> Result<Vec<ClientGrant>, StoreError> {
-        self.read(clients::all)
-    }
-
-    fn disable_client(&self, client: &ClientName) -> Result<(), StoreError> {
-        self.change(|session| clients::set_state(session, client, EnabledState::Disabled))
-    }
-
-    fn enable_client(&self, client: &ClientName) -> Result<(), StoreError> {
-        self.change(|session| clients::set_state(session, client, EnabledState::Enabled))
-    }
-
-    fn create_api_key(&self, key: &NewApiKey) -> Result<ApiKey, StoreError> {
-        let id = ApiKeyId::random(self.rng().as_mut());
-        self.change(|session| api_keys::insert(session, id, key, self.now(), &self.limits))
-    }
-
-    fn api_key(&self, id: &ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
-        self.read(|session| api_keys::find(session, id))
-    }
-
-    fn list_api_keys(&self) -> Result<Vec<ApiKey>, StoreError> {
-        self.read(api_keys::all)
-    }
-
-    fn revoke_api_key(&self, id: &ApiKeyId) -> Result<(), StoreError> {
-        self.change(|session| api_keys::revoke(session, id, self.now()))
-    }
-
-    fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
-        let id = self.id;
-        match self.read(|session| api_keys::token_secret(session, id))? {
-            Some(secret) => Ok(secret),
-            // The generator is locked after the database, as everywhere.
-            None => self.change(|session| api_keys::token_secret_or_new(session, id, self.rng().as_mut())),
-        }
-    }
-
-    fn plan_migration(&self) -> Result<Migration, StoreError> {
-        SqlKeystore::plan_migration(self)
-    }
-
-    fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<Migration, StoreError> {
-        self.migrate_now(progress)
-    }
-
-    fn slots(&self) -> Result<Vec<SlotSummary>, StoreError> {
-        self.read(rotation::all)
-    }
-
-    fn make_slot(&self, provider: &dyn SlotProvider) -> Result<MadeSlot, StoreError> {
-        self.new_slot(provider)
-    }
-
-    fn put_slot(&self, slot: &MadeSlot, instead_of: Option<&SlotId>) -> Result<(), StoreError> {
-        self.put_slot_now(slot, instead_of)
-    }
-
-    fn remove_slot(&self, slot: &SlotId, remaining: RemainingSlots<'_>) -> Result<(), StoreError> {
-        self.remove_slot_now(slot, remaining)
-    }
-
-    fn rotate_root(
-        &self,
-        link: Option<Duration>,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<RootRotation, StoreError> {
-        self.rotate_root_now(link, progress)
-    }
-
-    fn remove_ended_root_links(&self) -> Result<(), StoreError> {
-        self.remove_ended_links()
-    }
-
-    fn remove_root_links(&self) -> Result<(), StoreError> {
-        self.change(rotation::remove_links)
-    }
-
-    fn life(&self) -> Option<&dyn KeyLife> {
-        Some(self)
-    }
-
-    fn check(&self) -> Result<CheckReport, StoreError> {
-        self.backend.read(|sql| self.check_all(sql))
-    }
-
-    fn remember(&self, folder: &Path) -> Result<(), StoreError> {
-        self.remember_in(folder)
-    }
-
-    fn expect_store(&self, id: &StoreId) -> Result<(), StoreError> {
-        self.expect_id(id)
-    }
-
-    fn accept_store(&self, id: &StoreId, folder: &Path) -> Result<(), StoreError> {
-        self.accept_id(id, folder)
-    }
-
-    fn memory(&self) -> MemoryStatus {
-        self.memory_status()
-    }
-
-    fn sighting(&self, challenge: &str) -> Option<String> {
-        self.seen_line(challenge)
-    }
-
-    fn record_key(&self, signer: &str, epoch: Option<u32>) -> Result<Option<RecordKey>, StoreError> {
-        self.read(|session| descent::record_key(session, signer, epoch))
-    }
-
-    fn learn(&self, answer: &PeerSighting) -> Result<(), StoreError> {
-        self.learn_answer(answer)
-    }
-
-    fn accept_generation(&self, generation: u64, folder: Option<&Path>) -> Result<u64, StoreError> {
-        self.accept_state(generation, folder)
-    }
-
-    fn scan(&self, scan: &mut StoreScan) -> Result<ScanStep, StoreError> {
-        self.scan_step(scan)
     }
 }

@@ -33,12 +33,16 @@ const SEALED: [(EntryKind, usize); 3] = [(EntryKind::KeyVersion, 1), (EntryKind:
 /// How many entries were sealed again, of how many.
 pub(super) type SealingProgress<'p> = &'p mut dyn FnMut(usize, usize);
 
-/// Writes `entries` in the place of those of the session, with a new tree under `next`. Slots are sealed by the caller.
+/// Writes `entries` in the place of those of the session, with the record of this change and a new tree under `next`. Slots are sealed by
+/// the caller.
 pub(super) fn write(
     session: &mut StoreSession<'_>,
     next: &OpenRoot,
-    entries: &BTreeMap<EntryKey, EntryRows>,
+    mut entries: BTreeMap<EntryKey, EntryRows>,
 ) -> Result<(), StoreError> {
+    if let Some(record) = session.record.take() {
+        record.add_to(session.sql, session.generation, &mut entries)?;
+    }
     for (kind, first) in SEALED {
         for (index, table) in kind.tables().iter().enumerate().skip(first) {
             session.sql.execute(&format!("DELETE FROM {}", table.name), &[])?;
@@ -52,7 +56,7 @@ pub(super) fn write(
     let update = "UPDATE store SET schema_version = ?1, root_key_id = ?2";
     session.sql.execute(update, params![TREE_SCHEMA_VERSION, next.root.id().0])?;
     let mut tree = StoreTree::empty(&next.tree);
-    for (key, rows) in entries {
+    for (key, rows) in &entries {
         let active = key.kind == EntryKind::KeyVersion && !rows.head()?.flag(3)?;
         tree.put(session.sql, key, active, rows)?;
     }

@@ -12,6 +12,7 @@ use super::value::FOREVER;
 use super::{SqlBackend, SqlKeystore, api_keys};
 use crate::StoreError;
 use crate::error::LimitedEntries;
+use crate::history::{ChangeKind, ChangeNote};
 use crate::model::RootRotation;
 use crate::root_key::StoreRoot;
 use crate::schema_version::TREE_SCHEMA_VERSION;
@@ -41,7 +42,9 @@ impl<B: SqlBackend> SqlKeystore<B> {
     /// Stores a slot, and removes another in the same change.
     pub(super) fn put_slot_now(&self, made: &MadeSlot, instead_of: Option<&SlotId>) -> Result<(), StoreError> {
         let MadeSlot(slot) = made;
-        self.change(|session| {
+        let kind = if instead_of.is_some() { ChangeKind::ReplaceSlot } else { ChangeKind::AddSlot };
+        let note = ChangeNote::of(kind).list([Some(&slot.summary.id), instead_of].into_iter().flatten());
+        self.change(note, |session| {
             // The root was replaced meanwhile.
             if session.open.epoch != slot.epoch {
                 return Err(StoreError::Busy);
@@ -62,7 +65,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             RemainingSlots::Untested => None,
             RemainingSlots::OpenWith(providers) => Some(self.open_another(id, providers)?),
         };
-        self.change(|session| {
+        self.change(ChangeNote::of(ChangeKind::RemoveSlot).detail(&id.to_string()), |session| {
             require_slots(session)?;
             refuse_last(&all(session)?, id)?;
             // Somebody else may have removed it meanwhile, for which this one was to remain.
@@ -101,7 +104,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             Ok(session.schema >= TREE_SCHEMA_VERSION && RootLink::count_ended(session.sql, self.now())? > 0)
         })?;
         // Every change removes them.
-        if is_due { self.change(|_| Ok(())) } else { Ok(()) }
+        if is_due { self.change(ChangeNote::of(ChangeKind::RemoveRootLinks), |_| Ok(())) } else { Ok(()) }
     }
 
     /// Puts the store under a new root. `link`: for how long running engines may follow from the former one.
@@ -110,7 +113,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
         link: Option<Duration>,
         progress: SealingProgress<'_>,
     ) -> Result<RootRotation, StoreError> {
-        let (next, sealed_count) = self.change(|session| {
+        let (next, sealed_count) = self.change(ChangeNote::of(ChangeKind::RotateRoot), |session| {
             require_slots(session)?;
             let root = StoreRoot::generate(self.rng().as_mut());
             let next = OpenRoot::new(root, session.open.epoch + 1, self.id);
@@ -153,7 +156,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             descent::record_compromised(&mut entries, (session.open, next), self.rng().as_mut());
         }
         descent::record(&mut entries, (session.open, next), self.rng().as_mut());
-        resealing::write(session, next, &entries)?;
+        resealing::write(session, next, entries)?;
         Ok(count)
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use leafseal_crypto::CryptoRng;
 
+use super::change_record::ChangeRecord;
 use super::session::StoreSession;
 use super::slots::{self, OpenRoot};
 use super::table::EntryKind;
@@ -66,13 +67,15 @@ pub(crate) struct NewStore {
     pub(crate) open: OpenRoot,
     pub(crate) slots: Vec<Slot>,
     pub(crate) generation: i64,
+    /// The first row of its history, from schema 3 on.
+    pub(crate) record: Option<ChangeRecord>,
 }
 
 impl NewStore {
     /// A store of a schema that the providers open: with a random root and a slot for each, or, before there were slots, with the root that
     /// one of them is.
     pub(crate) fn make(schema: u32, environment: &mut Environment) -> Result<Self, StoreError> {
-        let Environment { providers, clock, rng } = environment;
+        let Environment { providers, clock, rng, author } = environment;
         let store = StoreId::random(rng.as_mut());
         if schema < TREE_SCHEMA_VERSION {
             let root =
@@ -82,10 +85,13 @@ impl NewStore {
                 open: OpenRoot::new(root.clone(), 0, store),
                 slots: Vec::new(),
                 generation: FIRST_GENERATION,
+                record: None,
             });
         }
         let open = OpenRoot::new(StoreRoot::generate(rng.as_mut()), 1, store);
-        Self::with_root(open, providers, clock.now_unix_s(), rng.as_mut())
+        let now = clock.now_unix_s();
+        let record = ChangeRecord::first(author.clone(), now);
+        Ok(Self { record: Some(record), ..Self::with_root(open, providers, now, rng.as_mut())? })
     }
 
     /// A store of the newest schema with this root.
@@ -100,7 +106,7 @@ impl NewStore {
             let slot = Slot::make(provider.as_ref(), open.numbered(), now, rng);
             slots.push(slot.map_err(|error| StoreError::Provider { kind: provider.kind(), error })?);
         }
-        Ok(Self { schema: SCHEMA_VERSION, open, slots, generation: FIRST_GENERATION })
+        Ok(Self { schema: SCHEMA_VERSION, open, slots, generation: FIRST_GENERATION, record: None })
     }
 }
 
@@ -111,7 +117,7 @@ pub(crate) fn create(
     new: &NewStore,
     fill: impl FnOnce(&mut StoreSession<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let NewStore { schema, open, slots, generation } = new;
+    let NewStore { schema, open, slots, generation, record } = new;
     tables.create(sql, *schema)?;
     let row = params![*schema, open.tree.store.0, open.root.id().0, *generation];
     if *schema < TREE_SCHEMA_VERSION {
@@ -122,7 +128,8 @@ pub(crate) fn create(
         sql.execute(&format!("INSERT INTO store ({columns}) VALUES (1, ?1, ?2, ?3)"), &row[..3])?;
     }
     let tree = (*schema >= TREE_SCHEMA_VERSION).then(|| StoreTree::empty(&open.tree));
-    let mut session = StoreSession { sql, open, schema: *schema, generation: *generation, tree };
+    let mut session =
+        StoreSession { sql, open, schema: *schema, generation: *generation, tree, record: record.clone() };
     for slot in slots {
         session.put(&slots::entry_key(&slot.summary.id), false, &slots::rows(slot))?;
     }

@@ -11,6 +11,7 @@ use super::{SqlBackend, SqlKeystore};
 use super::{descent, schema};
 use crate::StoreError;
 use crate::edit::MemoryFault;
+use crate::history::{ChangeKind, ChangeNote};
 use crate::memory::{
     FileStamp, GENERATION_MAX, MemoryFile, MemoryStatus, Overwriting, PeerSighting, PlaceRecord, SightingLine,
     StoreSighting, generation_at, is_challenge,
@@ -311,6 +312,7 @@ impl<B: SqlBackend> SqlKeystore<B> {
             let next = session.generation.max(ahead).max(above.saturating_add(1));
             session.generation = next.min(GENERATION_MAX);
             session.sql.execute("UPDATE tree_root SET generation = ?1", params![session.generation])?;
+            session.record = Some(self.record_of(ChangeNote::of(ChangeKind::AcceptGeneration)));
             session.finish()
         })?;
         self.seen.note(accepted);

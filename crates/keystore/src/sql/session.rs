@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::bounds;
+use super::change_record::{self, ChangeRecord, count_key, number_of};
 use super::slots::OpenRoot;
 use super::stored::{self, Compared, EntrySelection, ROWS_MAX, StoredEntries};
 use super::table::{EntryKey, EntryKind, EntryRows, Table};
@@ -13,6 +15,7 @@ use super::tree::{StoreTree, TreeKeys, TreeRoot};
 use super::value::{RANGE, Sql, SqlRow, params};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
+use crate::history::ChangeNote;
 use crate::memory::StoreSighting;
 use crate::scan::TreeWalk;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};
@@ -27,6 +30,9 @@ pub(crate) enum VersionSelection {
 /// Leaves that are in memory at once while all entries of a kind are read.
 const LEAVES_AIMED: u32 = 5_000;
 
+/// Old rows of the history that a change removes at most: more than it adds, for a bound that was lowered.
+const CHANGES_REMOVED_MAX: u32 = 8;
+
 /// One transaction.
 pub(crate) struct StoreSession<'s> {
     pub(crate) sql: &'s mut dyn Sql,
@@ -37,6 +43,8 @@ pub(crate) struct StoreSession<'s> {
     pub(super) generation: i64,
     /// None before schema 3.
     pub(super) tree: Option<StoreTree<'s>>,
+    /// What a change is, until that is written; `None` in one that reads.
+    pub(super) record: Option<ChangeRecord>,
 }
 
 impl<'s> StoreSession<'s> {
@@ -44,20 +52,52 @@ impl<'s> StoreSession<'s> {
     pub(super) fn new(sql: &'s mut dyn Sql, open: &'s OpenRoot, state: StoreState) -> Self {
         let StoreState { schema, generation, tree_root } = state;
         let tree = tree_root.map(|root| StoreTree::of_root(&open.tree, root));
-        Self { sql, open, schema, generation, tree }
+        Self { sql, open, schema, generation, tree, record: None }
     }
 
-    /// Ends a change: what it wrote is authenticated. Returns the new state, if it wrote anything.
-    pub(crate) fn finish(self) -> Result<Option<StoreSighting>, StoreError> {
+    /// The note of the change, for what is known of it only now.
+    pub(crate) fn note(&mut self, add: impl FnOnce(ChangeNote) -> ChangeNote) {
+        if let Some(record) = &mut self.record {
+            record.note = add(record.note.clone());
+        }
+    }
+
+    /// Ends a change: what it is gets its row in the history, and all that it wrote is authenticated. Returns the new state, if it wrote
+    /// anything.
+    pub(crate) fn finish(mut self) -> Result<Option<StoreSighting>, StoreError> {
+        let has_changed = self.sql.has_written() || self.tree.as_ref().is_some_and(StoreTree::has_changed);
+        let is_due =
+            |record: &ChangeRecord| record.note.kind.is_recorded() && (has_changed || record.note.kind.is_reading());
+        // A store of an older schema has no history.
+        if let Some(record) = self.record.take().filter(is_due).filter(|_| self.tree.is_some()) {
+            self.write_record(&record)?;
+        }
         let Some(tree) = self.tree.filter(|tree| tree.has_changed() || self.sql.has_written()) else {
             return Ok(None);
         };
         tree.write(self.sql, self.generation, self.open.epoch).map(Some)
     }
 
+    /// Writes the row of this change, and removes the oldest ones.
+    fn write_record(&mut self, record: &ChangeRecord) -> Result<(), StoreError> {
+        let before = number_of(self.entry(&count_key())?.as_ref())?;
+        for (key, rows) in record.entries(self.generation, before) {
+            self.put(&key, false, &rows)?;
+        }
+        let kept_from = (before + 1).saturating_sub(record.count_max.into());
+        for name in bounds::oldest_changes(self.sql, kept_from, CHANGES_REMOVED_MAX)? {
+            match self.remove(&change_record::key(&name)) {
+                // It stays, for a scan to find.
+                Ok(()) | Err(StoreError::Edited(_)) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Ok(())
+    }
+
     /// The entries as the database has them, unverified.
     pub(super) fn unverified(sql: &'s mut dyn Sql, open: &'s OpenRoot, schema: u32) -> Self {
-        Self { sql, open, schema, generation: 0, tree: None }
+        Self { sql, open, schema, generation: 0, tree: None, record: None }
     }
 
     /// An entry's rows, or `None` where there is no such entry.
@@ -276,6 +316,9 @@ impl From<&EntryKey> for EditedPart {
             EntryKind::ApiKey => Self::ApiKey(name),
             EntryKind::Secret => Self::Secret(name),
             EntryKind::Slot => Self::Slot(name),
+            EntryKind::Change => Self::Change(name),
+            EntryKind::ChangeCount => Self::ChangeCount,
+            EntryKind::AuditLog => Self::AuditLog(name),
         }
     }
 }

@@ -150,6 +150,32 @@ const TREE_LEAF: Table = table(
     &[("bucket", Integer), ("kind", Integer), ("name", Text), ("part", Integer), ("active", Flag), ("mac", Blob)],
 );
 
+/// What was done to the store, by its generation then.
+const STORE_CHANGE: Table = table(
+    "store_change",
+    3,
+    1,
+    &[
+        ("name", Text),
+        ("number", Integer),
+        ("changed_at", Integer),
+        ("kind", Text),
+        ("app", Text),
+        ("client", Text),
+        ("version", Integer),
+        ("detail", Text),
+        ("command", Text),
+        ("engine", Text),
+        ("os_user", Text),
+        ("os_uid", Integer),
+        ("host", Text),
+    ],
+);
+/// Which log an engine writes, by the engine's name.
+const AUDIT_LOG: Table =
+    table("audit_log", 3, 1, &[("engine", Text), ("log_id", Text), ("epoch", Integer), ("opened_at", Integer)]);
+const CHANGE_COUNT: Table = table("change_count", 3, 1, &[("name", Text), ("number", Integer)]);
+
 /// The tables of a schema; those that others refer to come first.
 pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
     let all = [
@@ -174,6 +200,9 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &TREE_ROOT,
         &TREE_NODE,
         &TREE_LEAF,
+        &STORE_CHANGE,
+        &CHANGE_COUNT,
+        &AUDIT_LOG,
     ];
     all.into_iter().filter(move |table| table.since <= schema)
 }
@@ -344,10 +373,16 @@ pub(crate) enum EntryKind {
     Slot = 6,
     /// What is planned for an app.
     Life = 7,
+    /// What was done to the store once.
+    Change = 8,
+    /// How many changes there were.
+    ChangeCount = 9,
+    /// The audit log of an engine.
+    AuditLog = 10,
 }
 
 impl EntryKind {
-    pub(crate) const ALL: [EntryKind; 7] = [
+    pub(crate) const ALL: [EntryKind; 10] = [
         EntryKind::App,
         EntryKind::KeyVersion,
         EntryKind::Client,
@@ -355,6 +390,9 @@ impl EntryKind {
         EntryKind::Secret,
         EntryKind::Slot,
         EntryKind::Life,
+        EntryKind::Change,
+        EntryKind::ChangeCount,
+        EntryKind::AuditLog,
     ];
 
     pub(crate) fn of_number(number: i64) -> Option<Self> {
@@ -371,6 +409,9 @@ impl EntryKind {
             Self::Secret => &[&SECRET],
             Self::Slot => &[&SLOT],
             Self::Life => &[&APP_LIFE],
+            Self::Change => &[&STORE_CHANGE],
+            Self::ChangeCount => &[&CHANGE_COUNT],
+            Self::AuditLog => &[&AUDIT_LOG],
         }
     }
 

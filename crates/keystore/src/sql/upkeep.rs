@@ -14,6 +14,7 @@ use super::table::{EntryKey, EntryKind, EntryRows};
 use super::tree::Leaf;
 use super::{SqlBackend, SqlKeystore, apps, life};
 use crate::edit::{EditedPart, StoreEdit};
+use crate::history::{ChangeKind, ChangeNote};
 use crate::life::{AppLife, Upkeep};
 use crate::scan::TreeWalk;
 use crate::{AppName, StoreError};
@@ -176,15 +177,18 @@ impl<B: SqlBackend> SqlKeystore<B> {
         let outcome = match due {
             Due::Deletion => {
                 let delete = |session: &mut StoreSession<'_>| life::delete_due(session, &app, rules.now, rules.put_off);
-                self.change(delete).map(|due| match due {
+                self.change(ChangeNote::of(ChangeKind::Delete).app(&app), delete).map(|due| match due {
                     DueDeletion::NotDue => {}
                     DueDeletion::PutOff(at) => done.put_off.push((app.clone(), at)),
                     DueDeletion::Done => done.deleted.push(app.clone()),
                 })
             }
-            Due::Rotation => self.change(|session| self.rotate_due(session, &app, rules.rotate_after)).map(|version| {
-                done.rotated.extend(version.map(|version| (app.clone(), version)));
-            }),
+            Due::Rotation => {
+                let rotate = |session: &mut StoreSession<'_>| self.rotate_due(session, &app, rules.rotate_after);
+                self.change(ChangeNote::of(ChangeKind::AddVersion).app(&app), rotate).map(|version| {
+                    done.rotated.extend(version.map(|version| (app.clone(), version)));
+                })
+            }
         };
         if let Err(error) = outcome {
             done.failed.push((app, error));

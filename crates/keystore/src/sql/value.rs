@@ -142,6 +142,20 @@ impl SqlRow {
         }
     }
 
+    pub(crate) fn optional_number(&self, index: usize) -> Result<Option<u32>, StoreError> {
+        match self.column(index)? {
+            SqlValue::Null(_) => Ok(None),
+            _ => self.number(index).map(Some),
+        }
+    }
+
+    pub(crate) fn optional_text(&self, index: usize) -> Result<Option<&str>, StoreError> {
+        match self.column(index)? {
+            SqlValue::Null(_) => Ok(None),
+            _ => self.text(index).map(Some),
+        }
+    }
+
     pub(crate) fn flag(&self, index: usize) -> Result<bool, StoreError> {
         match self.column(index)? {
             SqlValue::Flag(value) => Ok(*value),

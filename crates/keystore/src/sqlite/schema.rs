@@ -85,8 +85,8 @@ const SECOND: &str = "
 ";
 
 /// The additions of version 3 to version 2: certificates that a renewal has replaced, symmetric keys, accepted
-/// envelopes, key slots, what is planned for apps, and the
-/// authenticated tree.
+/// envelopes, key slots, what is planned for apps, the
+/// history of changes, and the authenticated tree.
 const THIRD: &str = "
     CREATE TABLE client_certificate (
         client TEXT NOT NULL REFERENCES client (name),
@@ -144,6 +144,31 @@ const THIRD: &str = "
         was_disabled INTEGER NOT NULL CHECK (was_disabled IN (0, 1)),
         rotate_after INTEGER CHECK (rotate_after >= 0),
         used_at INTEGER CHECK (used_at >= 0)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE store_change (
+        name TEXT PRIMARY KEY,
+        number INTEGER NOT NULL CHECK (number >= 1),
+        changed_at INTEGER NOT NULL CHECK (changed_at >= 0),
+        kind TEXT NOT NULL,
+        app TEXT,
+        client TEXT,
+        version INTEGER,
+        detail TEXT,
+        command TEXT NOT NULL,
+        engine TEXT,
+        os_user TEXT,
+        os_uid INTEGER,
+        host TEXT
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE change_count (
+        name TEXT PRIMARY KEY,
+        number INTEGER NOT NULL CHECK (number >= 1)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE audit_log (
+        engine TEXT PRIMARY KEY,
+        log_id TEXT NOT NULL CHECK (length(log_id) = 16),
+        epoch INTEGER NOT NULL,
+        opened_at INTEGER NOT NULL CHECK (opened_at >= 0)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),

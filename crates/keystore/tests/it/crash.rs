@@ -87,8 +87,18 @@ fn changes(store: &dyn Keystore) -> u32 {
     let apps = store.list_apps().expect("read");
     let versions = apps.iter().find(|one| one.name == app("a")).expect("there").versions.len() - 1;
     let made = apps.len() - 1;
+    assert_recorded(store, versions + made);
     assert!(versions == made || versions == made + 1, "{versions} versions and {made} apps were made in turn");
     u32::try_from(versions + made).expect("few")
+}
+
+/// Asserts that each change has its row, in order: both are there, or neither. The first app came before, and some others between.
+fn assert_recorded(store: &dyn Keystore, count: usize) {
+    let others = ["create-store", "make-token-secret", "disable-app", "enable-app"];
+    let recorded = crate::history::changes(store).into_iter().filter(|change| !others.contains(&change.kind.as_str()));
+    let recorded: Vec<String> = recorded.map(|change| change.kind).collect();
+    let expected = (0..count).map(|place| if place.is_multiple_of(2) { "add-version" } else { "create-app" });
+    assert_eq!(recorded, std::iter::once("create-app").chain(expected).collect::<Vec<_>>());
 }
 
 /// Not a test of its own: what the other tests run in another process.

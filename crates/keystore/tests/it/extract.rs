@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Kind, NOW, Place, app, environment, grant, key, rng};
+use crate::common::{Kind, NOW, Place, app, author, environment, grant, key, rng};
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
     AcceptedSchemes, AppKeys, EditKind, EditedPart, Environment, Extracted, KeyFault, KeyState, Keystore, LocalRootKey,
@@ -15,7 +15,12 @@ const ROOT_KEY: &str = "leafseal-root-key-1:pqampqampqampqampqampqampqampqampqam
 
 fn environment_of_extract() -> Environment {
     let root_key = LocalRootKey::from_text(ROOT_KEY).expect("valid");
-    Environment { providers: vec![Box::new(root_key)], clock: Box::new(|| NOW + 1), rng: Box::new(rng()) }
+    Environment {
+        providers: vec![Box::new(root_key)],
+        clock: Box::new(|| NOW + 1),
+        rng: Box::new(rng()),
+        author: author(),
+    }
 }
 
 fn extract(from: &Place, to: &Place, apps: &[&str]) -> Result<Extracted, StoreError> {

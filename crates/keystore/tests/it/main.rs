@@ -10,6 +10,7 @@ mod edits;
 mod escrow;
 mod extract;
 mod file;
+mod history;
 mod life;
 mod pem;
 mod pooler;

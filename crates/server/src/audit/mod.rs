@@ -3,7 +3,9 @@
 //! A record names who, from where, what and how it ended; it has no value, no context and no selector. What strangers cause, who have shown
 //! no certificate and no key, is counted by address and recorded once in a while, so that they cannot fill the log.
 
+mod administration;
 mod forwarding;
+mod naming;
 mod request;
 mod strangers;
 mod tally;
@@ -16,7 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::admin::{Operation, StoreError};
 use leafseal_engine::audit::{
-    AuditLog, LogError, LogRules, LogWitness, NoteFault, NoteSigner, RecordText, Recorder, RecorderRules, VerifierKey,
+    AuditLog, LogError, LogName, LogRules, LogWitness, NoteFault, NoteSigner, RecordText, Recorder, RecorderRules,
+    VerifierKey,
 };
 use leafseal_engine::{AccountedCaller, Decision, DecisionObserver, Engine, Principal, Question};
 use leafseal_net::AccessRecord;
@@ -24,17 +27,16 @@ use thiserror::Error;
 
 use crate::request_facts::without_app;
 use crate::settings::{AuditSettings, AuditWait};
+use administration::{CarriedFault, ChangeCarrier};
 use forwarding::{FollowedFolder, ForwardingThread, beside};
+use naming::FoundLog;
 pub(crate) use request::AnswerRelease;
 use strangers::{StrangerSource, Strangers};
 pub(crate) use tally::AuditFigures;
 use tally::AuditTally;
 use text::text_of;
 
-/// Before the name of an engine, for its log's key: no engine can have such a name.
-const SIGNER_PREFIX: &str = "audit+";
-
-/// As [`SIGNER_PREFIX`], for the key of the witness that an engine is.
+/// Before the name of an engine, for the key of the witness that it is: no engine can have such a name.
 const WITNESS_PREFIX: &str = "witness+";
 
 /// Why an audit log is not written.
@@ -49,6 +51,9 @@ pub enum AuditError {
     /// The store has no root that signs.
     #[error("the keystore has no key for an audit log: leafseal store migrate makes one")]
     NoKey,
+    /// What it has of the keystore's changes.
+    #[error(transparent)]
+    Carried(#[from] CarriedFault),
     /// The name of the engine.
     #[error("the audit log's origin: {0}")]
     Origin(#[from] NoteFault),
@@ -66,6 +71,12 @@ pub(crate) struct ServerAudit {
     name: String,
     /// Once the keystore is open.
     recorder: OnceLock<Recorder>,
+    /// The log that is open.
+    log_name: OnceLock<LogName>,
+    /// The log that another engine of this name has begun, once it was noticed.
+    successor: Mutex<Option<String>>,
+    /// Brings changes of the keystore into it, and its origin.
+    carrier: Mutex<Option<(ChangeCarrier, String)>>,
     /// Why the last attempt to open the log has failed.
     not_opened: Mutex<Option<String>>,
     strangers: Mutex<Strangers>,
@@ -81,7 +92,20 @@ impl ServerAudit {
         let (recorder, not_opened, strangers) = (OnceLock::new(), Mutex::default(), Mutex::default());
         let (settings, name) = (settings.clone(), name.to_owned());
         let (tally, forwarding) = (AuditTally::default(), OnceLock::new());
-        Some(Arc::new(Self { settings, folder, name, recorder, not_opened, strangers, tally, forwarding }))
+        let (log_name, successor) = (OnceLock::new(), Mutex::default());
+        Some(Arc::new(Self {
+            settings,
+            folder,
+            name,
+            recorder,
+            log_name,
+            successor,
+            carrier: Mutex::default(),
+            not_opened,
+            strangers,
+            tally,
+            forwarding,
+        }))
     }
 
     /// Opens the log, once the keystore is open; on a thread that may wait.
@@ -92,13 +116,22 @@ impl ServerAudit {
         let opened = self.open_log(engine);
         let fault = opened.as_ref().err().map(ToString::to_string);
         *self.not_opened.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        if opened.is_ok() {
+            // What was changed while no engine of this name ran.
+            self.carry_changes(engine, crate::clock::now());
+        }
         opened
     }
 
     fn open_log(&self, engine: &Engine) -> Result<(), AuditError> {
-        let key = engine.record_key(&format!("{SIGNER_PREFIX}{}", self.name))?.ok_or(AuditError::NoKey)?;
-        let origin = format!("leafseal/{}/{}/{}", key.store_id(), self.name, key.epoch());
-        let folder = self.folder.join(format!("{}-{}", self.name, key.epoch()));
+        let FoundLog { name, is_new, instead_of } = FoundLog::find(engine, &self.folder, &self.name)?;
+        let key = engine.record_key(&name.signer())?.ok_or(AuditError::NoKey)?;
+        if key.epoch() != name.epoch {
+            // The root was replaced meanwhile.
+            return Err(AuditError::Store(StoreError::Busy));
+        }
+        let origin = name.origin(key.store_id());
+        let folder = self.folder.join(name.folder());
         let signer = NoteSigner::of_log(&origin, key.into_private_key())?;
         let followed = FollowedFolder {
             folder: folder.clone(),
@@ -106,7 +139,8 @@ impl ServerAudit {
             cursors: beside(&self.folder, "cursors"),
         };
         let (shown, path) = (signer.public().to_text(), folder.display().to_string());
-        let (log, recovery) = AuditLog::open(
+        let verifier = signer.public().clone();
+        let (mut log, recovery) = AuditLog::open(
             &folder,
             signer,
             LogRules { segment_bytes: self.settings.segment_bytes, ..LogRules::default() },
@@ -118,6 +152,10 @@ impl ServerAudit {
             replayed = recovery.replayed,
             "audit log opened"
         );
+        // What was replayed can be read then.
+        log.publish()?;
+        let key = engine.record_key(&name.changes_signer())?.ok_or(AuditError::NoKey)?;
+        let carrier = ChangeCarrier::find(&folder, &verifier, key, log.size())?;
         let rules = RecorderRules {
             waiting_bytes_max: self.settings.waiting_bytes_max,
             gathering: self.settings.gathering,
@@ -129,8 +167,14 @@ impl ServerAudit {
         };
         let recorder = Recorder::start(log, rules, Box::new(unix_us));
         let mut started = RecordText::new("start");
-        started.text("version", env!("CARGO_PKG_VERSION")).number("torn_bytes", recovery.torn_bytes as u64);
+        started
+            .text("version", env!("CARGO_PKG_VERSION"))
+            .number("torn_bytes", recovery.torn_bytes as u64)
+            .number("new_log", u64::from(is_new))
+            .maybe("instead_of", instead_of.as_deref());
         let _ = recorder.record(&started.finish());
+        *self.carrier.lock().unwrap_or_else(PoisonError::into_inner) = Some((carrier, origin));
+        let _ = self.log_name.set(name);
         let _ = self.recorder.set(recorder);
         if let Some(thread) = ForwardingThread::start(&self.settings, &followed, self.witness(engine)?)? {
             if let Some(address) = thread.witness_address {
@@ -190,6 +234,40 @@ impl ServerAudit {
             // A record that is refused is counted, and the log will say so.
             let _ = recorder.record(&text.finish());
         }
+    }
+
+    /// Records what was changed in the keystore. On a thread that may wait.
+    pub(crate) fn carry_changes(&self, engine: &Engine, now: Instant) {
+        let mut carrier = self.carrier.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some((carrier, log)), Some(recorder)) = (&mut *carrier, self.recorder.get()) else { return };
+        let (carried, found) = match carrier.carry(engine, recorder) {
+            Ok(true) => (Ok(()), self.look_for_namesake(engine)),
+            Ok(false) => (Ok(()), Ok(())),
+            Err(error) => (Err(error), Ok(())),
+        };
+        if let Err(error) = carried.and(found) {
+            tracing::debug!(%error, "cannot read the changes of the keystore for the audit log; tried again");
+        }
+        carrier.save_due(log, recorder, now);
+    }
+
+    /// Notices that another engine has begun a log under this engine's name. Each goes on with its own.
+    fn look_for_namesake(&self, engine: &Engine) -> Result<(), StoreError> {
+        let Some(own) = self.log_name.get() else { return Ok(()) };
+        let Some(found) = engine.audit_log(&own.engine)? else { return Ok(()) };
+        let mut successor = self.successor.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = found.id != own.id && successor.as_ref() != Some(&found.id);
+        if is_other {
+            tracing::warn!(
+                engine = own.engine,
+                own = own.id,
+                other = found.id,
+                "another engine has begun an audit log under this engine's name: give each its own server.name"
+            );
+            self.record(RecordText::new("namesake").text("log", &found.id));
+            *successor = Some(found.id);
+        }
+        Ok(())
     }
 
     /// Lets nobody wait for a disk that hangs, and records how often strangers were refused, when that is due and the log takes records.

@@ -75,7 +75,8 @@ impl BenchTarget {
         let settings: Vec<String> =
             defaults.iter().map(|&setting| setting.to_owned()).chain(global.set.iter().cloned()).collect();
         let set = settings.iter().cloned().chain(PATH_KEYS.map(str::to_owned)).collect();
-        let own_global = GlobalArguments { dir: folder.path().to_owned(), config: global.config.clone(), set };
+        let own_global =
+            GlobalArguments { dir: folder.path().to_owned(), config: global.config.clone(), set, ..global.clone() };
         let context = RunContext::checked(&own_global)?;
         let (certificate, key) = set_up(&context)?;
         prepare(&context, (&certificate, &key))?;

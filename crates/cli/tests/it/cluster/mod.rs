@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use leafseal_client::{ClientSettings, ClientTls};
 use leafseal_engine::admin::{
-    Environment, LocalRootKey, OpenMode, PostgresKeystore, PostgresUrl, StoreLimits, system_clock,
+    ChangeAuthor, Environment, LocalRootKey, OpenMode, PostgresKeystore, PostgresUrl, StoreLimits, system_clock,
 };
 use leafseal_engine::system_random;
 use leafseal_testkit::postgres::{PostgresServer, ROLE};
@@ -167,6 +167,7 @@ fn open_keystore_in(place: &Place<'_>, mode: OpenMode) -> PostgresKeystore {
         providers: vec![Box::new(LocalRootKey::from_text(root_key.trim_end()).expect("a root key"))],
         clock: Box::new(system_clock),
         rng: Box::new(system_random()),
+        author: ChangeAuthor::default(),
     };
     let settings = place.server.settings(&place.database);
     PostgresKeystore::open(&settings, mode, environment, StoreLimits::default()).expect("it opens")

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use leafseal_crypto::hash::sha256;
 use leafseal_crypto::{CryptoRng, Curve, EcContext, PrivateKey, Secret};
 use leafseal_keystore::{
-    AcceptedSchemes, AppName, Apps, ClientName, Environment, Keystore, LocalRootKey, NewClient, OpenMode, Operation,
-    PostgresKeystore, PostgresSettings, RemainingSlots, Roles, SlotId, SlotProvider, SlotSummary, SqliteKeystore,
-    StoreError, StoreLimits,
+    AcceptedSchemes, AppName, Apps, ChangeAuthor, ClientName, Environment, Keystore, LocalRootKey, NewClient, OpenMode,
+    Operation, PostgresKeystore, PostgresSettings, RemainingSlots, Roles, SlotId, SlotProvider, SlotSummary,
+    SqliteKeystore, StoreError, StoreLimits,
 };
 use leafseal_testkit::postgres::PostgresServer;
 use rand::rand_core::UnwrapErr;
@@ -30,8 +30,18 @@ pub(crate) fn root_key() -> LocalRootKey {
     LocalRootKey::from_text(ROOT_KEY).expect("valid")
 }
 
+pub(crate) fn author() -> ChangeAuthor {
+    ChangeAuthor { user: Some("tester".to_owned()), ..ChangeAuthor::of_process("keys test") }
+}
+
+/// What a store needs besides its place.
 pub(crate) fn environment() -> Environment {
-    Environment { providers: vec![Box::new(root_key())], clock: Box::new(|| NOW), rng: Box::new(rng()) }
+    Environment {
+        providers: vec![Box::new(root_key())],
+        clock: Box::new(|| NOW),
+        rng: Box::new(rng()),
+        author: author(),
+    }
 }
 
 /// A store in a file.

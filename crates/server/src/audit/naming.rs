@@ -1,0 +1,55 @@
+//! Which log an engine writes: the keystore names one for each engine, by a random id. A folder that does not have it, as one that was lost
+//! or that of another engine of the same name, begins another: no two logs ever have one origin and key.
+
+use std::path::Path;
+
+use leafseal_engine::Engine;
+use leafseal_engine::admin::{EngineLog, StoreError};
+use leafseal_engine::audit::LogName;
+
+use super::AuditError;
+
+/// Attempts while other engines of the name begin logs.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// The log that an engine goes on with, or begins.
+pub(super) struct FoundLog {
+    pub(super) name: LogName,
+    pub(super) is_new: bool,
+    /// The log that the keystore named before, and that is not here.
+    pub(super) instead_of: Option<String>,
+}
+
+impl FoundLog {
+    pub(super) fn find(engine: &Engine, folder: &Path, engine_name: &str) -> Result<Self, AuditError> {
+        let named = |EngineLog { id, epoch, .. }| LogName { engine: engine_name.to_owned(), epoch, id };
+        for _ in 0..ATTEMPTS_MAX {
+            let known = engine.audit_log(engine_name)?.map(named);
+            let present = engine.record_key("")?.ok_or(AuditError::NoKey)?.epoch();
+            let is_here = |name: &LogName| is_in(&folder.join(name.folder()));
+            if let Some(name) = known.clone().filter(|name| name.epoch == present && is_here(name)) {
+                return Ok(Self { name, is_new: false, instead_of: None });
+            }
+            let begun = match engine.begin_audit_log(engine_name, known.as_ref().map(|name| name.id.as_str())) {
+                Err(StoreError::Busy) => continue,
+                Err(StoreError::OldSchema { .. }) => return Err(AuditError::NoKey),
+                other => named(other?.ok_or(AuditError::NoKey)?),
+            };
+            if let Some(lost) = known.as_ref().filter(|name| !is_here(name)) {
+                tracing::warn!(
+                    engine = engine_name,
+                    missing = %folder.join(lost.folder()).display(),
+                    log = begun.id,
+                    "the audit log that the keystore names is not here: a new one begins"
+                );
+            }
+            return Ok(Self { name: begun, is_new: true, instead_of: known.map(|name| name.id) });
+        }
+        Err(AuditError::Store(StoreError::Busy))
+    }
+}
+
+/// Whether a folder has a log, or what is left of one: its key is written first.
+fn is_in(folder: &Path) -> bool {
+    folder.join("key").exists()
+}
