@@ -67,9 +67,9 @@ def test_webhooks_are_signed(tmp_path, tls):
     secret = tmp_path / "secret"
     secret.write_bytes(SECRET + b"\n")
     sink = f"webhook+https://127.0.0.1:{listener.server_port}/audit?a=b;ca={authority};secret={secret};format=ecs"
-    seen = []
+    seen, requests = [], 0
     with sending(tmp_path, sink, 30):
-        while seen[-1:] != [30]:
+        while requests < 30:
             path, headers, body = posts.get(timeout=SECONDS_MAX)
             assert path == "/audit?a=b"
             seconds, code = re.fullmatch(r"t=(\d+),v1=([0-9a-f]{64})", headers["leafseal-signature"]).groups()
@@ -78,7 +78,10 @@ def test_webhooks_are_signed(tmp_path, tls):
             for record in message["records"]:
                 assert record["event"]["id"] == f"{message['origin']}/{record['leafseal']['index']}"
             seen += [record["leafseal"]["index"] for record in message["records"]]
-    assert seen == list(range(31))
+            requests += sum(record["event"]["action"] == "encrypt" for record in message["records"])
+    # The start and the changes of the keystore are before them.
+    assert len(seen) > 30
+    assert seen == list(range(len(seen)))
     listener.shutdown()
     listener.server_close()
 
@@ -90,7 +93,8 @@ def test_syslog_over_tls(tmp_path, tls):
     with listener, sending(tmp_path, sink, 20):
         connection, _ = listener.accept()
         with server.context().wrap_socket(connection, server_side=True) as stream, stream.makefile("rb") as lines:
-            for number in range(1, 21):
+            first = None
+            for number in range(20):
                 size = b""
                 while not size.endswith(b" "):
                     size += lines.read(1)
@@ -98,7 +102,8 @@ def test_syslog_over_tls(tmp_path, tls):
                 # RFC 5424, section 6.
                 form = r'<110>1 \S+Z - leafseal - request \[leafseal@32473 origin="(\S+)" index="(\d+)"\] (.*)'
                 origin, index, line = re.fullmatch(form, message).groups()
-                assert (int(index), json.loads(line)["origin"]) == (number, origin)
+                first = int(index) if first is None else first
+                assert (int(index), json.loads(line)["origin"]) == (first + number, origin)
 
 
 def test_another_authority_is_refused(tmp_path, tls):

@@ -6,13 +6,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use crate::change_export::NamedChange;
 use crate::merkle::leaf_hash;
-use crate::time::entry_time;
+use crate::time::{entry_time, unix_time_text};
 
 /// The version of OCSF that is written.
 const OCSF_VERSION: &str = "1.8.0";
 /// The version of ECS that is written.
 const ECS_VERSION: &str = "9.1.0";
+
+/// The kind of records of the keystore's changes.
+const CHANGE: &str = "change";
 
 /// The form of an exported record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +102,19 @@ impl ExportedRecord<'_> {
     fn has_succeeded(&self) -> Option<bool> {
         match self.text("outcome") {
             Some(outcome) => Some(outcome == "ok"),
+            // A change that fails leaves no row.
+            None if self.kind() == CHANGE => Some(true),
             None => ["strangers", "gap", "canary"].contains(&self.kind()).then_some(false),
         }
+    }
+
+    fn change(&self) -> NamedChange {
+        NamedChange::of(self.text("change"))
+    }
+
+    /// What was done.
+    fn action(&self) -> &str {
+        self.text("method").or(self.text("change")).unwrap_or(self.kind())
     }
 
     /// What the caller is known by: its API key, its token, or its certificate.
@@ -125,6 +140,7 @@ impl ExportedRecord<'_> {
             "start" => (6002, 3),
             "pruned" => (1008, 2),
             "gap" | "clock" => (1008, 99),
+            CHANGE => self.change().ocsf_type(),
             _ => (0, 99),
         }
     }
@@ -134,17 +150,21 @@ impl ExportedRecord<'_> {
         let product = json!({ "name": "Leafseal", "vendor_name": "Leafseal" });
         let mut event = json!({
             "class_uid": class, "category_uid": class / 1000, "activity_id": activity, "type_uid": class * 100 + activity,
-            "severity_id": match self.kind() { "canary" => 4, "gap" => 3, _ => 1 },
-            "time": self.unix_us / 1000,
+            "severity_id": match (self.kind(), self.text("outcome")) {
+                ("canary", _) | (CHANGE, Some(_)) => 4,
+                ("gap", _) => 3,
+                _ => 1,
+            },
+            "time": self.number("changed_at").map_or(self.unix_us / 1000, |at| at.saturating_mul(1000)),
             "metadata": {
                 "version": OCSF_VERSION, "product": product, "uid": self.uid(), "sequence": self.index, "log_name": self.origin,
-                "event_code": self.kind(), "original_time": self.text("time").unwrap_or_default(),
+                "event_code": self.kind(), "original_time": self.text("time").unwrap_or_default(), "logged_time": self.unix_us / 1000,
             },
             "raw_data": self.original,
         });
         let mut mapped = vec!["time", "kind"];
         if activity == 99 {
-            event["activity_name"] = json!(self.text("method").unwrap_or(self.kind()));
+            event["activity_name"] = json!(self.action());
         }
         if let Some(is_success) = self.has_succeeded() {
             event["status_id"] = json!(if is_success { 1 } else { 2 });
@@ -162,6 +182,7 @@ impl ExportedRecord<'_> {
                 event["app"]["version"] = json!(self.text("version").unwrap_or_default());
             }
             1008 => event["log_name"] = json!(self.origin),
+            3001 | 3004 => self.ocsf_change(class, &mut event, &mut mapped),
             _ => {}
         }
         let unmapped = self.rest(&mapped);
@@ -188,6 +209,22 @@ impl ExportedRecord<'_> {
         if let Some(requests) = self.number("requests") {
             mapped.push("requests");
             event["count"] = json!(requests);
+        }
+    }
+
+    fn ocsf_change(&self, class: u64, event: &mut Value, mapped: &mut Vec<&str>) {
+        mapped.extend(["user", "uid", "host", "changed_at"]);
+        let (client, other) = (self.text("client"), self.text("detail").unwrap_or_default());
+        let thing = self.change().ocsf_thing(self.text("app"), self.number("version"), client, other);
+        event[if class == 3001 { "user" } else { "entity" }] = thing;
+        let (name, uid) = (self.text("user"), self.number("uid").map(|uid| uid.to_string()));
+        if name.is_some() || uid.is_some() {
+            let members = [("name", name.map(str::to_owned)), ("uid", uid)];
+            let user = members.into_iter().filter_map(|(member, text)| Some((member.to_owned(), json!(text?))));
+            event["actor"] = json!({ "user": user.collect::<Map<_, _>>() });
+        }
+        if let Some(host) = self.text("host") {
+            event["src_endpoint"] = json!({ "hostname": host });
         }
     }
 
@@ -220,6 +257,7 @@ impl ExportedRecord<'_> {
             ("request" | "refusal" | "strangers", _) => ("api", vec!["access", "denied"]),
             ("start", _) => ("process", vec!["start"]),
             ("pruned", _) => ("configuration", vec!["deletion"]),
+            (CHANGE, _) => self.change().ecs_type(),
             _ => ("configuration", vec!["info"]),
         };
         let outcome = match self.has_succeeded() {
@@ -227,12 +265,14 @@ impl ExportedRecord<'_> {
             Some(false) => "failure",
             None => "unknown",
         };
+        let recorded = self.text("time").unwrap_or_default();
+        let at = self.number("changed_at").map_or_else(|| recorded.to_owned(), unix_time_text);
         let mut event = json!({
-            "@timestamp": self.text("time").unwrap_or_default(),
+            "@timestamp": at,
             "ecs": { "version": ECS_VERSION },
             "event": {
                 "kind": if self.kind() == "canary" { "alert" } else { "event" }, "category": [category], "type": kinds,
-                "action": self.text("method").unwrap_or(self.kind()), "outcome": outcome, "dataset": "leafseal.audit",
+                "action": self.action(), "outcome": outcome, "created": recorded, "dataset": "leafseal.audit",
                 "module": "leafseal", "provider": "leafseal", "id": self.uid(), "sequence": self.index, "hash": self.hash,
                 "original": self.original,
             },
@@ -245,8 +285,9 @@ impl ExportedRecord<'_> {
         if let Some(duration) = self.number("duration_us") {
             event["event"]["duration"] = json!(duration.saturating_mul(1000));
         }
-        if let Some(client) = self.text("client") {
-            event["user"] = json!({ "name": client });
+        match self.text("client") {
+            Some(client) if self.kind() != CHANGE => event["user"] = json!({ "name": client }),
+            client => self.ecs_change(client, &mut event, &mut mapped),
         }
         if let Some(address) = self.text("address") {
             event["source"] = json!({ "ip": address, "address": address });
@@ -265,13 +306,33 @@ impl ExportedRecord<'_> {
         event["leafseal"] = own.into();
         event
     }
+
+    /// The user who has changed the keystore, on which machine, and the client that was changed.
+    fn ecs_change(&self, client: Option<&str>, event: &mut Value, mapped: &mut Vec<&str>) {
+        if self.kind() != CHANGE {
+            return;
+        }
+        mapped.extend(["user", "uid", "host", "changed_at"]);
+        if let Some(user) = self.text("user") {
+            event["user"]["name"] = json!(user);
+        }
+        if let Some(uid) = self.number("uid") {
+            event["user"]["id"] = json!(uid.to_string());
+        }
+        if let Some(client) = client {
+            event["user"]["target"] = json!({ "name": client });
+        }
+        if let Some(host) = self.text("host") {
+            event["host"] = json!({ "hostname": host });
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RECORDS: [&str; 8] = [
+    const RECORDS: [&str; 11] = [
         concat!(
             r#"{"time":"2026-11-28T09:00:00.123456Z","kind":"request","entry_point":"rpc","caller":"certificate","client":"shop","#,
             r#""certificate":"00ab","address":"10.0.0.7","operations":["decrypt"],"method":"decrypt","app":"acme","outcome":"ok","#,
@@ -287,6 +348,15 @@ mod tests {
         r#"{"time":"2026-11-28T09:00:05.000000Z","kind":"gap","records":3,"since":"2026-11-28T09:00:04.000000Z"}"#,
         r#"{"time":"2026-11-28T09:00:06.000000Z","kind":"pruned","minimum":512}"#,
         r#"{"time":"2026-11-28T09:00:07.000000Z","kind":"something else","x":1.50}"#,
+        concat!(
+            r#"{"time":"2026-11-28T09:00:08.000000Z","kind":"change","change":"put-client","client":"billing","command":"certs issue","#,
+            r#""user":"alice","uid":1000,"host":"admin-1","changed_at":1795856000,"generation":7,"number":3}"#
+        ),
+        concat!(
+            r#"{"time":"2026-11-28T09:00:08.000000Z","kind":"change","change":"disable-version","app":"acme","version":2,"#,
+            r#""command":"keys disable","uid":0,"changed_at":1795856000,"generation":8,"number":4}"#
+        ),
+        r#"{"time":"2026-11-28T09:00:08.000000Z","kind":"change","outcome":"missing","generation":9,"missing":2,"number":6}"#,
     ];
 
     fn exported(format: ExportFormat) -> Vec<Value> {
@@ -309,6 +379,8 @@ mod tests {
                 6003 => &["actor", "api", "src_endpoint"],
                 6002 => &["app"],
                 1008 => &["log_name"],
+                3001 => &["user"],
+                3004 => &["entity"],
                 _ => &[],
             };
             for name in always.iter().chain(more) {
@@ -324,18 +396,25 @@ mod tests {
         assert_eq!(first["metadata"]["uid"], "leafseal/a/b/0/0");
         assert_eq!(first["unmapped"]["versions"], json!([1]));
         assert_eq!(exported(ExportFormat::Ocsf)[3]["count"], 12);
+        let [.., granted, disabled, missing] = &exported(ExportFormat::Ocsf)[..] else { unreachable!() };
+        assert_eq!((&granted["type_uid"], &granted["user"]), (&json!(300_107), &json!({ "name": "billing" })));
+        assert_eq!(granted["actor"], json!({ "user": { "name": "alice", "uid": "1000" } }));
+        assert_eq!((&granted["time"], &granted["status_id"]), (&json!(1_795_856_000_000_u64), &json!(1)));
+        assert_eq!(granted["src_endpoint"], json!({ "hostname": "admin-1" }));
+        assert_eq!((&disabled["type_uid"], &disabled["entity"]["version"]), (&json!(300_409), &json!("2")));
+        assert_eq!((&missing["status_id"], &missing["severity_id"]), (&json!(2), &json!(4)));
     }
 
     /// Allowed values of ECS 9.1 (https://www.elastic.co/docs/reference/ecs/ecs-allowed-values-event-category and -event-type).
     #[test]
     fn lines_have_what_ecs_allows() {
-        let kinds = ["access", "allowed", "denied", "error", "start", "deletion", "info"];
+        let kinds = ["access", "allowed", "denied", "error", "start", "deletion", "info", "change", "user"];
         for (event, record) in exported(ExportFormat::Ecs).iter().zip(RECORDS) {
             let all = |name: &str| event["event"][name].as_array().expect("a list").clone();
             assert!(
                 all("category")
                     .iter()
-                    .all(|it| ["api", "process", "configuration"].contains(&it.as_str().expect("text")))
+                    .all(|it| ["api", "process", "configuration", "iam"].contains(&it.as_str().expect("text")))
             );
             assert!(all("type").iter().all(|it| kinds.contains(&it.as_str().expect("text"))));
             assert!(["success", "failure", "unknown"].contains(&event["event"]["outcome"].as_str().expect("text")));
@@ -346,6 +425,16 @@ mod tests {
         assert_eq!(first["event"]["duration"], 1_500_000);
         assert_eq!(first["tls"]["client"]["hash"]["sha256"], "00AB");
         assert_eq!((&first["source"]["ip"], &first["leafseal"]["app"]), (&json!("10.0.0.7"), &json!("acme")));
+        let granted = &exported(ExportFormat::Ecs)[8];
+        assert_eq!(granted["user"], json!({ "name": "alice", "id": "1000", "target": { "name": "billing" } }));
+        assert_eq!(
+            (&granted["event"]["category"], &granted["event"]["type"]),
+            (&json!(["iam"]), &json!(["user", "change"]))
+        );
+        assert_eq!(
+            (&granted["event"]["action"], &granted["host"]["hostname"]),
+            (&json!("put-client"), &json!("admin-1"))
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! cosignatures of other logs, `sink` and `cursor` what goes to others while the log grows.
 
 mod appender;
+mod change_export;
 mod checkpoint;
 mod cursor;
 mod error;

@@ -60,7 +60,22 @@ impl fmt::Display for LogName {
 
 #[cfg(test)]
 mod tests {
+    use leafseal_audit::{ExportFormat, export_record};
+    use leafseal_keystore::ChangeKind;
+
     use super::*;
+
+    /// `renew-client` has no activity of its own.
+    #[test]
+    fn each_change_of_a_keystore_has_a_class_when_it_is_exported() {
+        for kind in ChangeKind::ALL {
+            let record =
+                format!(r#"{{"time":"2026-11-28T09:00:00.000000Z","kind":"change","change":"{}"}}"#, kind.as_str());
+            let line = export_record(ExportFormat::Ocsf, "o", 0, record.as_bytes());
+            let is_known = !line.contains("\"activity_id\":99") || *kind == ChangeKind::RenewClient;
+            assert!(is_known, "{line}");
+        }
+    }
 
     #[test]
     fn an_origin_is_read_as_it_was_written() {

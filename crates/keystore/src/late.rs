@@ -302,7 +302,7 @@ mod tests {
         providers: Vec<Box<dyn SlotProvider>>,
     ) -> Result<Box<dyn Keystore>, StoreError> {
         let (clock, rng) = (Box::new(system_clock), Box::new(leafseal_crypto::random::system_random()));
-        let environment = Environment { providers, clock, rng };
+        let environment = Environment { providers, clock, rng, author: crate::ChangeAuthor::default() };
         Ok(Box::new(SqliteKeystore::open(&folder.join("store.db"), mode, environment, StoreLimits::default())?))
     }
 

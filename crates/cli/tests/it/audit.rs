@@ -201,7 +201,7 @@ fn nothing_is_decrypted_while_the_log_takes_no_records() {
     assert!(engine.probe("/readyz").starts_with("HTTP/1.1 200 "));
     let metrics = engine.probe("/metrics");
     assert!(metrics.contains("leafseal_audit_refuses 0\n"), "{metrics}");
-    assert!(metrics.contains("leafseal_audit_waiting_bytes 0\n"), "{metrics}");
+    until("all records are durable", || engine.probe("/metrics").contains("leafseal_audit_waiting_bytes 0\n"));
     drop(engine);
     let records = place.records();
     assert!(records.len() >= 6, "{records:?}");

@@ -4,6 +4,7 @@
 //! The edits are random statements; `LEAFSEAL_STORE_EDITS` says how many (`make store` runs 100,000).
 
 mod generator;
+mod truth;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +17,8 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::common::{Kind, Place, Store, app, client, environment, grant, on_both_databases, root_key};
-use generator::{Dump, dump, random_edit};
+use generator::{dump, random_edit};
+use truth::{Truth, View, assert_scan_names, entity_of_part, history, scan, view};
 
 /// Edits of a file in an ordinary run.
 const EDIT_COUNT: usize = 150;
@@ -66,6 +68,7 @@ fn filled(place: &Place, older: &Path) -> Store {
         .expect("replaced");
     store.renew_client(&client("two"), [7; 32], u64::MAX >> 1).expect("renewed");
     store.token_secret().expect("made");
+    store.history().expect("has one").begin_engine_log("e", None).expect("begun");
     for name in ["a", "c", "d"] {
         store.set_accepted(&app(name), ENGINES_ALONE).expect("set");
     }
@@ -98,160 +101,6 @@ fn new_key(name: &str, secret: u8) -> NewApiKey {
     NewApiKey { app: app(name), operations, roles: Roles::Any, accept, secret_sha256: [secret; 32] }
 }
 
-/// What a store returns for each name: the answer as text, or the error.
-type View = Vec<(String, Result<String, StoreError>)>;
-
-fn view(store: &Store, ids: &[ApiKeyId]) -> View {
-    let mut view = View::new();
-    for name in ["a", "b", "c", "d"].into_iter().chain(ADDED) {
-        let keys = store.load_app(&app(name)).map(|found| {
-            let found = found.map(|keys| {
-                let version = |it: &leafseal_keystore::KeyVersion| {
-                    (it.version, it.created_at, it.state, *it.r1.public(), *it.k1.public())
-                };
-                (keys.disabled, keys.accept, keys.versions.iter().map(version).collect::<Vec<_>>())
-            });
-            format!("{found:?}")
-        });
-        view.push((format!("app {name}"), keys));
-        let summary = store.app_summary(&app(name)).map(|found| format!("{found:?}"));
-        view.push((format!("app {name}"), summary));
-    }
-    for name in ["one", "two", "three"].into_iter().chain(ADDED) {
-        view.push((format!("client {name}"), store.client(&client(name)).map(|found| format!("{found:?}"))));
-    }
-    for id in ids {
-        view.push((format!("API key {}", id.as_str()), store.api_key(id).map(|found| format!("{found:?}"))));
-    }
-    view.push(("secret".to_owned(), store.token_secret().map(|secret| hex::encode(secret.expose()))));
-    view.push(("all apps".to_owned(), store.list_apps().map(|found| format!("{found:?}"))));
-    view.push(("all clients".to_owned(), store.list_clients().map(|found| format!("{found:?}"))));
-    view.push(("all API keys".to_owned(), store.list_api_keys().map(|found| format!("{found:?}"))));
-    view
-}
-
-/// The entity that a row is about, as [`view`] names it; `None` for the rows that describe the store as a whole.
-fn entity(table: &str, row: &[String]) -> Option<String> {
-    Some(match table {
-        "app" | "app_accept" | "key_version" | "key_pair" => format!("app {}", row[0]),
-        "client" | "client_app" | "client_role" | "client_certificate" | "client_accept" => {
-            format!("client {}", row[0])
-        }
-        "api_key" | "api_key_role" | "api_key_accept" => format!("API key {}", row[0]),
-        "secret" => "secret".to_owned(),
-        _ => return None,
-    })
-}
-
-fn entity_of_part(part: &EditedPart) -> Option<String> {
-    Some(match part {
-        EditedPart::App(name) | EditedPart::KeyVersion { app: name, .. } => format!("app {name}"),
-        EditedPart::Client(name) => format!("client {name}"),
-        EditedPart::ApiKey(id) => format!("API key {id}"),
-        EditedPart::Secret(_) => "secret".to_owned(),
-        _ => return None,
-    })
-}
-
-/// The truth about a store.
-struct Truth {
-    dump: Dump,
-    older: Dump,
-    ids: Vec<ApiKeyId>,
-    view: View,
-    /// Has seen the store as it is.
-    memory: tempfile::TempDir,
-}
-
-impl Truth {
-    fn of(place: &Place) -> Self {
-        let older = Place::new(Kind::Sqlite);
-        let store = filled(place, older.path());
-        let ids: Vec<ApiKeyId> = store.list_api_keys().expect("read").into_iter().map(|key| key.id).collect();
-        let view = view(&store, &ids);
-        assert!(view.iter().all(|(_, answer)| answer.is_ok()), "{view:?}");
-        let memory = tempfile::tempdir().expect("a folder");
-        store.remember(memory.path()).expect("the newest");
-        Self { memory, dump: dump(place.path()), older: dump(older.path()), ids, view }
-    }
-
-    /// Asserts what must hold of the store at `place` after an edit whose result is `edited`.
-    fn assert_refused(&self, place: &Place, edited: &Dump, edit: &[String]) {
-        let Ok(store) = place.try_open(OpenMode::Existing, environment(), StoreLimits::default()) else {
-            assert!(self.dump.row_of_store() != edited.row_of_store(), "{edit:#?}");
-            return;
-        };
-        // The root of an older copy, with what belongs to it, is an older state of the store: only a memory of a newer one can tell.
-        if edited.row_of_root() == self.older.row_of_root() {
-            assert!(store.remember(self.memory.path()).is_err(), "{edit:#?}");
-            return;
-        }
-        let touched = self.dump.differences(edited, entity);
-        for ((name, expected), (_, found)) in self.view.iter().zip(view(&store, &self.ids)) {
-            match found {
-                Ok(answer) => assert_eq!(&answer, expected.as_ref().expect("an answer"), "{name}: {edit:#?}"),
-                Err(error) => {
-                    let is_of_whole = name.starts_with("all ") || touched.contains(&None);
-                    assert!(is_of_whole || touched.contains(&Some(name.clone())), "{name}: {error}: {edit:#?}");
-                }
-            }
-        }
-        self.assert_named(&store, &touched, edit);
-    }
-
-    fn assert_named(&self, store: &Store, touched: &BTreeSet<Option<String>>, edit: &[String]) {
-        let mut faults = store.check().expect("checked").faults;
-        // The rules that `drop_checks` took away.
-        faults.retain(|fault| !matches!(fault, StoreFault::Schema(_)));
-        assert_eq!(faults.is_empty(), touched.is_empty(), "{faults:?}: {edit:#?}");
-        assert_scan_names(store, &faults, edit);
-        let named = |fault: &StoreFault| match fault {
-            StoreFault::Edited(edit) => entity_of_part(&edit.part),
-            _ => None,
-        };
-        let named: BTreeSet<String> = faults.iter().filter_map(named).collect();
-        for name in touched.iter().flatten() {
-            // Of an entity whose leaf went with its rows no name is left: its bucket is named.
-            let is_bucket = |fault: &StoreFault| match fault {
-                StoreFault::Edited(edit) => matches!(edit.part, EditedPart::Bucket(_) | EditedPart::Node { .. }),
-                fault => matches!(fault, StoreFault::Reference { .. }),
-            };
-            assert!(named.contains(name) || faults.iter().any(is_bucket), "{name}: {faults:?}: {edit:#?}");
-        }
-    }
-}
-
-/// What a whole scan finds, and the rows that each step has read.
-fn scan(store: &Store) -> (BTreeSet<StoreEdit>, Vec<u64>) {
-    let (mut scan, mut edits, mut row_counts) = (StoreScan::default(), BTreeSet::new(), Vec::new());
-    loop {
-        let step = store.scan(&mut scan).expect("scanned");
-        row_counts.push(step.row_count);
-        edits.extend(step.edits);
-        if step.is_last {
-            return (edits, row_counts);
-        }
-    }
-}
-
-/// A scan names what a check does; of rows that refer to nothing, which a check names by their tables, the entries, and of a leaf in
-/// another bucket the entry, too.
-fn assert_scan_names(store: &Store, faults: &[StoreFault], edit: &[String]) {
-    let (scanned, _) = scan(store);
-    let mut others = false;
-    for fault in faults {
-        match fault {
-            StoreFault::Edited(named) => {
-                assert!(scanned.contains(named), "{named}: {scanned:?}: {edit:#?}");
-                others |= matches!(named.part, EditedPart::Bucket(_));
-            }
-            _ => others = true,
-        }
-    }
-    let is_named = |found: &StoreEdit| faults.iter().any(|fault| *fault == StoreFault::Edited(found.clone()));
-    assert!(others || scanned.iter().all(is_named), "{scanned:?}: {faults:?}: {edit:#?}");
-}
-
 fn edit_count(ordinary: usize) -> usize {
     std::env::var("LEAFSEAL_STORE_EDITS").map_or(ordinary, |text| text.parse().expect("a number"))
 }
@@ -277,13 +126,15 @@ fn no_edit_of_a_file_takes_effect() {
 #[test]
 fn no_edit_of_a_database_takes_effect() {
     let (file, scratch) = (Place::new(Kind::Sqlite), Place::new(Kind::Sqlite));
-    let truth = Truth::of(&file);
+    let mut truth = Truth::of(&file);
     let mut rng = StdRng::seed_from_u64(43);
     for _ in 0..edit_count(DATABASE_EDIT_COUNT).div_ceil(50).max(DATABASE_EDIT_COUNT) {
         let place = Place::new(Kind::Postgres);
         let (from, settings) = (StoreAddress::File(file.path()), place.settings());
         copy_store(&from, &StoreAddress::Database(&settings), || Ok(environment()), StoreLimits::default())
             .expect("copied");
+        // The history of both has the copy.
+        (truth.dump, truth.history) = (dump(file.path()), history(&file.open()));
         place.drop_checks();
         let edit = random_edit(&mut rng, &truth.dump, &truth.older);
         place.tamper(&edit.join(";"));

@@ -13,7 +13,7 @@ use leafseal_keystore::{Keystore, NewKeys, OpenMode, SecretPath, SqliteKeystore,
 #[test]
 fn a_full_store_refuses_and_stays_as_it_was() {
     let (_folder, path) = place();
-    let small = StoreLimits { store_size_max: 128 << 10, version_count_max: u32::MAX, ..StoreLimits::default() };
+    let small = StoreLimits { store_size_max: 256 << 10, version_count_max: u32::MAX, ..StoreLimits::default() };
     let store = open_with(&path, small);
     store.create_app(&app("a"), NewKeys::generated()).expect("made");
     let (mut count, mut generation) = (1, store.generation().expect("read"));
@@ -27,7 +27,7 @@ fn a_full_store_refuses_and_stays_as_it_was() {
     assert_eq!(store.generation().expect("read"), generation);
     assert_eq!(store.load_app(&app("a")).expect("read").expect("there").versions.len(), count);
     assert_sound(&store);
-    assert!(fs::metadata(&path).expect("there").len() <= 128 << 10);
+    assert!(fs::metadata(&path).expect("there").len() <= 256 << 10);
     drop(store);
     open(&path).rotate(&app("a")).expect("room again");
 }

@@ -15,6 +15,7 @@ mod life;
 mod pem;
 mod pooler;
 mod postgres;
+mod postgres_rights;
 mod rollback;
 mod rows;
 mod scale;

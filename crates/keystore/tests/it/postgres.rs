@@ -10,8 +10,7 @@ use crate::common::{Kind, Place, app, client, environment, grant, key};
 use leafseal_config::KeyExchangeRule;
 use leafseal_crypto::Curve;
 use leafseal_keystore::{
-    Keystore, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SCHEMA_VERSION, SslMode, StoreError,
-    StoreLimits, StoreScan,
+    Keystore, NewKeys, OpenMode, PostgresKeystore, PostgresSettings, PostgresUrl, SslMode, StoreError, StoreLimits,
 };
 use leafseal_testkit::postgres::{CERTIFICATE_ROLE, Durability, PASSWORD, PLAIN_ROLE, PostgresServer, ROLE, Validity};
 
@@ -31,7 +30,7 @@ fn refusal(settings: &PostgresSettings) -> String {
     }
 }
 
-fn url(server: &PostgresServer, role: &str, host: &str, database: &str) -> PostgresUrl {
+pub(crate) fn url(server: &PostgresServer, role: &str, host: &str, database: &str) -> PostgresUrl {
     PostgresUrl::parse(&format!("postgres://{role}@{host}:{}/{database}", server.port())).expect("a URL")
 }
 
@@ -178,38 +177,6 @@ fn many_make_the_store_at_once_and_it_is_one() {
         }
     });
     assert_eq!(place.open().list_apps().expect("read").len(), 4);
-}
-
-#[test]
-fn a_role_that_only_reads_is_enough_for_an_engine() {
-    let place = Place::new(Kind::Postgres);
-    let store = place.open_old();
-    store.create_app(&app("a"), NewKeys::generated()).expect("made");
-    let name = format!("reader_{}", place.database());
-    place.server().sql(
-        place.database(),
-        &format!(
-            "CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'; GRANT USAGE ON SCHEMA leafseal TO {name};
-             GRANT SELECT ON ALL TABLES IN SCHEMA leafseal TO {name}"
-        ),
-    );
-    let settings = place.server().settings(place.database());
-    let settings = PostgresSettings { url: url(place.server(), &name, "localhost", place.database()), ..settings };
-    let reader =
-        PostgresKeystore::open(&settings, OpenMode::Existing, environment(), StoreLimits::default()).expect("opened");
-    assert!(reader.load_app(&app("a")).expect("read").is_some());
-    reader.token_secret().expect("made with the store");
-    assert_eq!(reader.generation().expect("read").changes, store.generation().expect("read").changes);
-    assert!(matches!(reader.rotate(&app("a")), Err(StoreError::Storage(_))), "and for nothing else");
-    assert!(reader.migrate(&mut |_, _| ()).is_err());
-    assert_eq!(store.migrate(&mut |_, _| ()).expect("migrated").to, SCHEMA_VERSION);
-    assert!(reader.load_app(&app("a")).expect("read").is_some(), "it may read the tables of the new schema");
-    reader.token_secret().expect("read");
-    // The scan for edits and the memory of the newest state read, too.
-    let (memory, mut scan) = (tempfile::tempdir().expect("folder"), StoreScan::default());
-    while !reader.scan(&mut scan).expect("scanned").is_last {}
-    reader.remember(memory.path()).expect("the first look");
-    assert!(reader.memory().is_saved);
 }
 
 #[test]

@@ -48,6 +48,12 @@ pub enum AuditError {
     /// The keystore, which has the log's key.
     #[error("the audit log's key: {0}")]
     Store(#[from] StoreError),
+    /// The keystore does not take the log's name.
+    #[error(
+        "cannot register the audit log in the keystore: an engine with an audit log must be able to write to it \
+         (docs/guides/shared-store.md): {0}"
+    )]
+    NotRegistered(#[source] StoreError),
     /// The store has no root that signs.
     #[error("the keystore has no key for an audit log: leafseal store migrate makes one")]
     NoKey,

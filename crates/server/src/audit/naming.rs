@@ -33,7 +33,7 @@ impl FoundLog {
             let begun = match engine.begin_audit_log(engine_name, known.as_ref().map(|name| name.id.as_str())) {
                 Err(StoreError::Busy) => continue,
                 Err(StoreError::OldSchema { .. }) => return Err(AuditError::NoKey),
-                other => named(other?.ok_or(AuditError::NoKey)?),
+                other => named(other.map_err(AuditError::NotRegistered)?.ok_or(AuditError::NoKey)?),
             };
             if let Some(lost) = known.as_ref().filter(|name| !is_here(name)) {
                 tracing::warn!(

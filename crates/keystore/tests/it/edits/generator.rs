@@ -13,7 +13,7 @@ use super::ADDED;
 pub(super) struct EditedTable {
     pub(super) name: &'static str,
     key: usize,
-    /// `t`ext, `i`nteger, `b`lob, `f`lag; in capitals where nothing may stand.
+    /// `t`ext, `i`nteger, `b`lob, `f`lag; in capitals where the column may be null.
     types: &'static str,
     columns: &'static [&'static str],
 }
@@ -22,7 +22,7 @@ const fn table(name: &'static str, key: usize, types: &'static str, columns: &'s
     EditedTable { name, key, types, columns }
 }
 
-pub(super) const TABLES: [EditedTable; 16] = [
+pub(super) const TABLES: [EditedTable; 19] = [
     table("store", 1, "iibb", &["only_row", "schema_version", "store_id", "root_key_id"]),
     table("app", 1, "tif", &["name", "created_at", "disabled"]),
     table("app_accept", 1, "tfff", &["app", "accepts_public_key", "accepts_symmetric", "accepts_from_public_key"]),
@@ -67,6 +67,28 @@ pub(super) const TABLES: [EditedTable; 16] = [
     ),
     table("api_key_role", 2, "tt", &["api_key", "role"]),
     table("secret", 1, "tb", &["purpose", "wrapped"]),
+    table(
+        "store_change",
+        1,
+        "tiitTTITtTTIT",
+        &[
+            "name",
+            "number",
+            "changed_at",
+            "kind",
+            "app",
+            "client",
+            "version",
+            "detail",
+            "command",
+            "engine",
+            "os_user",
+            "os_uid",
+            "host",
+        ],
+    ),
+    table("change_count", 1, "ti", &["name", "number"]),
+    table("audit_log", 1, "ttii", &["engine", "log_id", "epoch", "opened_at"]),
     table("tree_root", 1, "ibbi", &["only_row", "digest", "mac", "generation"]),
     table("tree_node", 2, "iib", &["level", "position", "children"]),
     table("tree_leaf", 4, "iitifb", &["bucket", "kind", "name", "part", "active", "mac"]),
@@ -137,6 +159,7 @@ impl EditedTable {
     fn literal(&self, column: usize, value: &str) -> String {
         match self.types.as_bytes()[column] {
             b't' => format!("'{value}'"),
+            b'T' if value != "NULL" => format!("'{value}'"),
             _ => value.to_owned(),
         }
     }
@@ -178,7 +201,7 @@ fn value(rng: &mut StdRng, table: &EditedTable, column: usize, rows: &[&DumpedRo
     match of {
         b'f' => ["TRUE", "FALSE"][rng.random_range(0..2)].to_owned(),
         b'i' => rng.random_range(0..4).to_string(),
-        b'B' | b'I' if rng.random_bool(0.3) => "NULL".to_owned(),
+        b'B' | b'I' | b'T' if rng.random_bool(0.3) => "NULL".to_owned(),
         b'I' => rng.random_range(1..1_000_000_000).to_string(),
         b'b' | b'B' => {
             let size = [0, 1, 16, 32, 61][rng.random_range(0..5)];
