@@ -127,6 +127,7 @@ AUDIT = (
     Panel("Answers withheld", "Answers that were refused because their record did not become durable.", "reqps",
           ((rate("leafseal_audit_answers_withheld_total", "instance"), "{{instance}}"),)),
     Panel("Audit bytes", "Records written, without the tree of their hashes.", "Bps", ((rate("leafseal_audit_written_bytes_total", "instance"), "{{instance}}"),)),
+    Panel("Sink lag", "How long sinks of the audit log have not had all its records.", "s", ((gauge("leafseal_audit_sink_lag_seconds"), "{{instance}} {{sink}}"),)),
     Panel("Strangers", "Refusals of callers without a certificate or key.", "reqps", ((rate("leafseal_audit_strangers_total", "instance"), "{{instance}}"),)),
 )
 

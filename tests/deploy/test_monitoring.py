@@ -71,7 +71,7 @@ def stop(process: subprocess.Popen) -> None:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict]:
     """The line that `leafseal dev` prints: an engine, its API and a relay on free ports."""
     folder = tmp_path_factory.mktemp("engine")
-    flags = ["--set", "operator.address=127.0.0.1:0", "--set", "audit.folder=audit"]
+    flags = ["--set", "operator.address=127.0.0.1:0", "--set", "audit.folder=audit", "--set", "audit.sinks=syslog+udp://127.0.0.1:9"]
     command = [program("LEAFSEAL"), "--dir", str(folder), *flags, "dev", "--app", "acme", "--port", "0", "--api-port", "0", "--json"]
     with (folder / "engine.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)

@@ -8,6 +8,7 @@ import queue
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,7 +74,9 @@ def test_webhooks_are_signed(tmp_path, tls):
             path, headers, body = posts.get(timeout=SECONDS_MAX)
             assert path == "/audit?a=b"
             seconds, code = re.fullmatch(r"t=(\d+),v1=([0-9a-f]{64})", headers["leafseal-signature"]).groups()
-            assert hmac.compare_digest(hmac.new(SECRET, f"{seconds}.".encode() + body, hashlib.sha256).hexdigest(), code)
+            signed = f"{seconds}\n{path}\n{headers['idempotency-key']}\n".encode() + body
+            assert hmac.compare_digest(hmac.new(SECRET, signed, hashlib.sha256).hexdigest(), code)
+            assert abs(time.time() - int(seconds)) < SECONDS_MAX
             message = json.loads(body)
             for record in message["records"]:
                 assert record["event"]["id"] == f"{message['origin']}/{record['leafseal']['index']}"

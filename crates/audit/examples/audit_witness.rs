@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("{}", signer.public().to_text());
                 return Ok(());
             }
-            let mut witness = LogWitness::new(signer, vec![VerifierKey::parse(key)?], Path::new(folder));
+            let mut witness = LogWitness::open(signer, vec![VerifierKey::parse(key)?], Path::new(folder))?;
             let answer = witness.add_checkpoint(&input, 1_700_000_000);
             println!("{}", answer.status);
             print!("{}", answer.body);
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             std::io::stdin().read_to_end(&mut input)?;
             let (reader, request) = request(log, old)?;
             let line = request.cosignature(&VerifierKey::parse(witness)?, status.parse()?, &input)?;
-            write_cosigned_checkpoint(&reader, &[line])?;
+            write_cosigned_checkpoint(&reader, &[line], &[], 1)?;
         }
         _ => return Err("sign FOLDER LOG-KEY, ask LOG OLD, or take LOG OLD WITNESS-KEY STATUS".into()),
     }

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 /// The signed size and root.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
@@ -89,7 +92,7 @@ impl LogFolder {
 pub(crate) fn write_cosigned(folder: &LogFolder, note: &str) -> io::Result<()> {
     let temporary = folder.path(COSIGNED_TEMPORARY);
     fs::create_dir_all(folder.path(TEMPORARY))?;
-    let mut file = File::create(&temporary)?;
+    let mut file = create_temporary(&temporary)?;
     file.write_all(note.as_bytes())?;
     file.sync_all()?;
     fs::rename(&temporary, folder.path(COSIGNED))?;
@@ -119,7 +122,7 @@ impl<'f> FilesWriting<'f> {
 
     /// Writes a file. It is durable after [`FilesWriting::finish`].
     pub(crate) fn write(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
-        let mut file = File::create(self.temporary(self.written.len()))?;
+        let mut file = create_temporary(&self.temporary(self.written.len()))?;
         file.write_all(content)?;
         self.written.push((file, name.to_owned()));
         if self.written.len() < FILES_MAX { Ok(()) } else { self.flush() }
@@ -171,6 +174,12 @@ fn flush_all(file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// Begins a file that is renamed later. A link that somebody left in its place is not followed.
+pub(crate) fn create_temporary(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    File::options().write(true).create(true).truncate(true).custom_flags(flags).open(path)
+}
+
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
@@ -184,4 +193,24 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
 
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_in_the_place_of_a_new_file_are_not_followed() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = LogFolder::new(&place.path().join("log"));
+        fs::create_dir_all(folder.path("tmp")).expect("a folder");
+        let victim = place.path().join("victim");
+        fs::write(&victim, "precious").expect("written");
+        for name in ["tmp/file", COSIGNED_TEMPORARY] {
+            std::os::unix::fs::symlink(&victim, folder.path(name)).expect("a link");
+        }
+        FilesWriting::begin(&folder).expect("begun").write("x", b"new").expect_err("a link");
+        write_cosigned(&folder, "new").expect_err("a link");
+        assert_eq!(fs::read_to_string(&victim).expect("there"), "precious");
+    }
 }

@@ -9,6 +9,8 @@ use leafseal_crypto::ed25519::{self, Ed25519PrivateKey, PUBLIC_KEY_SIZE, SIGNATU
 use leafseal_crypto::hash::{hkdf_sha256, sha256};
 use thiserror::Error;
 
+use crate::cursor_key::CursorKey;
+
 /// Longest note that is read. Post-quantum signatures, which are ignored, have up to 5 kB.
 pub(crate) const NOTE_SIZE_MAX: usize = 128 << 10;
 
@@ -165,6 +167,11 @@ impl NoteSigner {
     pub(crate) fn journal_key(&self) -> Secret<32> {
         let signature = self.private.sign(b"leafseal audit journal key 1\n");
         hkdf_sha256(&signature, b"leafseal audit journal 1")
+    }
+
+    /// A secret that this key alone yields, for the places of those who follow the log.
+    pub fn cursor_key(&self) -> CursorKey {
+        CursorKey::new(hkdf_sha256(self.journal_key().expose(), b"leafseal audit cursors 1"))
     }
 
     /// A note with this text, which ends with a line end, signed.

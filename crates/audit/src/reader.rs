@@ -10,7 +10,7 @@ use std::rc::Rc;
 use thiserror::Error;
 
 use crate::checkpoint::{Checkpoint, CheckpointFault};
-use crate::folder::{CHECKPOINT, LogFolder, MINIMUM};
+use crate::folder::{CHECKPOINT, COSIGNED, LogFolder, MINIMUM};
 use crate::merkle::{
     Hashes, MerkleTree, NodeHash, ROW_BITS, ROW_WIDTH, leaf_hash, perfect_root, row_levels, row_width,
 };
@@ -127,6 +127,15 @@ impl LogReader {
     /// The first entry that was not pruned, by a signed statement of the log.
     pub fn minimum(&self) -> u64 {
         self.minimum
+    }
+
+    /// Entries of the newest checkpoint that enough witnesses have cosigned; 0 if there is none.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub fn cosigned(&self, key: &VerifierKey) -> Result<u64, ReadError> {
+        let note = read(&self.folder, COSIGNED)?;
+        note.map_or(Ok(0), |note| Ok(Checkpoint::open(&note, key)?.size))
     }
 
     /// Its tree, to which more can be added.

@@ -1,9 +1,9 @@
 //! Where records are sent to, and the messages that carry them there. No sockets: those are the server's.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::PathBuf;
 
-use leafseal_crypto::hash::hmac_sha256;
+use leafseal_crypto::hash::{hmac_sha256, sha256};
 use serde_json::{Value, json};
 
 use crate::cursor::RecordBatch;
@@ -17,6 +17,8 @@ const CHECKPOINT_KIND: &str = "checkpoint";
 const FACILITY: u32 = 13;
 /// The identifier of structured data: 32473 is the enterprise number for examples (RFC 5612).
 const STRUCTURED_DATA: &str = "leafseal@32473";
+/// Characters of a host in the name of a sink.
+const HOST_SIZE_MAX: usize = 60;
 /// Longest message in a datagram.
 const DATAGRAM_SIZE_MAX: usize = 60_000;
 
@@ -41,21 +43,39 @@ pub enum SinkTransport {
 }
 
 /// An address of HTTP.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SinkUrl {
     /// Whether over TLS.
     pub is_tls: bool,
     /// Host and port.
     pub address: String,
-    /// The path, with its query.
+    /// The path, with its query. It may have secrets, and is never shown.
     pub path: String,
+}
+
+impl fmt::Debug for SinkUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SinkUrl").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl SinkTransport {
+    /// Its kind, where it is, and the rest of that, which may have secrets.
+    fn parts(&self) -> (&'static str, &str, &str) {
+        match self {
+            Self::SyslogStream { address, is_tls: true } => ("syslog-tls", address, ""),
+            Self::SyslogStream { address, is_tls: false } => ("syslog-tcp", address, ""),
+            Self::SyslogUdp(address) => ("syslog-udp", address, ""),
+            Self::SyslogUnix(path) => ("syslog-unix", path.to_str().unwrap_or_default(), ""),
+            Self::Otlp(url) => (if url.is_tls { "otlp-https" } else { "otlp-http" }, &url.address, &url.path),
+            Self::Webhook(url) => (if url.is_tls { "webhook-https" } else { "webhook-http" }, &url.address, &url.path),
+        }
+    }
 }
 
 /// A sink as a setting names it: `KIND+TRANSPORT://ADDRESS[;format=FORMAT][;kinds=KIND,…][;ca=FILE][;secret=FILE]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SinkTarget {
-    /// The text.
-    pub text: String,
     /// How it is reached.
     pub transport: SinkTransport,
     /// The form of records.
@@ -73,8 +93,8 @@ impl SinkTarget {
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(';').filter(|_| !text.contains(char::is_whitespace));
         let transport = transport(words.next()?)?;
-        let (text, format) = (text.to_owned(), ExportFormat::Json);
-        let mut target = Self { text, transport, format, kinds: Vec::new(), authorities: None, secret: None };
+        let format = ExportFormat::Json;
+        let mut target = Self { transport, format, kinds: Vec::new(), authorities: None, secret: None };
         for word in words {
             let (name, value) = word.split_once('=').filter(|(_, value)| !value.is_empty())?;
             match name {
@@ -101,19 +121,22 @@ impl SinkTarget {
         (needs_authorities == target.authorities.is_some()).then_some(target)
     }
 
-    /// Its address, without options.
-    pub fn address(&self) -> &str {
-        self.text.split(';').next().unwrap_or_default()
-    }
-
-    /// A name for its cursor: no file has such characters as an address has.
+    /// What it is called in logs, metrics and the names of files: kind and host, and a hash of all that decides which records go where, so
+    /// that two sinks with one name are one. Its path, which may have secrets, cannot be seen from it.
     pub fn name(&self) -> String {
-        let address = self.address();
-        let name = address.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });
-        let kinds = self.kinds.iter().map(|kind| format!("-{kind}"));
-        let kinds: String =
-            kinds.collect::<String>().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
-        name.take(150).collect::<String>() + &kinds.chars().take(60).collect::<String>()
+        let (kind, place, path) = self.transport.parts();
+        let mut kinds = self.kinds.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let whole =
+            [kind, place, path, &format!("{:?}", self.format), &kinds.join(",")].map(|part| format!("{part}\n"));
+        let hash = sha256(&[whole.concat().as_bytes()]);
+        let host = place.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' });
+        let host = host.take(HOST_SIZE_MAX).collect::<String>();
+        hash[..16].iter().fold(format!("{kind}-{}-", host.trim_matches('-')), |mut name, byte| {
+            let _ = write!(name, "{byte:02x}");
+            name
+        })
     }
 
     /// Whether records of this kind are sent.
@@ -201,9 +224,10 @@ impl WitnessTarget {
     }
 }
 
-/// The value of the header `Leafseal-Signature`: HMAC-SHA-256 over time in seconds, a dot and the body.
-pub fn webhook_signature(secret: &[u8], unix_s: u64, body: &[u8]) -> String {
-    let mac = hmac_sha256(secret, &[unix_s.to_string().as_bytes(), b".", body].concat());
+/// The value of the header `Leafseal-Signature`: HMAC-SHA-256 over time in seconds, path, `Idempotency-Key` and body, with
+/// line ends between.
+pub fn webhook_signature(secret: &[u8], unix_s: u64, path: &str, batch: &str, body: &[u8]) -> String {
+    let mac = hmac_sha256(secret, &[format!("{unix_s}\n{path}\n{batch}\n").as_bytes(), body].concat());
     let mut text = format!("t={unix_s},v1=");
     for byte in mac {
         let _ = write!(text, "{byte:02x}");
@@ -326,8 +350,47 @@ mod tests {
         ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
-        let (one, two) = ("webhook+http://a/x", "webhook+http://a/x;kinds=canary");
-        assert_ne!(SinkTarget::parse(one).map(|sink| sink.name()), SinkTarget::parse(two).map(|sink| sink.name()));
+    }
+
+    /// Sinks that get other records, or elsewhere, have other names; nothing else changes a name, and none shows a secret.
+    #[test]
+    fn names_are_of_what_goes_where() {
+        let sink = |text: &str| SinkTarget::parse(text).unwrap_or_else(|| panic!("{text}"));
+        let name = |text: &str| sink(text).name();
+        let different = [
+            "webhook+http://a.example/x",
+            "webhook+http://a.example/X",
+            "webhook+http://a.example/x?token=hunter2",
+            "webhook+http://a.example:81/x",
+            "webhook+http://a-example/x",
+            "webhook+http://a.example/x;format=ecs",
+            "webhook+http://a.example/x;format=ocsf",
+            "webhook+http://a.example/x;kinds=a-b",
+            "webhook+http://a.example/x;kinds=a,b",
+            "webhook+http://a.example/x;kinds=a",
+            "otlp+http://a.example/x",
+            "syslog+tcp://a.example:80",
+            "syslog+udp://a.example:80",
+            "syslog+unix:///dev/log",
+            "syslog+unix:///dev-log",
+        ];
+        let names: std::collections::BTreeSet<_> = different.iter().map(|text| name(text)).collect();
+        assert_eq!(names.len(), different.len(), "{names:?}");
+        let same = [
+            ("webhook+http://a.example/x", "webhook+http://a.example:80/x;format=json"),
+            ("webhook+http://a.example/x;kinds=a,b", "webhook+http://a.example/x;kinds=b,a,b;secret=/key"),
+            ("webhook+https://a.example/x;ca=/a.pem", "webhook+https://a.example/x;ca=/b.pem"),
+        ];
+        for (one, two) in same {
+            assert_eq!(name(one), name(two));
+        }
+        let secret = sink("webhook+https://a.example/hunter2?token=hunter2;ca=/a.pem");
+        assert!(secret.name().starts_with("webhook-https-a.example-443-"), "{}", secret.name());
+        for shown in [secret.name(), format!("{secret:?}"), format!("{:?}", secret.transport)] {
+            assert!(!shown.contains("hunter2"), "{shown}");
+        }
+        let long = name(&format!("syslog+udp://{}:514", "x".repeat(1000)));
+        assert!(long.len() < 120 && long.chars().all(|c| c.is_ascii_alphanumeric() || ".-".contains(c)), "{long}");
     }
 
     #[test]
@@ -381,8 +444,8 @@ mod tests {
         assert!(sink.wants_checkpoints() && !sink.wants(&batch().records[0].1));
         // From Python's hmac.
         assert_eq!(
-            webhook_signature(b"Jefe", 0, b"what do ya want for nothing?"),
-            "t=0,v1=37f471929915ccd2cbbe79feb84ffcff4f2bb25e15fc41c2506687331ae179cc"
+            webhook_signature(b"Jefe", 0, "/audit?x=1", "leafseal/a/b/0/7-10", b"what do ya want for nothing?"),
+            "t=0,v1=de8a8058f3de784c9d39ffd5ace9a044e6f2ad861f91ff98331b43ca8198eca6"
         );
     }
 }

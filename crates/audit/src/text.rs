@@ -131,6 +131,22 @@ impl RecordText {
     }
 }
 
+/// The text of a record for people: characters that a terminal does not print, or that change the order in which it prints others, are
+/// escaped as JSON has it, so that the text has the same meaning.
+pub fn printable(entry: &[u8]) -> String {
+    let mut shown = String::with_capacity(entry.len());
+    for c in String::from_utf8_lossy(entry).chars() {
+        let is_bidirectional =
+            matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || is_bidirectional || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}') {
+            let _ = write!(shown, "\\u{:04x}", u32::from(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -159,5 +175,21 @@ mod tests {
             "roles": ["pci", hostile],
         });
         assert_eq!(serde_json::from_slice::<Value>(&record).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let hostile = "\u{7f}\u{9b}31m\u{85}\u{202e}gpj.exe\u{2066}\u{200f}\u{61c}\u{2028}\u{feff}é 字 \u{1f512}";
+        let record = RecordText::new("request").text("text", hostile).finish();
+        let shown = printable(&record);
+        assert!(
+            shown.chars().all(|c| !c.is_control() && !"\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{feff}".contains(c)),
+            "{shown:?}"
+        );
+        assert!(shown.contains("é 字 \u{1f512}"), "{shown}");
+        let (printed, written): (Value, Value) =
+            (serde_json::from_str(&shown).expect("JSON"), serde_json::from_slice(&record).expect("JSON"));
+        assert_eq!(printed, written);
+        assert_eq!(printable(b"\xff\n"), "\u{fffd}\\u000a");
     }
 }

@@ -339,8 +339,8 @@ impl Maintenance {
 
 /// Opens the audit log of a keystore that was sealed at the start, and records what is due.
 fn maintain_audit(audit: &ServerAudit, engine: Option<&Engine>) {
-    if let Some(Err(error)) = engine.filter(|engine| !engine.is_sealed()).map(|engine| audit.open(engine)) {
-        tracing::error!(%error, "cannot open the audit log: what must wait for it is refused");
+    if let Some(engine) = engine.filter(|engine| !engine.is_sealed()) {
+        audit.report_open(audit.open(engine));
     }
     if let Some(engine) = engine {
         audit.carry_changes(engine, clock::now());

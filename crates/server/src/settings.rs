@@ -283,6 +283,9 @@ pub enum SettingsError {
     /// Nothing that can name an engine.
     #[error("`name` must be at most {SIGNER_SIZE_MAX} letters, digits, dots, underscores and hyphens")]
     Name,
+    /// Two sinks that would share a place in the log.
+    #[error("sinks {0} and {1} of `audit.sinks` have the same address, path, format and kinds: remove one of them")]
+    DuplicateSinks(usize, usize),
     /// A network thread would serve others too late.
     #[error("`inline_work_max` is too long: set it to at most 0.05ms")]
     InlineWork,
@@ -407,6 +410,9 @@ impl ServerSettings {
         }
         if self.operator.header_size_max < OperatorSettings::HEADER_SIZE_MIN {
             return Err(SettingsError::HeaderSize);
+        }
+        if let Some((first, second)) = self.audit.duplicate_sinks() {
+            return Err(SettingsError::DuplicateSinks(first, second));
         }
         self.validate_sizes()
     }

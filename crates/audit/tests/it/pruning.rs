@@ -204,7 +204,7 @@ fn minimum(place: &Place) -> u64 {
 #[test]
 fn nothing_is_removed_before_its_record_is_durable() {
     let place = timed();
-    let (journal, aside) = (place.path().join("journal"), place.path().join("aside"));
+    let (journal, aside) = (place.path().join("journal"), place.folder.path().join("aside"));
     let (sprung, kept_from) = (Arc::new(AtomicBool::new(false)), Arc::new(OnceLock::<Arc<AtomicU64>>::new()));
     let trap = (Arc::clone(&sprung), Arc::clone(&kept_from), journal.clone(), aside.clone(), Instant::now());
     // The thread that removes asks for the time just before. By then, two seconds of records may go for each second.

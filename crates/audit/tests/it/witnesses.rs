@@ -13,7 +13,7 @@ use crate::place::{Place, append, copy};
 fn witness(place: &Place, seed: u8) -> LogWitness {
     let private = Ed25519PrivateKey::from_seed(Secret::from_bytes(&[seed; 32]));
     let signer = NoteSigner::of_witness(&format!("example.org/w{seed}"), private).expect("a name");
-    LogWitness::new(signer, vec![place.key()], &place.folder.path().join(format!("witness{seed}")))
+    LogWitness::open(signer, vec![place.key()], &place.folder.path().join(format!("witness{seed}"))).expect("opened")
 }
 
 fn reader(place: &Place) -> LogReader {
@@ -44,7 +44,15 @@ fn a_log_that_grows_is_cosigned() {
         // The same once more, as after an answer that was lost; also by a witness that has started again.
         one = witness(&place, 8);
         assert_eq!(ask(&place, &mut one, signed).expect("signed"), lines[0]);
-        write_cosigned_checkpoint(&reader(&place), &lines).expect("written");
+        // One after the other: what the first has signed is kept.
+        let both = [one.public().clone(), two.public().clone()];
+        let write =
+            |lines: &[String], min| write_cosigned_checkpoint(&reader(&place), lines, &both, min).expect("written");
+        assert_eq!((write(&lines[..1], 1), write(&lines[1..], 2), write(&[], 1), write(&lines[..1], 1)), (1, 2, 2, 2));
+        assert_eq!(reader(&place).cosigned(&place.key()).expect("read"), signed);
+        append(&mut log, 1);
+        log.publish().expect("published");
+        assert_eq!((write(&lines[..1], 2), reader(&place).cosigned(&place.key()).expect("read")), (1, signed));
     }
     append(&mut log, 7);
     log.publish().expect("published");
@@ -80,6 +88,58 @@ fn a_log_that_grows_is_cosigned() {
         fs::write(&path, changed).expect("written");
         assert!(!place.verify(&options).faults.is_empty(), "{at}");
     }
+}
+
+/// What a witness has signed already costs no write, and new checkpoints of one log so many and no more.
+#[test]
+fn a_witness_cannot_be_made_to_write_in_a_flood() {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = Place::new();
+    let mut witness = witness(&place, 8);
+    let mut log = place.filled(&[3]);
+    ask(&place, &mut witness, 0).expect("signed");
+    let state = fs::read_dir(place.folder.path().join("witness8/log")).expect("a folder").next().expect("a file");
+    let state = state.expect("an entry").path();
+    let inode = || fs::metadata(&state).expect("there").ino();
+    let before = inode();
+    for _ in 0..100 {
+        ask(&place, &mut witness, 3).expect("signed");
+    }
+    assert_eq!(inode(), before, "it was written again");
+    let refused = (0..1000).find_map(|_| {
+        let old = log.size();
+        append(&mut log, 1);
+        log.publish().expect("published");
+        ask(&place, &mut witness, old).err()
+    });
+    assert!(matches!(refused, Some(WitnessFault::Refused { status: 429, .. })), "{refused:?}");
+}
+
+/// A log whose key has signed two histories of one length: that is said, and both are kept.
+#[test]
+fn a_fork_is_said_and_kept() {
+    let (place, other) = (Place::new(), Place::new());
+    let mut witness = witness(&place, 8);
+    drop(place.filled(&[100]));
+    ask(&place, &mut witness, 0).expect("signed");
+    let mut forged = other.open(leafseal_audit::LogRules::default()).0;
+    let forgeries: Vec<_> = (0..100).map(|number| format!("forged {number}")).collect();
+    forged.append(forgeries.iter().map(String::as_bytes)).expect("appended");
+    forged.publish().expect("published");
+    for old in [0, 100] {
+        let request = WitnessRequest::new(&reader(&other), old).expect("a request");
+        let answer = witness.add_checkpoint(request.body.as_bytes(), 1);
+        assert_eq!(answer.status, 409);
+        assert!(answer.fork.is_some_and(|fork| fork.contains("two histories with 100 records")));
+    }
+    let kept = fs::read_dir(place.folder.path().join("witness8/fork")).expect("a folder").next().expect("a file");
+    let kept = fs::read(kept.expect("an entry").path()).expect("there");
+    let report = place.verify(&VerifyOptions { kept: vec![kept], ..VerifyOptions::default() });
+    assert!(matches!(report.faults[..], [leafseal_audit::LogFault::Replaced { size: 100, .. }]), "{:?}", report.faults);
+    // What only another has signed is no fork.
+    let body = WitnessRequest::new(&reader(&place), 100).expect("a request").body;
+    let answer = witness.add_checkpoint(body.replace("\n100\n", "\n101\n").as_bytes(), 1);
+    assert_eq!((answer.status, answer.fork), (403, None));
 }
 
 /// A log that was cut off, or that shows another history, gets no cosignature, and learns what the witness has signed.

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::audit::{
     AuditLog, Durability, LogName, LogReader, LogReport, LogRules, NoteSigner, ReadError, Recorder, RecorderRules,
-    VerifierKey, VerifyOptions, prove_record, record_time, time_of_record, verify_log, verify_proof,
+    VerifierKey, VerifyOptions, printable, prove_record, record_time, time_of_record, verify_log, verify_proof,
 };
 use serde_json::{Value, json};
 
@@ -202,5 +202,5 @@ fn check(arguments: &CheckProofArguments) -> CommandOutcome {
     let text = fs::read_to_string(file).map_err(|error| CommandFailure::reading(file, &error))?;
     let proved = verify_proof(&text, &key);
     let proved = proved.map_err(|error| CommandFailure::failed(format!("{}: {error}", file.display())))?;
-    print(&format!("{}\n", String::from_utf8_lossy(&proved.record)))
+    print(&format!("{}\n", printable(&proved.record)))
 }

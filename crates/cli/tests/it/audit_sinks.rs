@@ -1,9 +1,10 @@
 //! What follows an audit log: sinks get each record, whatever they do; witnesses cosign it.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use leafseal_client::{Client, EncryptOptions, Scalar};
 use serde_json::Value;
 
 use crate::common::{Running, TestFolder, until};
+use crate::reload::Log;
 
 /// What a webhook has received.
 struct WebhookMessage {
@@ -27,11 +29,16 @@ impl WebhookMessage {
 
 /// A server of HTTP that answers with these statuses, then with 204.
 fn webhook(statuses: &'static [u16]) -> (String, Receiver<WebhookMessage>) {
+    let mut statuses = statuses.iter();
+    webhook_that(move |_| statuses.next().copied().unwrap_or(204))
+}
+
+/// A server of HTTP that answers with a status for each body, and hands on what it takes.
+fn webhook_that(mut answer: impl FnMut(&str) -> u16 + Send + 'static) -> (String, Receiver<WebhookMessage>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let (sender, received) = channel();
     std::thread::spawn(move || {
-        let mut statuses = statuses.iter();
         for socket in listener.incoming() {
             let mut reader = BufReader::new(socket.expect("a connection"));
             let mut headers = Vec::new();
@@ -46,10 +53,9 @@ fn webhook(statuses: &'static [u16]) -> (String, Receiver<WebhookMessage>) {
             let size = headers.iter().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
             let mut body = vec![0; size.expect("a size")];
             reader.read_exact(&mut body).expect("a body");
-            let status = statuses.next().copied().unwrap_or(204);
-            if status < 300
-                && sender.send(WebhookMessage { headers, body: String::from_utf8(body).expect("text") }).is_err()
-            {
+            let body = String::from_utf8(body).expect("text");
+            let status = answer(&body);
+            if status < 300 && sender.send(WebhookMessage { headers, body }).is_err() {
                 return;
             }
             let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
@@ -148,7 +154,7 @@ fn sinks_get_each_record_and_delay_nothing() {
             .map(|file| file.expect("an entry"))
             .filter(|file| file.file_name().to_string_lossy().starts_with("webhook"));
         let mut texts = files.map(|file| fs::read_to_string(file.path()).unwrap_or_default());
-        texts.all(|text| text.ends_with(&format!("\n{}\n", last + 1)))
+        texts.all(|text| text.lines().nth(3) == Some(&(last + 1).to_string()))
     });
     drop(engine);
     let engine = self::engine(&folder, "one", &settings);
@@ -228,4 +234,195 @@ fn engines_cosign_each_others_logs() {
         let own = ["audit", "verify", shown.to_str().expect("text"), "--witness", &keys[1 - other].1];
         assert_eq!(folder.run(&own).code, 1);
     }
+}
+
+fn indexes_of(body: &str) -> Vec<u64> {
+    let body: Value = serde_json::from_str(body).expect("JSON");
+    let records = body["records"].as_array().expect("a list");
+    records.iter().map(|record| record["index"].as_u64().expect("a number")).collect()
+}
+
+/// A sink that refuses some records for what is in them gets all the others, and is not tried with them for ever.
+#[test]
+fn a_record_that_a_sink_refuses_holds_up_no_other() {
+    let folder = TestFolder::with_app();
+    let (address, posts) = webhook_that(|body| {
+        let is_refused = indexes_of(body).iter().any(|index| [0, 7, 40].contains(index));
+        if is_refused { 400 } else { 204 }
+    });
+    let engine =
+        engine(&folder, "one", &[format!("audit.sinks=webhook+http://{address}/x"), "audit.wait=all".to_owned()]);
+    encrypt(&engine, 100);
+    let mut seen = std::collections::BTreeSet::new();
+    while seen.len() < 98 {
+        seen.extend(indexes_of(&posts.recv_timeout(Duration::from_secs(60)).expect("a message").body));
+    }
+    assert_eq!(seen, (0..=100).filter(|index| ![0, 7, 40].contains(index)).collect());
+    until("the records are counted", || {
+        let metrics = engine.probe("/metrics");
+        let line = metrics.lines().find(|line| line.starts_with("leafseal_audit_sink_records_refused_total{"));
+        line.is_some_and(|line| line.ends_with("\"} 3"))
+    });
+    // It goes on.
+    encrypt(&engine, 1);
+    assert!(indexes_of(&posts.recv_timeout(Duration::from_secs(60)).expect("a message").body).contains(&101));
+}
+
+/// What may be secret in the address of a sink is in no log, no metric and no name of a file.
+#[test]
+fn secrets_in_addresses_are_shown_nowhere() {
+    let folder = TestFolder::with_app();
+    let (address, posts) = webhook(&[500]);
+    let sink = format!("webhook+http://{address}/hunter2/x?token=hunter2");
+    let settings = [format!("audit.sinks={sink}"), "log.level=trace".to_owned(), "log.format=json".to_owned()];
+    let mut engine = engine(&folder, "one", &settings);
+    let log = Log::of(&mut engine);
+    log.wait_for("records of the audit log are not sent", 1);
+    posts.recv_timeout(Duration::from_secs(60)).expect("a message");
+    log.wait_for("records of the audit log are sent again", 1);
+    let metrics = engine.probe("/metrics");
+    assert!(metrics.contains("leafseal_audit_sink_records_waiting{sink=\"webhook-http-127.0.0.1-"), "{metrics}");
+    let mut files = Vec::new();
+    let mut open = vec![folder.path(".leafseal")];
+    while let Some(path) = open.pop() {
+        files.push(path.display().to_string());
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()));
+        }
+    }
+    for (what, shown) in [("metrics", metrics), ("log", log.lines()), ("files", files.join("\n"))] {
+        assert!(!shown.contains("hunter2"), "{what}: {shown}");
+    }
+    // The same sink twice would be one: each record would go to one of them.
+    drop(engine);
+    let list = format!("audit.sinks={sink} {sink};secret=/x");
+    let refused = folder.run(&["dev", "--port", "0", "--app", "acme", "--set", "audit.folder=audit", "--set", &list]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("sinks 1 and 2 of `audit.sinks`"), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+}
+
+/// The file with the place of the only sink, once it is there.
+fn cursor(folder: &TestFolder) -> PathBuf {
+    let find = || {
+        let cursors = fs::read_dir(folder.path(".leafseal/audit/cursors.state")).ok()?;
+        let mut cursors: Vec<_> = cursors.map(|entry| entry.expect("an entry").path()).collect();
+        cursors.retain(|cursor| cursor.extension().is_none_or(|extension| extension != "tmp"));
+        assert!(cursors.len() <= 1, "{cursors:?}");
+        cursors.pop()
+    };
+    until("the cursor is written", || find().is_some());
+    find().expect("it was there")
+}
+
+/// A place that somebody else writes, to keep records from a sink, is noticed, and the sink gets all.
+#[test]
+fn a_forged_place_keeps_nothing_from_a_sink() {
+    let folder = TestFolder::with_app();
+    let (address, posts) = webhook(&[]);
+    let settings = [format!("audit.sinks=webhook+http://{address}/x"), "audit.wait=all".to_owned()];
+    let engine = engine(&folder, "one", &settings);
+    encrypt(&engine, 3);
+    let mut seen = Vec::new();
+    while seen.last() != Some(&3) {
+        seen.extend(indexes_of(&posts.recv_timeout(Duration::from_secs(60)).expect("a message").body));
+    }
+    until("the cursor is written", || fs::read_to_string(cursor(&folder)).is_ok_and(|text| text.contains("\n4\n")));
+    drop(engine);
+    let file = cursor(&folder);
+    let text = fs::read_to_string(&file).expect("there").replace("\n4\n", "\n5\n");
+    fs::write(&file, text).expect("written");
+    let mut engine = self::engine(&folder, "one", &[&settings[..], &["log.format=json".to_owned()]].concat());
+    let log = Log::of(&mut engine);
+    let mut again = Vec::new();
+    while again.last() != Some(&4) {
+        again.extend(indexes_of(&posts.recv_timeout(Duration::from_secs(60)).expect("a message").body));
+    }
+    assert_eq!(again, [0, 1, 2, 3, 4]);
+    log.wait_for("a sink's place was changed by somebody else", 1);
+    assert!(engine.probe("/metrics").contains("leafseal_audit_cursors_forged_total 1\n"));
+}
+
+/// The thread that sends hangs on a file that never answers: the engine ends all the same.
+#[test]
+fn a_sink_that_hangs_does_not_hold_up_the_end() {
+    let folder = TestFolder::with_app();
+    let (address, posts) = webhook(&[]);
+    let settings = [format!("audit.sinks=webhook+http://{address}/x"), "server.drain_timeout=1s".to_owned()];
+    let engine = engine(&folder, "one", &settings);
+    posts.recv_timeout(Duration::from_secs(60)).expect("a message");
+    until("the cursor is written", || {
+        folder.path(".leafseal/audit/cursors.state").exists() && cursor(&folder).exists()
+    });
+    drop(engine);
+    let file = cursor(&folder);
+    fs::remove_file(&file).expect("removed");
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().expect("mkfifo").success());
+    let mut engine = self::engine(&folder, "one", &settings);
+    encrypt(&engine, 1);
+    let pid = rustix::process::Pid::from_child(&engine.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
+    until("the engine has ended", || engine.child.try_wait().expect("waited").is_some());
+}
+
+/// The witness is open to strangers: who is slow is cut off, a connection has one request, and who holds many is displaced.
+#[test]
+fn strangers_cannot_keep_a_witness_from_others() {
+    /// Less than the life of a connection that nobody ends; a passing test never waits for it.
+    const PATIENCE: Duration = Duration::from_secs(15);
+    let folder = TestFolder::with_app();
+    let address = {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.local_addr().expect("an address")
+    };
+    let _engine = engine(&folder, "one", &[format!("audit.witness_address={address}")]);
+    let ask = |mut socket: TcpStream| {
+        socket.set_read_timeout(Some(PATIENCE)).expect("set");
+        socket.write_all(b"GET /add-checkpoint HTTP/1.1\r\nHost: x\r\n\r\n").expect("written");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("the answer, and the end of the connection");
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    };
+    ask(TcpStream::connect(address).expect("connected"));
+    let mut slow: Vec<_> = (0..80).map(|_| TcpStream::connect(address).expect("connected")).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let other = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.2:0".parse().expect("an address")).expect("bound");
+        socket.connect(address).await.expect("connected").into_std().expect("a socket")
+    });
+    other.set_nonblocking(false).expect("set");
+    ask(other);
+    let mut first = slow.remove(0);
+    first.set_read_timeout(Some(PATIENCE)).expect("set");
+    let _ = first.write_all(b"POST /add-ch");
+    let ended = first.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+    assert!(!matches!(ended, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "a head that does not end is cut off");
+}
+
+/// An export that follows a log ends with an error if the log is cut off behind its back.
+#[test]
+fn a_follower_notices_that_the_log_was_cut_off() {
+    let folder = TestFolder::with_app();
+    let engine = engine(&folder, "one", &["audit.wait=all".to_owned()]);
+    let shown = log(&folder, "one");
+    let show = ["audit", "show", shown.to_str().expect("text")];
+    until("the start is signed", || folder.run(&show).code == 0);
+    let early = fs::read(shown.join("checkpoint")).expect("there");
+    encrypt(&engine, 5);
+    let count = || folder.run(&show).text().lines().count();
+    until("all are signed", || count() >= 6);
+    drop(engine);
+    let mut command =
+        folder.command(&["audit", "export", shown.to_str().expect("text"), "--format", "json", "--follow"]);
+    let mut follower = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut lines = BufReader::new(follower.stdout.take().expect("piped")).lines();
+    for _ in 0..6 {
+        lines.next().expect("a line").expect("text");
+    }
+    fs::write(shown.join("checkpoint"), early).expect("written");
+    let mut message = String::new();
+    follower.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
+    assert!(!follower.wait().expect("waited").success());
+    assert!(message.contains("the newest were cut off"), "{message}");
 }

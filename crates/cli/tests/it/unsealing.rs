@@ -101,6 +101,24 @@ fn is_ready(engine: &Running) -> bool {
     engine.probe("/readyz").starts_with("HTTP/1.1 200")
 }
 
+/// The address of a witness is in use when the keystore opens: that is said, and the engine listens there as soon as it can.
+#[test]
+fn a_witness_that_cannot_listen_is_tried_again() {
+    let sealed = Sealed::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let witness = format!("audit.witness_address={address}");
+    let (engine, log) = sealed.engine(&["--set", "audit.folder=audit", "--set", &witness]);
+    assert_eq!(status(sealed.unseal(&engine, "carol", PASSPHRASE)), ("unsealed".to_owned(), 0));
+    log.wait_for("no log is cosigned; it is tried again", 1);
+    assert!(is_ready(&engine) && engine.probe("/metrics").contains("leafseal_audit_forwarding_stopped 1\n"));
+    drop(taken);
+    log.wait_for("witness started", 1);
+    assert!(engine.probe("/metrics").contains("leafseal_audit_forwarding_stopped 0\n"));
+    std::net::TcpStream::connect(address).expect("connected");
+    assert_eq!(log.about("no log is cosigned").len(), 1);
+}
+
 #[test]
 fn a_passphrase_opens_the_keystore_and_nothing_else_does() {
     let sealed = Sealed::new();

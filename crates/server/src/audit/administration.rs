@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use leafseal_engine::Engine;
 use leafseal_engine::admin::{Generation, HistoryEntry, Readers, RecordKey, StoreChange, StoreError, replace_file};
-use leafseal_engine::audit::{CARRIED, LogReader, ReadError, RecordText, Recorder, VerifierKey};
+use leafseal_engine::audit::{CARRIED, LogReader, ReadError, RecordText, RecordTicket, Recorder, VerifierKey};
 use leafseal_engine::system_random;
 
 /// Longest file that is read.
@@ -36,8 +36,8 @@ pub(super) struct ChangeCarrier {
     key: RecordKey,
     /// What the log has.
     mark: CarriedMark,
-    /// The record after the last one with a change, counted as the recorder does.
-    last: u64,
+    /// The last record with a change.
+    last: Option<RecordTicket>,
     /// Records of the log when the recorder began.
     base: u64,
     saved: Option<(u64, Instant)>,
@@ -68,7 +68,7 @@ impl ChangeCarrier {
                 next = start + bundle.len() as u64;
             }
         }
-        let found = Self { file, key, mark, last: 0, base: size, saved: None, seen: None };
+        let found = Self { file, key, mark, last: None, base: size, saved: None, seen: None };
         found.save(log.name(), 0);
         Ok(found)
     }
@@ -87,10 +87,13 @@ impl ChangeCarrier {
                     HistoryEntry::Change(change) => {
                         let missing = change.number.saturating_sub(self.mark.number.saturating_add(1));
                         let mark = CarriedMark { generation: change.generation, number: change.number };
-                        (text_of(&change).number("missing", missing), mark)
+                        let mut text = text_of(&change);
+                        text.number("missing", missing);
+                        (text, mark)
                     }
                     HistoryEntry::Edited(generation) => {
-                        let text = RecordText::new(KIND).text("outcome", "edited").number("generation", generation);
+                        let mut text = RecordText::new(KIND);
+                        text.text("outcome", "edited").number("generation", generation);
                         (text, CarriedMark { generation, ..self.mark })
                     }
                 };
@@ -101,8 +104,9 @@ impl ChangeCarrier {
             if is_last {
                 let missing = page.newest_number.saturating_sub(self.mark.number);
                 let mark = CarriedMark { generation: page.up_to, number: page.newest_number };
-                let text = RecordText::new(KIND).text("outcome", "missing").number("generation", page.up_to);
-                if missing > 0 && !self.record(recorder, text.number("missing", missing), mark) {
+                let mut text = RecordText::new(KIND);
+                text.text("outcome", "missing").number("generation", page.up_to).number("missing", missing);
+                if missing > 0 && !self.record(recorder, text, mark) {
                     return Ok(false);
                 }
                 self.seen = Some(generation);
@@ -111,18 +115,20 @@ impl ChangeCarrier {
         }
     }
 
-    fn record(&mut self, recorder: &Recorder, text: RecordText, mark: CarriedMark) -> bool {
-        let text = text.number("number", mark.number);
+    fn record(&mut self, recorder: &Recorder, mut text: RecordText, mark: CarriedMark) -> bool {
+        text.number("number", mark.number);
         let Ok(ticket) = recorder.record(&text.finish()) else { return false };
-        (self.mark, self.last) = (mark, ticket.number() + 1);
+        (self.mark, self.last) = (mark, Some(ticket));
         true
     }
 
     /// Writes the file once in a while, when all that was carried is durable.
     pub(super) fn save_due(&mut self, log: &str, recorder: &Recorder, now: Instant) {
-        let durable = recorder.durable();
+        let is_durable = self.last.is_none_or(|ticket| recorder.is_durable(ticket));
+        // After that look, so that it counts them.
+        let durable = recorder.figures().durable;
         let is_due = |(saved, at): (u64, Instant)| saved < durable && now.duration_since(at) >= SAVE_INTERVAL;
-        if self.last <= durable && self.saved.is_none_or(is_due) {
+        if is_durable && self.saved.is_none_or(is_due) {
             self.save(log, durable);
             self.saved = Some((durable, now));
         }
@@ -165,8 +171,8 @@ fn mark_of(entry: &[u8]) -> Option<CarriedMark> {
 
 fn text_of(change: &StoreChange) -> RecordText {
     let author = &change.author;
-    RecordText::new(KIND)
-        .text("change", &change.kind)
+    let mut text = RecordText::new(KIND);
+    text.text("change", &change.kind)
         .maybe("app", change.app.as_deref())
         .maybe("client", change.client.as_deref())
         .number("version", change.version.unwrap_or(0).into())
@@ -177,5 +183,6 @@ fn text_of(change: &StoreChange) -> RecordText {
         .shown("uid", author.uid)
         .maybe("host", author.host.as_deref())
         .number("changed_at", change.at)
-        .number("generation", change.generation)
+        .number("generation", change.generation);
+    text
 }

@@ -4,6 +4,7 @@
 //! no certificate and no key, is counted by address and recorded once in a while, so that they cannot fill the log.
 
 mod administration;
+mod following;
 mod forwarding;
 mod naming;
 mod request;
@@ -13,6 +14,7 @@ mod text;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -28,7 +30,9 @@ use thiserror::Error;
 use crate::request_facts::without_app;
 use crate::settings::{AuditSettings, AuditWait};
 use administration::{CarriedFault, ChangeCarrier};
-use forwarding::{FollowedFolder, ForwardingThread, beside};
+use following::ReportedFaults;
+pub(crate) use forwarding::ForwardingFigures;
+use forwarding::{FollowedFolder, ForwardingThread, beside, is_followed};
 use naming::FoundLog;
 pub(crate) use request::AnswerRelease;
 use strangers::{StrangerSource, Strangers};
@@ -87,8 +91,12 @@ pub(crate) struct ServerAudit {
     not_opened: Mutex<Option<String>>,
     strangers: Mutex<Strangers>,
     tally: AuditTally,
+    /// The log that is open, for what sends its records elsewhere.
+    followed: OnceLock<FollowedFolder>,
     /// What sends its records elsewhere, if there is something to send to.
     forwarding: OnceLock<ForwardingThread>,
+    /// Faults that were logged last.
+    reported: Mutex<ReportedFaults>,
 }
 
 impl ServerAudit {
@@ -97,7 +105,8 @@ impl ServerAudit {
         let folder = settings.folder.clone()?;
         let (recorder, not_opened, strangers) = (OnceLock::new(), Mutex::default(), Mutex::default());
         let (settings, name) = (settings.clone(), name.to_owned());
-        let (tally, forwarding) = (AuditTally::default(), OnceLock::new());
+        let (tally, followed, forwarding) = (AuditTally::default(), OnceLock::new(), OnceLock::new());
+        let reported = Mutex::default();
         let (log_name, successor) = (OnceLock::new(), Mutex::default());
         Some(Arc::new(Self {
             settings,
@@ -110,15 +119,21 @@ impl ServerAudit {
             not_opened,
             strangers,
             tally,
+            followed,
             forwarding,
+            reported,
         }))
     }
 
-    /// Opens the log, once the keystore is open; on a thread that may wait.
+    /// Opens the log, once the keystore is open, and starts what follows it, as far as that was not done; on a thread that may wait.
     pub(crate) fn open(&self, engine: &Engine) -> Result<(), AuditError> {
-        if self.recorder.get().is_some() {
-            return Ok(());
+        if self.recorder.get().is_none() {
+            self.open_recorder(engine)?;
         }
+        self.start_forwarding(engine)
+    }
+
+    fn open_recorder(&self, engine: &Engine) -> Result<(), AuditError> {
         let opened = self.open_log(engine);
         let fault = opened.as_ref().err().map(ToString::to_string);
         *self.not_opened.lock().unwrap_or_else(PoisonError::into_inner) = fault;
@@ -143,6 +158,7 @@ impl ServerAudit {
             folder: folder.clone(),
             key: signer.public().clone(),
             cursors: beside(&self.folder, "cursors"),
+            cursor_key: signer.cursor_key(),
         };
         let (shown, path) = (signer.public().to_text(), folder.display().to_string());
         let verifier = signer.public().clone();
@@ -172,6 +188,10 @@ impl ServerAudit {
             ..RecorderRules::default()
         };
         let recorder = Recorder::start(log, rules, Box::new(unix_us));
+        if is_followed(&self.settings) {
+            // Until it is known what those that follow need.
+            recorder.kept_from().store(0, Ordering::Relaxed);
+        }
         let mut started = RecordText::new("start");
         started
             .text("version", env!("CARGO_PKG_VERSION"))
@@ -182,12 +202,7 @@ impl ServerAudit {
         *self.carrier.lock().unwrap_or_else(PoisonError::into_inner) = Some((carrier, origin));
         let _ = self.log_name.set(name);
         let _ = self.recorder.set(recorder);
-        if let Some(thread) = ForwardingThread::start(&self.settings, &followed, self.witness(engine)?)? {
-            if let Some(address) = thread.witness_address {
-                tracing::info!(%address, "witness started");
-            }
-            let _ = self.forwarding.set(thread);
-        }
+        let _ = self.followed.set(followed);
         Ok(())
     }
 
@@ -201,10 +216,11 @@ impl ServerAudit {
         tracing::info!(key = signer.public().to_text(), logs = self.settings.witness_logs.len(), "witness opened");
         let logs = self.settings.witness_logs.iter().filter_map(|key| VerifierKey::parse(key).ok()).collect();
         let state = beside(&self.folder, &format!("witness-{}-{epoch}", self.name));
+        let key = signer.public().to_text() + "\n";
+        let witness = LogWitness::open(signer, logs, &state)?;
         // For who asks it. It is not read again.
-        std::fs::create_dir_all(&state)?;
-        std::fs::write(state.join("key"), signer.public().to_text() + "\n")?;
-        Ok(Some((address, LogWitness::new(signer, logs, &state))))
+        std::fs::write(state.join("key"), key)?;
+        Ok(Some((address, witness)))
     }
 
     /// Why the log takes no records, while that is so.
@@ -218,7 +234,7 @@ impl ServerAudit {
     /// What it has done, for metrics.
     pub(crate) fn figures(&self) -> AuditFigures {
         let recorder = self.recorder.get().map(Recorder::figures).unwrap_or_default();
-        self.tally.figures(self.fault().is_some(), recorder)
+        self.tally.figures(self.fault().is_some(), recorder, self.forwarding_figures())
     }
 
     /// Whether any answer waits for its record.
@@ -270,7 +286,9 @@ impl ServerAudit {
                 other = found.id,
                 "another engine has begun an audit log under this engine's name: give each its own server.name"
             );
-            self.record(RecordText::new("namesake").text("log", &found.id));
+            let mut text = RecordText::new("namesake");
+            text.text("log", &found.id);
+            self.record(text);
             *successor = Some(found.id);
         }
         Ok(())
@@ -286,6 +304,7 @@ impl ServerAudit {
         }
         let due = self.strangers().take_due(now, self.settings.strangers_bytes_max);
         self.record_each(due);
+        self.report_faults();
     }
 
     /// Takes no more records, and makes those that it has durable, until a time. Answers that wait for theirs are released or withheld
@@ -306,6 +325,7 @@ impl ServerAudit {
         {
             tracing::error!("the audit log did not end in time: its last records may be lost");
         }
+        self.stop_forwarding(deadline);
     }
 
     /// Counts a peer whose TLS handshake failed.

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use leafseal_engine::audit::RecorderFigures;
 
+use super::ForwardingFigures;
+
 /// Figures of the audit log at one moment; counts are since the start.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct AuditFigures {
     /// Whether there is one.
     pub(crate) is_on: bool,
@@ -18,6 +20,7 @@ pub(crate) struct AuditFigures {
     /// Refusals of callers who have shown no certificate and no key.
     pub(crate) strangers: u64,
     pub(crate) recorder: RecorderFigures,
+    pub(crate) forwarding: ForwardingFigures,
 }
 
 /// Counts since the start. Relaxed ordering suffices: no other data depends on them.
@@ -41,9 +44,22 @@ impl AuditTally {
         self.strangers.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn figures(&self, refuses: bool, recorder: RecorderFigures) -> AuditFigures {
+    pub(super) fn figures(
+        &self,
+        refuses: bool,
+        recorder: RecorderFigures,
+        forwarding: ForwardingFigures,
+    ) -> AuditFigures {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (not_recorded, withheld) = (read(&self.not_recorded), read(&self.withheld));
-        AuditFigures { is_on: true, refuses, not_recorded, withheld, strangers: read(&self.strangers), recorder }
+        AuditFigures {
+            is_on: true,
+            refuses,
+            not_recorded,
+            withheld,
+            strangers: read(&self.strangers),
+            recorder,
+            forwarding,
+        }
     }
 }

@@ -36,9 +36,33 @@ const STRANGERS: MetricName = MetricName::plain(
     "Refusals of callers who have shown no certificate and no key, which the audit log counts by address instead of recording each",
 );
 
+const SINK_WAITING: MetricName = MetricName::plain(
+    "audit_sink_records_waiting",
+    "Signed records of the audit log that a sink has not taken, by sink",
+);
+const SINK_LAG: MetricName =
+    MetricName::seconds("audit_sink_lag", "How long ago a sink had every signed record; 0 if it has, by sink");
+const SINK_REFUSED: MetricName = MetricName::plain(
+    "audit_sink_records_refused",
+    "Records that a sink has refused for what is in them, and that are not sent to it again, by sink",
+);
+const FORWARDING_STOPPED: MetricName = MetricName::plain(
+    "audit_forwarding_stopped",
+    "1 while sinks, witnesses or the address of a witness are set and nothing is sent or answered, because the log is not open or the \
+     address cannot be bound",
+);
+const FORGED_CURSORS: MetricName = MetricName::plain(
+    "audit_cursors_forged",
+    "Files with the place of a sink that somebody else than this engine has written: the sink gets all records again",
+);
+const FORKS: MetricName = MetricName::plain(
+    "audit_witness_forks",
+    "Times that a log showed this engine, its witness, another history than the one that it has cosigned",
+);
+
 /// Writes the figures; all are 0 without an audit log.
 pub(super) fn write(audit: &AuditFigures, out: &mut MetricsWriter<'_>) -> fmt::Result {
-    let AuditFigures { is_on, refuses, not_recorded, withheld, strangers, recorder } = *audit;
+    let AuditFigures { is_on, refuses, not_recorded, withheld, strangers, recorder, ref forwarding } = *audit;
     out.gauge(ENABLED, u64::from(is_on))?;
     out.gauge(REFUSES, u64::from(refuses))?;
     out.counters(RECORDS, ["result"], [(["durable"], recorder.durable), (["lost"], recorder.lost + not_recorded)])?;
@@ -47,5 +71,12 @@ pub(super) fn write(audit: &AuditFigures, out: &mut MetricsWriter<'_>) -> fmt::R
     out.gauge(LAG, recorder.lag.as_secs_f64())?;
     out.gauge(CHECKPOINT_LAG, recorder.checkpoint_lag.as_secs_f64())?;
     out.counter(WITHHELD, withheld)?;
-    out.counter(STRANGERS, strangers)
+    out.counter(STRANGERS, strangers)?;
+    let sinks = || forwarding.sinks.iter().map(|sink| ([sink.name.as_str()], sink));
+    out.gauges(SINK_WAITING, ["sink"], sinks().map(|(labels, sink)| (labels, sink.waiting)))?;
+    out.gauges(SINK_LAG, ["sink"], sinks().map(|(labels, sink)| (labels, sink.lag.as_secs_f64())))?;
+    out.counters(SINK_REFUSED, ["sink"], sinks().map(|(labels, sink)| (labels, sink.refused)))?;
+    out.gauge(FORWARDING_STOPPED, u64::from(forwarding.has_stopped))?;
+    out.counter(FORGED_CURSORS, forwarding.forged_cursors)?;
+    out.counter(FORKS, forwarding.forks)
 }

@@ -1,5 +1,7 @@
 //! Settings of the audit log.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,7 +39,7 @@ pub enum AuditWait {
 
 settings! {
     /// Where the audit log is, and what waits for it.
-    #[derive(Clone, Debug)]
+    #[derive(Clone)]
     pub struct AuditSettings {
         /// The folder of the engine's audit logs, one for each name of an engine and root of the keystore. Without one, nothing is
         /// recorded.
@@ -79,5 +81,40 @@ settings! {
         pub witness_address: Option<SocketAddr> = None;
         /// The logs that it is a witness for.
         pub witness_logs: Vec<String> = Vec::new(), is kind(Kind::List(LOG_KEYS));
+    }
+}
+
+impl AuditSettings {
+    /// The numbers, from 1, of two sinks with one name: they would share a place in the log, and each record would go to one of them.
+    pub(crate) fn duplicate_sinks(&self) -> Option<(usize, usize)> {
+        let mut names = BTreeMap::new();
+        let sinks = self.sinks.iter().zip(1..).filter_map(|(text, number)| Some((SinkTarget::parse(text)?, number)));
+        sinks.into_iter().find_map(|(sink, number)| Some((names.insert(sink.name(), number)?, number)))
+    }
+}
+
+/// Addresses of sinks may have secrets.
+impl fmt::Debug for AuditSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AuditSettings").field("folder", &self.folder).field("wait", &self.wait).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sinks_are_shown_to_nobody_and_are_no_two_alike() {
+        let sinks = |sinks: &[&str]| AuditSettings {
+            sinks: sinks.iter().map(|sink| (*sink).to_owned()).collect(),
+            ..AuditSettings::default()
+        };
+        let secret = "webhook+http://a.example/?token=hunter2";
+        assert!(!format!("{:?}", sinks(&[secret])).contains("hunter2"));
+        let twice = sinks(&[secret, "syslog+udp://a:514", "webhook+http://a.example:80/?token=hunter2;secret=/key"]);
+        assert_eq!(twice.duplicate_sinks(), Some((1, 3)));
+        let other = "webhook+http://a.example/?token=hunter2;format=ecs";
+        assert_eq!(sinks(&[secret, other, "syslog+udp://a:514"]).duplicate_sinks(), None);
     }
 }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use crate::common::operator::{get, sample, settings_of_port, test_server};
-use crate::common::{Pki, Raw, raw_connector, test_request, wait_until};
+use crate::common::{Pki, Raw, TestServer, raw_connector, test_request, wait_until};
 use leafseal_engine::admin::{AcceptedSchemes, AppName, Apps, ClientName, NewClient, Operation, Roles};
 use leafseal_engine::{EngineCounters, Settings};
 use leafseal_net::tls::CertificateExpiry;
@@ -383,7 +383,7 @@ fn unfinished_messages_are_counted_by_cause() {
 
 #[test]
 fn refusals_before_the_queue_are_counted_too() {
-    let test_server = common::TestServer::with(|settings| {
+    let test_server = TestServer::with(|settings| {
         settings.queue_jobs_max = 1;
         settings.operator = settings_of_port();
     });
@@ -433,7 +433,13 @@ fn events_are_counted() {
 /// `UPDATE=1 cargo test -p leafseal-server --test metrics` regenerates the table.
 #[test]
 fn the_document_lists_the_metrics_of_the_endpoint() {
-    let (test_server, address) = test_server(|_| {});
+    let test_server = TestServer::with(|settings| {
+        settings.operator = settings_of_port();
+        // A log that is not open yet, for metrics of its sinks.
+        settings.audit.folder = Some("audit".into());
+        settings.audit.sinks = vec!["syslog+udp://siem.example.com:514".to_owned()];
+    });
+    let address = test_server.server.operator_addr().expect("there is an operator port");
     test_server.assert_healthy();
     test_server.server.watch_certificates(CertificateExpiry::of_pem(
         "client-authorities",

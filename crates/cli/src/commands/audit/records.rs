@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use leafseal_engine::audit::{ExportFormat, LogReader, ReadError, VerifierKey, export_record, time_of_record};
+use leafseal_engine::audit::{
+    ExportFormat, Hashes as _, LogReader, ReadError, VerifierKey, export_record, printable, time_of_record,
+};
 use serde_json::Value;
 
 use super::origin::key_of_origin;
@@ -30,7 +32,7 @@ pub(super) fn show(context: &RunContext, arguments: &ShowLogArguments) -> Comman
     }
     let sources = sources(&logs, &arguments.filter)?;
     merge(sources, &arguments.filter, |_, _, entry| {
-        output.write(entry)?;
+        output.write(printable(entry).as_bytes())?;
         output.write(b"\n")
     })?;
     output.finish()
@@ -58,10 +60,10 @@ pub(super) fn export(context: &RunContext, arguments: &ExportLogArguments) -> Co
         std::thread::sleep(FOLLOW_INTERVAL);
         let seen: Vec<_> = logs.iter().map(|log| log.reader.size()).collect();
         logs = logs.into_iter().map(FollowedLog::reopen).collect::<CommandOutcome<_>>()?;
-        let ranges = logs.iter().zip(seen);
-        new = ranges
-            .map(|(log, seen)| RecordSource::open(log, seen..log.reader.size(), None))
-            .collect::<CommandOutcome<_>>()?;
+        new = Vec::new();
+        for (log, seen) in logs.iter().zip(seen) {
+            new.extend(log.eras_from(seen)?);
+        }
     }
 }
 
@@ -98,8 +100,36 @@ impl FollowedLog {
         Ok(entries.last().map(|entry| time_of_record(entry).to_owned()).unwrap_or_default())
     }
 
+    /// The log as it is now, if it continues what was read of it.
     fn reopen(self) -> CommandOutcome<Self> {
-        Self::open(&self.folder, self.key)
+        let Self { folder, key, reader: before } = self;
+        let now = Self::open(&folder, key)?;
+        let (seen, size) = (before.size(), now.reader.size());
+        let wrong = |what: &str| Err(CommandFailure::failed(format!("{}: {what}", folder.display())));
+        if size < seen {
+            return wrong(&format!("the log had {seen} records and has {size}: the newest were cut off"));
+        }
+        match now.reader.root(0, seen) {
+            Ok(root) if root == before.checkpoint().root => {}
+            Ok(_) => return wrong("the records that were read were replaced: this is another log"),
+            // Nothing of them is left to be compared.
+            Err(_) if now.reader.minimum() > seen => {
+                note(format_args!(
+                    "{}: records from {seen} on to {} were removed before they were read",
+                    folder.display(),
+                    now.reader.minimum()
+                ));
+            }
+            Err(error) => return Err(failed(&folder, &error)),
+        }
+        Ok(now)
+    }
+
+    /// The records from a number on, of each era.
+    fn eras_from(&self, first: u64) -> CommandOutcome<Vec<RecordSource>> {
+        let eras = self.reader.eras().map_err(|error| failed(&self.folder, &error))?;
+        let new = eras.into_iter().map(|era| era.start.max(first)..era.end).filter(|era| !era.is_empty());
+        new.map(|era| RecordSource::open(self, era, None)).collect()
     }
 }
 

@@ -1,23 +1,30 @@
 //! Sends the records of a log to a sink, one batch at a time, from the log's files.
 
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::audit::{
-    LogCursor, LogReader, ReadError, RecordBatch, SinkTarget, SinkTransport, VerifierKey, webhook_signature,
+    CursorKey, LogCursor, LogReader, ReadError, RecordBatch, SinkTarget, SinkTransport, VerifierKey, webhook_signature,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UdpSocket, UnixDatagram};
 use tokio::time::{sleep, timeout};
 
 use super::connection::{ByteStream, PostedMessage, connect, post};
+use super::progress::ForwardingProgress;
 
 /// Between two looks for new records.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Before the first and the later attempts after a failure.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(60));
 /// Longest secret of a webhook.
-const SECRET_SIZE_MAX: usize = 4096;
+const SECRET_SIZE_MAX: u64 = 4096;
+/// Statuses with which a sink refuses a message for what is in it.
+const REFUSALS: [u16; 3] = [400, 413, 422];
+/// Attempts after which records that a sink refuses are not sent any more, though it takes no others either: some minutes.
+const ATTEMPTS_MAX: u32 = 10;
 
 /// A log that is followed.
 #[derive(Debug, Clone)]
@@ -26,28 +33,57 @@ pub(crate) struct FollowedFolder {
     pub(crate) key: VerifierKey,
     /// Where cursors are.
     pub(crate) cursors: PathBuf,
+    pub(crate) cursor_key: CursorKey,
+}
+
+/// Why a batch was not taken.
+#[derive(Debug)]
+enum DeliveryFault {
+    /// The sink is there, and refuses this batch for what is in it.
+    Refused(u16),
+    Other(String),
+}
+
+impl From<String> for DeliveryFault {
+    fn from(text: String) -> Self {
+        Self::Other(text)
+    }
 }
 
 /// A sink, and how far it is.
 pub(super) struct SinkDelivery {
     log: FollowedFolder,
     target: SinkTarget,
+    /// Of the target.
+    name: String,
     limit: Duration,
     cursor: Option<LogCursor>,
     /// The checkpoint that was sent last.
     checkpoint: String,
     stream: Option<Box<dyn ByteStream>>,
+    /// How often in a row the next records were refused.
+    refusals: u32,
+    /// Its number in `progress`.
+    number: usize,
+    progress: Arc<ForwardingProgress>,
 }
 
 impl SinkDelivery {
-    pub(super) fn new(log: FollowedFolder, target: SinkTarget, limit: Duration) -> Self {
-        Self { log, target, limit, cursor: None, checkpoint: String::new(), stream: None }
+    pub(super) fn new(
+        log: FollowedFolder,
+        target: SinkTarget,
+        limit: Duration,
+        number: usize,
+        progress: Arc<ForwardingProgress>,
+    ) -> Self {
+        let (name, checkpoint) = (target.name(), String::new());
+        Self { log, target, name, limit, cursor: None, checkpoint, stream: None, refusals: 0, number, progress }
     }
 
     /// Sends for ever. A failure is logged once, until it is over or another one.
     pub(super) async fn run(mut self) {
         let (mut pause, mut fault) = (BACKOFF.0, None);
-        let sink = self.target.address().to_owned();
+        let sink = self.name.clone();
         loop {
             match self.send_new().await {
                 Ok(()) => {
@@ -59,6 +95,13 @@ impl SinkDelivery {
                 }
                 Err(error) => {
                     self.stream = None;
+                    let error = match error {
+                        DeliveryFault::Refused(status) => {
+                            self.refusals += 1;
+                            format!("it refuses records with status {status}")
+                        }
+                        DeliveryFault::Other(error) => error,
+                    };
                     if fault.as_ref() != Some(&error) {
                         tracing::warn!(sink, error, "records of the audit log are not sent; they are tried again");
                     }
@@ -70,23 +113,36 @@ impl SinkDelivery {
         }
     }
 
+    fn open_cursor(&self) -> Result<LogCursor, String> {
+        let FollowedFolder { cursors, key, cursor_key, .. } = &self.log;
+        let cursor = LogCursor::open(cursors, &self.name, key.name(), cursor_key).map_err(|error| error.to_string())?;
+        if cursor.was_forged() {
+            self.progress.count_forged_cursor();
+            let file = cursor.file().display();
+            tracing::error!(sink = self.name, %file, "a sink's place was changed by somebody else: all records are sent again");
+        }
+        Ok(cursor)
+    }
+
     /// Sends everything that is in the newest checkpoint and was not sent.
-    async fn send_new(&mut self) -> Result<(), String> {
+    async fn send_new(&mut self) -> Result<(), DeliveryFault> {
         let reader = match LogReader::open(&self.log.folder, &self.log.key) {
             Ok(reader) => reader,
             // Nothing is signed yet.
             Err(ReadError::Absent) => return Ok(()),
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.to_string().into()),
         };
         if self.cursor.is_none() {
-            let file = self.log.cursors.join(self.target.name());
-            self.cursor = Some(LogCursor::open(&file, self.log.key.name()).map_err(|error| error.to_string())?);
+            self.cursor = Some(self.open_cursor()?);
         }
         loop {
             let next = self.cursor.as_ref().map_or(0, LogCursor::next);
             if next > reader.size() {
-                return Err(format!("{next} records were sent, and the log has {}: it was cut off", reader.size()));
+                return Err(
+                    format!("{next} records were sent, and the log has {}: it was cut off", reader.size()).into()
+                );
             }
+            self.progress.sent(self.number, next, reader.size());
             if next < reader.minimum() {
                 tracing::warn!(from = next, to = reader.minimum(), "records were removed before they were sent");
             }
@@ -95,31 +151,73 @@ impl SinkDelivery {
             let is_new = self.target.wants_checkpoints() && batch.checkpoint != self.checkpoint;
             let is_last = batch.next >= reader.size();
             if !batch.records.is_empty() || is_new && is_last {
-                self.send(&batch).await?;
+                self.deliver(&batch).await?;
                 self.checkpoint.clone_from(&batch.checkpoint);
             }
+            self.refusals = 0;
             if batch.next != next
                 && let Some(cursor) = &mut self.cursor
             {
                 cursor.advance(batch.next).map_err(|error| format!("its cursor cannot be written: {error}"))?;
             }
+            self.progress.sent(self.number, batch.next, reader.size());
             if is_last {
                 return Ok(());
             }
+            // A sink that wants few of many records, or takes them at once, holds up no other.
+            tokio::task::yield_now().await;
         }
     }
 
-    async fn send(&mut self, batch: &RecordBatch) -> Result<(), String> {
+    /// Sends a batch. Of one that is refused for what is in it, the records that are to blame are found, and given up if the sink takes
+    /// others of the batch, or took none for a while.
+    async fn deliver(&mut self, batch: &RecordBatch) -> Result<(), DeliveryFault> {
+        let status = match self.send(batch).await {
+            Err(DeliveryFault::Refused(status)) => status,
+            done => return done,
+        };
+        // Those that were refused.
+        let (mut parts, mut refused, mut has_taken) = (vec![batch.clone()], Vec::new(), false);
+        while let Some(part) = parts.pop() {
+            if part.records.len() <= 1 {
+                refused.extend(part.records.first().map(|(index, _)| *index));
+                continue;
+            }
+            let (first, second) = part.split();
+            for half in [first, second] {
+                match self.send(&half).await {
+                    Ok(()) => has_taken = true,
+                    Err(DeliveryFault::Refused(_)) => parts.push(half),
+                    error => return error,
+                }
+            }
+        }
+        if !has_taken && self.refusals < ATTEMPTS_MAX {
+            return Err(DeliveryFault::Refused(status));
+        }
+        for index in &refused {
+            tracing::error!(
+                sink = self.name,
+                index,
+                status,
+                "a sink has refused a record of the audit log, which is not sent to it again"
+            );
+        }
+        self.progress.refused(self.number, refused.len() as u64);
+        Ok(())
+    }
+
+    async fn send(&mut self, batch: &RecordBatch) -> Result<(), DeliveryFault> {
         let limit = self.limit;
         let sent = async {
             match self.target.transport.clone() {
-                SinkTransport::SyslogStream { address, .. } => self.send_stream(&address, batch).await,
-                SinkTransport::SyslogUdp(address) => self.send_udp(&address, batch).await,
-                SinkTransport::SyslogUnix(path) => self.send_unix(&path, batch).await,
+                SinkTransport::SyslogStream { address, .. } => Ok(self.send_stream(&address, batch).await?),
+                SinkTransport::SyslogUdp(address) => Ok(self.send_udp(&address, batch).await?),
+                SinkTransport::SyslogUnix(path) => Ok(self.send_unix(&path, batch).await?),
                 SinkTransport::Otlp(_) | SinkTransport::Webhook(_) => self.send_http(batch).await,
             }
         };
-        timeout(limit, sent).await.unwrap_or_else(|_| Err(format!("not taken within {limit:?}")))
+        timeout(limit, sent).await.unwrap_or_else(|_| Err(format!("not taken within {limit:?}").into()))
     }
 
     async fn send_stream(&mut self, address: &str, batch: &RecordBatch) -> Result<(), String> {
@@ -155,7 +253,7 @@ impl SinkDelivery {
         send.await.map_err(|error| error.to_string())
     }
 
-    async fn send_unix(&self, path: &std::path::Path, batch: &RecordBatch) -> Result<(), String> {
+    async fn send_unix(&self, path: &Path, batch: &RecordBatch) -> Result<(), String> {
         let send = async {
             let socket = UnixDatagram::unbound()?;
             socket.connect(path)?;
@@ -167,28 +265,47 @@ impl SinkDelivery {
         send.await.map_err(|error| error.to_string())
     }
 
-    async fn send_http(&self, batch: &RecordBatch) -> Result<(), String> {
+    async fn send_http(&self, batch: &RecordBatch) -> Result<(), DeliveryFault> {
         let (url, body) = match &self.target.transport {
             SinkTransport::Otlp(url) => (url, self.target.otlp(batch)),
             SinkTransport::Webhook(url) => (url, self.target.webhook(batch)),
             _ => return Ok(()),
         };
         let first = batch.records.first().map_or(batch.next, |(index, _)| *index);
-        let mut headers = vec![("idempotency-key", format!("{}/{first}-{}", batch.origin, batch.next))];
+        let id = format!("{}/{first}-{}", batch.origin, batch.next);
+        let mut headers = Vec::new();
         if let Some(file) = &self.target.secret {
-            let secret = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-            let secret = secret.trim_ascii();
-            if secret.is_empty() || secret.len() > SECRET_SIZE_MAX {
-                return Err(format!("{} has no secret of at most {SECRET_SIZE_MAX} bytes", file.display()));
-            }
-            headers.push(("leafseal-signature", webhook_signature(secret, unix_s(), &body)));
+            let secret = read_secret(file).await?;
+            let signature = webhook_signature(secret.trim_ascii(), unix_s(), &url.path, &id, &body);
+            headers.push(("leafseal-signature", signature));
         }
+        headers.push(("idempotency-key", id));
         let authorities = self.target.authorities.as_deref();
         let (status, _) =
             post(self.limit, PostedMessage { url, authorities, content_type: "application/json", headers, body })
                 .await?;
-        if (200..300).contains(&status) { Ok(()) } else { Err(format!("it answers with status {status}")) }
+        match status {
+            200..300 => Ok(()),
+            status if REFUSALS.contains(&status) => Err(DeliveryFault::Refused(status)),
+            status => Err(format!("it answers with status {status}").into()),
+        }
     }
+}
+
+/// Reads the secret of a webhook, on a thread that may wait: it is whatever file the setting names.
+async fn read_secret(file: &Path) -> Result<Vec<u8>, String> {
+    let path = file.to_owned();
+    let read = tokio::task::spawn_blocking(move || {
+        let mut secret = Vec::new();
+        std::fs::File::open(&path)?.take(SECRET_SIZE_MAX + 1).read_to_end(&mut secret)?;
+        Ok::<_, std::io::Error>(secret)
+    });
+    let secret = read.await.map_err(|error| error.to_string())?;
+    let secret = secret.map_err(|error| format!("{}: {error}", file.display()))?;
+    if secret.trim_ascii().is_empty() || secret.len() as u64 > SECRET_SIZE_MAX {
+        return Err(format!("{} has no secret of at most {SECRET_SIZE_MAX} bytes", file.display()));
+    }
+    Ok(secret)
 }
 
 pub(super) fn unix_s() -> u64 {

@@ -3,12 +3,17 @@
 
 mod connection;
 mod delivery;
+mod listener;
+mod progress;
 mod witnesses;
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use leafseal_engine::audit::{LogWitness, SinkTarget, WitnessTarget};
 use tokio::runtime::Builder;
@@ -18,30 +23,55 @@ use tokio::task::LocalSet;
 use crate::settings::AuditSettings;
 pub(super) use delivery::FollowedFolder;
 use delivery::SinkDelivery;
+pub(crate) use progress::ForwardingFigures;
+use progress::ForwardingProgress;
 use witnesses::AskedWitness;
+
+/// How long the end of the thread is waited for if nobody says how long.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Whether there is anything that follows the log, and may need its old records.
+pub(super) fn is_followed(settings: &AuditSettings) -> bool {
+    !settings.sinks.is_empty() || !settings.witnesses.is_empty()
+}
+
+impl ForwardingFigures {
+    /// Before the thread has started, and how far sinks are is known.
+    pub(super) fn stopped(settings: &AuditSettings) -> Self {
+        let sinks: Vec<_> = settings.sinks.iter().filter_map(|text| SinkTarget::parse(text)).collect();
+        let has_stopped = is_followed(settings) || settings.witness_address.is_some();
+        let progress = ForwardingProgress::new(&sinks, false, Arc::default());
+        Self { has_stopped, ..progress.figures() }
+    }
+}
 
 /// The thread. It ends on drop; what was not sent is sent after the next start.
 #[derive(Debug)]
 pub(super) struct ForwardingThread {
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    running: Mutex<Option<RunningThread>>,
+    progress: Arc<ForwardingProgress>,
     /// Where the witness listens.
     pub(super) witness_address: Option<SocketAddr>,
 }
 
+#[derive(Debug)]
+struct RunningThread {
+    stop: oneshot::Sender<()>,
+    /// Nothing is sent: the other end goes with the thread.
+    ended: Receiver<()>,
+}
+
 impl ForwardingThread {
-    /// Starts it, unless there is nothing for it to do.
+    /// Starts it. `kept_from` is the first record that must not be removed.
     pub(super) fn start(
         settings: &AuditSettings,
         log: &FollowedFolder,
         witness: Option<(SocketAddr, LogWitness)>,
-    ) -> io::Result<Option<Self>> {
+        kept_from: Arc<AtomicU64>,
+    ) -> io::Result<Self> {
         let sinks: Vec<_> = settings.sinks.iter().filter_map(|text| SinkTarget::parse(text)).collect();
         let asked: Vec<WitnessTarget> =
             settings.witnesses.iter().filter_map(|text| WitnessTarget::parse(text)).collect();
-        if sinks.is_empty() && asked.is_empty() && witness.is_none() {
-            return Ok(None);
-        }
         let listener =
             witness.map(|(address, witness)| Ok::<_, io::Error>((std::net::TcpListener::bind(address)?, witness)));
         let listener = listener.transpose()?;
@@ -50,22 +80,28 @@ impl ForwardingThread {
             listener.set_nonblocking(true)?;
         }
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (stop, stopped) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (end, ended) = channel();
+        let progress = Arc::new(ForwardingProgress::new(&sinks, !asked.is_empty(), kept_from));
         let (log, limit, interval, min) =
             (log.clone(), settings.sinks_timeout, settings.witnesses_interval, settings.witnesses_min as usize);
+        let shared = Arc::clone(&progress);
         let work = move || {
+            let _end = end;
             let tasks = LocalSet::new();
-            for sink in sinks {
-                tasks.spawn_local(SinkDelivery::new(log.clone(), sink, limit).run());
+            for (number, sink) in sinks.into_iter().enumerate() {
+                tasks.spawn_local(SinkDelivery::new(log.clone(), sink, limit, number, Arc::clone(&shared)).run());
             }
             if !asked.is_empty() {
                 let asked = asked.into_iter().map(AskedWitness::new).collect();
-                tasks.spawn_local(witnesses::ask_for_ever(log, asked, min, interval, limit));
+                tasks.spawn_local(witnesses::ask_for_ever(log, asked, min, interval, limit, Arc::clone(&shared)));
             }
             tasks.block_on(&runtime, async {
                 if let Some((listener, witness)) = listener {
                     match tokio::net::TcpListener::from_std(listener) {
-                        Ok(listener) => drop(tokio::task::spawn_local(witnesses::serve_for_ever(listener, witness))),
+                        Ok(listener) => {
+                            drop(tokio::task::spawn_local(listener::serve_for_ever(listener, witness, shared)));
+                        }
                         Err(error) => tracing::error!(%error, "the witness cannot listen"),
                     }
                 }
@@ -73,21 +109,33 @@ impl ForwardingThread {
                 let _ = stopped.await;
             });
             drop(tasks);
-            // A look-up of a name may hang.
+            // A look-up of a name, or a disk, may hang.
             runtime.shutdown_background();
         };
-        let thread = std::thread::Builder::new().name("leafseal-sinks".to_owned()).spawn(work)?;
-        Ok(Some(Self { stop: Some(stop), thread: Some(thread), witness_address }))
+        std::thread::Builder::new().name("leafseal-sinks".to_owned()).spawn(work)?;
+        let running = Mutex::new(Some(RunningThread { stop, ended }));
+        Ok(Self { running, progress, witness_address })
+    }
+
+    pub(super) fn figures(&self) -> ForwardingFigures {
+        self.progress.figures()
+    }
+
+    /// Ends it; from the deadline on, without waiting for it any more: it may hang on a disk.
+    pub(super) fn stop_by(&self, deadline: Instant) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(RunningThread { stop, ended }) = running else { return };
+        drop(stop);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!("the thread that sends the audit log elsewhere did not end in time");
+        }
     }
 }
 
 impl Drop for ForwardingThread {
     fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // Its result is of no interest.
-            let _ = thread.join();
-        }
+        self.stop_by(Instant::now() + STOP_TIMEOUT);
     }
 }
 
