@@ -35,6 +35,11 @@ pub enum StoreError {
     /// Another store was put in the place of the one that is open.
     #[error("{0} is no longer the keystore that this program opened: put that one back, or restart to use the new one")]
     OtherStore(Location),
+    /// The frames of an audit log have another writer by now.
+    #[error(
+        "another engine has taken over the audit log {0}: give each engine a name of its own, and restart this one"
+    )]
+    OtherWriter(String),
     /// The database server cannot be reached, refuses the login, is no server that we trust, or is a standby. Trying again may help.
     #[error("cannot use the keystore at {server}: {reason}")]
     Unreachable {

@@ -13,7 +13,7 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant,
-    ClientName, EscrowImport, EscrowImported, Generation, KeyLife, Keystore, MemoryFault, MemoryStatus, Migration,
+    ClientName, EscrowImport, EscrowImported, Generation, KeyLife, Keystore, LogFrames, MemoryFault, MemoryStatus, Migration,
     NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreError, StoreHistory,
     StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
@@ -244,6 +244,7 @@ impl Keystore for LateKeystore {
         fn token_secret(&self) -> Secret<TOKEN_SECRET_SIZE>;
         fn plan_migration(&self) -> Migration;
         fn migrate(&self, progress: &mut dyn FnMut(usize, usize)) -> Migration;
+        fn log_frames(&self, origin: &str) -> Option<Box<dyn LogFrames>>;
         fn record_key(&self, signer: &str, epoch: Option<u32>) -> Option<RecordKey>;
         fn slots(&self) -> Vec<SlotSummary>;
         fn make_slot(&self, provider: &dyn SlotProvider) -> MadeSlot;

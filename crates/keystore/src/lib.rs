@@ -26,6 +26,7 @@ mod history;
 mod late;
 mod life;
 mod local_root_key;
+mod log_frames;
 mod memory;
 mod model;
 mod name;
@@ -68,6 +69,7 @@ pub use late::{AutomaticProviders, LateKeystore, ReopenPauses, StoreOpener};
 pub use leafseal_crypto::symmetric::{SymmetricKeyId, SymmetricRoot};
 pub use life::{AppLife, DeletionPlan, KeyLife, RotationRule, Upkeep, UseRecord};
 pub use local_root_key::{LocalRootKey, ROOT_KEY_FILE_SIZE_MAX};
+pub use log_frames::{HeldFrames, LogFrame, LogFrames};
 pub use memory::{MemoryStatus, PeerSighting, SIGHTING_SIZE_MAX, new_challenge};
 pub use model::{
     ApiKey, AppKeyPair, AppKeys, AppPublicKeys, AppSummary, Apps, CheckReport, ClientGrant, KeyState, KeyVersion,

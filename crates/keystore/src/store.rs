@@ -9,6 +9,7 @@ use leafseal_crypto::{CryptoRng, Secret};
 
 use crate::history::{ChangeAuthor, StoreHistory};
 use crate::life::KeyLife;
+use crate::log_frames::LogFrames;
 use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
@@ -430,6 +431,15 @@ pub trait Keystore: Send + Sync {
     /// # Errors
     /// [`Error::Busy`], [`Error::Edited`], [`Error::Inconsistent`].
     fn record_key(&self, signer: &str, epoch: Option<u32>) -> Result<Option<RecordKey>, StoreError>;
+
+    /// Where the frames of an audit log are kept beside the store; `None` for a store in a file, which is no safer than the log's own
+    /// folder.
+    ///
+    /// # Errors
+    /// Those of a connection to the database.
+    fn log_frames(&self, _origin: &str) -> Result<Option<Box<dyn LogFrames>>, StoreError> {
+        Ok(None)
+    }
 
     /// Takes over what another engine has seen: an older state is refused from then on. A store that is not open yet keeps the answer of
     /// each engine, and compares them before it is.

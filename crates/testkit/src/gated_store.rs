@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName,
-    EscrowImport, EscrowImported, Generation, Keystore, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
+    EscrowImport, EscrowImported, Generation, Keystore, LogFrames, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
     PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreHistory, StoreId, StoreScan, TOKEN_SECRET_SIZE,
     VersionSummary,
 };
@@ -234,6 +234,10 @@ impl Keystore for GatedStore {
 
     fn sighting(&self, challenge: &str) -> Option<String> {
         self.store.sighting(challenge)
+    }
+
+    fn log_frames(&self, origin: &str) -> Result<Option<Box<dyn LogFrames>>, StoreError> {
+        self.store.log_frames(origin)
     }
 
     fn record_key(&self, signer: &str, epoch: Option<u32>) -> Result<Option<RecordKey>, StoreError> {

@@ -114,6 +114,10 @@ impl Link {
         self.shared.location()
     }
 
+    pub(super) fn settings(&self) -> &PostgresSettings {
+        &self.shared.settings
+    }
+
     /// Calls `hint` whenever another process reports a change, from the thread of the connection.
     pub(super) fn on_hint(&self, hint: Hint) {
         *lock(&self.shared.hint) = Some(hint);

@@ -7,6 +7,7 @@
 
 mod durability;
 mod explain;
+mod frames;
 mod link;
 mod schema;
 mod settings;
@@ -21,11 +22,13 @@ use tokio_postgres::Client;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type as PgType, private::BytesMut, to_sql_checked};
 
 use explain::CallError;
+use frames::PostgresFrames;
 use link::{AsyncCall, Link, PostgresSession};
 pub use settings::{InvalidUrl, PostgresSettings, PostgresUrl, SslMode};
 use turns::FairLock;
 
 use crate::StoreError;
+use crate::log_frames::LogFrames;
 use crate::model::StoreFault;
 use crate::sql::schema::{NewStore, TableDefinitions};
 use crate::sql::session::only_row;
@@ -306,6 +309,10 @@ impl SqlBackend for Postgres {
         true
     }
 
+    fn log_frames(&self, limits: &StoreLimits, origin: &str) -> Result<Option<Box<dyn LogFrames>>, StoreError> {
+        Ok(Some(Box::new(PostgresFrames::open(self.link.settings(), limits, origin)?)))
+    }
+
     /// PostgreSQL keeps its own rules, unless a superuser turned them off.
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {
         let mut faults = Vec::new();
@@ -402,14 +409,16 @@ impl Transaction<'_> {
         }
     }
 
-    /// Commits a change and waits until it is durable.
-    fn commit(mut self) -> Result<(), StoreError> {
+    /// Commits a change of the store, of which others learn, and waits until it is durable.
+    fn commit(self) -> Result<(), StoreError> {
+        self.commit_after(&format!("SELECT pg_notify('{}', ''); ", schema::SCHEMA))
+    }
+
+    /// Commits after some last commands, and waits until all is durable.
+    fn commit_after(mut self, last: &str) -> Result<(), StoreError> {
         // In a transaction that has failed already, this fails too: a commit alone would succeed in rolling it back. From here on the
         // server must not stop waiting for its standbys: it would then report success.
-        self.call(StatementBatch(format!(
-            "SELECT pg_notify('{}', ''); SET LOCAL statement_timeout = 0",
-            schema::SCHEMA
-        )))?;
+        self.call(StatementBatch(format!("{last}SET LOCAL statement_timeout = 0")))?;
         let warnings = self.session.warnings.load(Ordering::Acquire);
         self.is_open = false;
         let Self { database, session, .. } = &self;

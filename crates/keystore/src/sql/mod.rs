@@ -122,6 +122,9 @@ pub trait SqlBackend: Send + Sync {
         false
     }
 
+    /// See [`Keystore::log_frames`].
+    fn log_frames(&self, limits: &StoreLimits, origin: &str) -> Result<Option<Box<dyn LogFrames>>, StoreError>;
+
     /// The faults that the database itself finds, and references to rows that are missing.
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError>;
 }

@@ -22,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, Transaction, Transaction
 use crate::StoreError;
 use crate::drafts::folder_of;
 use crate::files::{self, FileId};
+use crate::log_frames::LogFrames;
 use crate::model::StoreFault;
 use crate::secret_path::SecretPath;
 use crate::sql::schema::{NewStore, StoredFormat, TableDefinitions};
@@ -218,6 +219,10 @@ impl SqlBackend for Sqlite {
     fn place(&self) -> String {
         // Relative to another folder, the same path is another place.
         std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone()).to_string_lossy().into_owned()
+    }
+
+    fn log_frames(&self, _: &StoreLimits, _origin: &str) -> Result<Option<Box<dyn LogFrames>>, StoreError> {
+        Ok(None)
     }
 
     fn faults(&self, sql: &mut dyn Sql) -> Result<Vec<StoreFault>, StoreError> {

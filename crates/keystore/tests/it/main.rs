@@ -12,6 +12,7 @@ mod extract;
 mod file;
 mod history;
 mod life;
+mod log_frames;
 mod pem;
 mod pooler;
 mod postgres;
