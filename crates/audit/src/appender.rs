@@ -4,9 +4,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::durable::{DiskJournal, Journal};
 use crate::error::LogError;
 use crate::folder::{CHECKPOINT, LogFolder, TILES};
-use crate::journal::{JournalKey, JournalSegment, NextFrame, OldJournalSegment, frame_hashes, segment_path, segments};
+use crate::journal::{JournalKey, NextFrame, OldJournalSegment, frame_hashes, segment_path};
 use crate::merkle::{MerkleTree, NodeHash, ROW_BITS, ROW_WIDTH, row_width};
 use crate::note::{NoteSigner, VerifierKey};
 use crate::publisher::{Publication, PublishedSize, tile};
@@ -59,10 +60,7 @@ pub(crate) struct LogAppender {
     fresh_bytes: usize,
     /// Bytes of entries after `published`.
     pending_bytes: usize,
-    /// `None` after a failed write.
-    segment: Option<JournalSegment>,
-    /// Starts of the segments that are kept, in order, with the one that is written.
-    starts: Vec<u64>,
+    journal: Box<dyn Journal>,
     _lock: Arc<File>,
 }
 
@@ -73,12 +71,26 @@ impl LogAppender {
         rules: LogRules,
         lock: Arc<File>,
     ) -> Result<(Self, Recovery), LogError> {
+        let (mut appender, _, recovery) = Self::load(path, signer, rules, lock)?;
+        appender.journal.begin(&appender.tree)?;
+        Ok((appender, recovery))
+    }
+
+    /// What the folder has, and the starts of the journal's segments in it. Nothing is written.
+    pub(crate) fn load(
+        path: &Path,
+        signer: &NoteSigner,
+        rules: LogRules,
+        lock: Arc<File>,
+    ) -> Result<(Self, Vec<u64>, Recovery), LogError> {
         let folder = LogFolder::new(path);
-        let starts = segments(&folder).map_err(|fault| LogError::Io { path: path.to_owned(), fault })?;
+        let key = signer.public().clone();
+        let journal = DiskJournal::find(&folder, signer.journal_key(), key.name(), rules.segment_bytes)?;
+        let starts = journal.starts().to_vec();
         let mut appender = Self {
             path: path.to_owned(),
             folder,
-            key: signer.public().clone(),
+            key,
             journal_key: signer.journal_key(),
             rules,
             tree: MerkleTree::default(),
@@ -89,14 +101,26 @@ impl LogAppender {
             full: Vec::new(),
             fresh_bytes: 0,
             pending_bytes: 0,
-            segment: None,
-            starts,
+            journal: Box::new(journal),
             _lock: lock,
         };
-        appender.load_published()?;
-        let recovery = appender.replay()?;
-        appender.begin_segment()?;
-        Ok((appender, recovery))
+        appender.load_published(starts.first() == Some(&0))?;
+        let recovery = appender.replay(&starts)?;
+        Ok((appender, starts, recovery))
+    }
+
+    /// Makes entries durable elsewhere from now on.
+    pub(crate) fn replace_journal(&mut self, journal: Box<dyn Journal>) {
+        self.journal = journal;
+    }
+
+    /// Begins, before there are entries, after those of a tree.
+    pub(crate) fn begin_at(&mut self, tree: MerkleTree) {
+        self.tree = tree;
+    }
+
+    pub(crate) fn tree(&self) -> &MerkleTree {
+        &self.tree
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -136,8 +160,7 @@ impl LogAppender {
             return None;
         }
         self.handed_over = self.tree.size();
-        // Every segment before the one that is written is covered.
-        let old_segments = self.starts.drain(..self.starts.len().saturating_sub(1)).collect();
+        let old_segments = self.journal.take_covered();
         Some(Publication {
             tree: self.tree.clone(),
             bundle: self.bundle.clone(),
@@ -157,23 +180,14 @@ impl LogAppender {
         if self.is_lagging() {
             return Err(LogError::Lagging);
         }
-        if self.segment.as_ref().is_none_or(|segment| segment.size >= self.rules.segment_bytes) {
-            self.begin_segment()?;
-        }
-        let segment = self.segment.as_mut().expect("begun");
         let hashes = frame_hashes(frame).expect("made of entries");
-        if let Err(fault) = segment.append(&self.journal_key, frame, &hashes) {
-            // What the file ends with now is not known. The next segment begins where this frame would have begun, which excludes it.
-            self.segment = None;
-            let start = *self.starts.last().expect("the one that is written");
-            return Err(LogError::Io { path: segment_path(&self.folder, start), fault });
-        }
+        self.journal.append(&self.tree, frame, &hashes)?;
         self.take_in(frame, &hashes);
         Ok(())
     }
 
     /// Takes durable entries into the tree.
-    fn take_in(&mut self, frame: &[u8], hashes: &[NodeHash]) {
+    pub(crate) fn take_in(&mut self, frame: &[u8], hashes: &[NodeHash]) {
         let mut last: &[u8] = &[];
         for (entry, hash) in bundle_entries(frame).zip(hashes) {
             let entry = entry.expect("checked when its hash was computed");
@@ -195,24 +209,12 @@ impl LogAppender {
         self.pending_bytes += frame.len();
     }
 
-    /// Begins a segment of the journal at the current size.
-    fn begin_segment(&mut self) -> Result<(), LogError> {
-        let (start, root) = (self.tree.size(), self.tree.root());
-        let segment = JournalSegment::create(&self.folder, &self.journal_key, self.key.name(), start, &root);
-        let segment = segment.map_err(|fault| LogError::Io { path: segment_path(&self.folder, start), fault })?;
-        if self.starts.last() != Some(&start) {
-            self.starts.push(start);
-        }
-        self.segment = Some(segment);
-        Ok(())
-    }
-
     fn damaged(&self, what: impl Into<String>) -> LogError {
         LogError::Damaged { path: self.path.clone(), what: what.into() }
     }
 
-    /// Loads the tree of the checkpoint, and the entries of its last bundle.
-    fn load_published(&mut self) -> Result<(), LogError> {
+    /// Loads the tree of the checkpoint, and the entries of its last bundle. Before the first checkpoint, the journal has all entries.
+    fn load_published(&mut self, has_all: bool) -> Result<(), LogError> {
         let loaded = LogReader::open(&self.path, &self.key).and_then(|reader| {
             let entries = match reader.size().checked_sub(1) {
                 Some(last) => reader.bundle_of(last)?.1,
@@ -222,7 +224,7 @@ impl LogAppender {
         });
         let (reader, entries) = match loaded {
             Ok(loaded) => loaded,
-            Err(ReadError::Absent) if self.folder.path(TILES).exists() => {
+            Err(ReadError::Absent) if self.folder.path(TILES).exists() && !has_all => {
                 return Err(self.damaged(format!("{CHECKPOINT} is missing")));
             }
             Err(ReadError::Absent) => return Ok(()),
@@ -239,9 +241,8 @@ impl LogAppender {
     }
 
     /// Reads the journal after the checkpoint.
-    fn replay(&mut self) -> Result<Recovery, LogError> {
+    fn replay(&mut self, starts: &[u64]) -> Result<Recovery, LogError> {
         let mut recovery = Recovery::default();
-        let starts = self.starts.clone();
         for (number, &start) in starts.iter().enumerate() {
             let next = starts.get(number + 1).copied();
             if next.is_some_and(|next| next <= self.published) {

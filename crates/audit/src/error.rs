@@ -1,5 +1,6 @@
 //! Why a log cannot be opened or written.
 
+use std::error::Error;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +10,9 @@ use thiserror::Error;
 use crate::folder::LogFolder;
 use crate::reader::ReadError;
 use crate::tile::ENTRY_SIZE_MAX;
+
+/// Why a store does not take or return frames.
+pub type FrameFault = Box<dyn Error + Send + Sync>;
 
 /// Why a log cannot be opened or written.
 #[derive(Debug, Error)]
@@ -44,6 +48,20 @@ pub enum LogError {
         path: PathBuf,
         /// Where.
         what: String,
+    },
+    /// Its records are durable elsewhere, where more of them may be.
+    #[error("the records of the audit log in {} are kept in the {kept_in}: set audit.durable to that", path.display())]
+    KeptElsewhere {
+        /// The folder.
+        path: PathBuf,
+        /// Where.
+        kept_in: String,
+    },
+    /// The store that keeps its records does not.
+    #[error("the audit log's records are not kept: {fault}")]
+    NotStored {
+        /// Why.
+        fault: FrameFault,
     },
     /// Tiles and checkpoints are written more slowly than entries are appended: what they lack has reached its bound.
     #[error("the audit log's checkpoints lag behind its records")]

@@ -18,6 +18,8 @@ pub(crate) const KEY: &str = "key";
 pub(crate) const MINIMUM: &str = "minimum";
 /// Entries that are in no checkpoint yet.
 pub(crate) const JOURNAL: &str = "journal";
+/// Where the entries are durable, if that is not this folder.
+pub(crate) const STORED: &str = "stored";
 /// Held by the writer.
 pub(crate) const LOCK: &str = "lock";
 /// How far the log has what its writer brings into it from elsewhere: the writer's own note, and no part of the log.

@@ -139,6 +139,21 @@ fn write_parts(file: &mut File, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
+/// A segment with one frame, as bytes.
+pub(crate) fn sealed_frame(
+    key: &JournalKey,
+    origin: &str,
+    start: u64,
+    root: &NodeHash,
+    (entries, hashes): (&[u8], &[NodeHash]),
+) -> Vec<u8> {
+    let head = hmac_sha256(key.expose(), &head_message(origin, start, root));
+    let mac = hmac_sha256(key.expose(), &frame_message(&head, hashes));
+    let size = u32::try_from(entries.len()).expect("within the bound").to_be_bytes();
+    let code = size_code(key, &head, size);
+    [&TITLE[..], &start.to_be_bytes(), root, &head, &size, &code, entries, &mac].concat()
+}
+
 /// A segment that is read again after a start.
 #[derive(Debug)]
 pub(crate) struct OldJournalSegment {
@@ -163,20 +178,24 @@ pub(crate) enum NextFrame {
 }
 
 impl OldJournalSegment {
-    /// `None` if its head is not whole or not of this log: if it is the last, it was being begun.
+    /// The segment in a file. `None` if its head is not whole or not of this log: if it is the last, it was being begun.
     pub(crate) fn read(folder: &LogFolder, key: &JournalKey, origin: &str, start: u64) -> io::Result<Option<Self>> {
         let path = segment_path(folder, start);
         if fs::metadata(&path)?.len() > SEGMENT_SIZE_MAX {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {SEGMENT_SIZE_MAX} bytes")));
         }
-        let content = fs::read(&path)?;
-        let Some(head) = content.first_chunk::<HEAD_SIZE>() else { return Ok(None) };
+        Ok(Self::of_content(fs::read(&path)?, key, origin, start))
+    }
+
+    /// The same of its content.
+    pub(crate) fn of_content(content: Vec<u8>, key: &JournalKey, origin: &str, start: u64) -> Option<Self> {
+        let head = content.first_chunk::<HEAD_SIZE>()?;
         let (text, mac) = head.split_at(HEAD_SIZE - MAC_SIZE);
         let root: NodeHash = text[text.len() - 32..].try_into().expect("32 bytes");
         let is_ours = *text == [&TITLE[..], &start.to_be_bytes(), &root].concat()
             && hmac_sha256_verify(key.expose(), &head_message(origin, start, &root), mac);
         let mac = mac.try_into().expect("its size");
-        Ok(is_ours.then_some(Self { content, place: HEAD_SIZE, mac, root }))
+        is_ours.then_some(Self { content, place: HEAD_SIZE, mac, root })
     }
 
     /// The next frame.

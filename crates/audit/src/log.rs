@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::appender::{LogAppender, LogRules, Recovery};
 use crate::error::LogError;
-use crate::folder::{FilesWriting, KEY, LOCK, LogFolder, sync_folder};
+use crate::folder::{FilesWriting, KEY, LOCK, LogFolder, STORED, sync_folder};
 use crate::journal::FRAME_SIZE_MAX;
 use crate::note::NoteSigner;
 use crate::publisher::LogPublisher;
@@ -43,13 +43,11 @@ impl AuditLog {
     /// # Errors
     /// [`LogError`]. Nothing that was acknowledged is ever dropped: where that cannot be shown, the log is [`LogError::Damaged`].
     pub fn open(path: &Path, signer: NoteSigner, rules: LogRules) -> Result<(Self, Recovery), LogError> {
-        let at = |fault| LogError::Io { path: path.to_owned(), fault };
-        std::fs::create_dir_all(path).map_err(at)?;
-        // The names of the folder and of the one around it, which may have been made with it.
-        path.ancestors().skip(1).take(2).filter(|folder| folder.is_dir()).try_for_each(sync_folder).map_err(at)?;
-        let folder = LogFolder::new(path);
-        let lock = Arc::new(lock(&folder, path)?);
-        own(&folder, path, &signer)?;
+        let lock = enter(path, &signer)?;
+        if let Some(kept_in) = LogFolder::new(path).read(STORED).ok().flatten() {
+            let kept_in = String::from_utf8_lossy(&kept_in).trim_end().to_owned();
+            return Err(LogError::KeptElsewhere { path: path.to_owned(), kept_in });
+        }
         let (appender, recovery) = LogAppender::open(path, &signer, rules, Arc::clone(&lock))?;
         Ok((Self { appender, publisher: LogPublisher::new(path, signer, lock) }, recovery))
     }
@@ -119,6 +117,18 @@ impl AuditLog {
     pub fn prune(&mut self, minimum: u64) -> Result<u64, LogError> {
         self.publisher.prune(minimum)
     }
+}
+
+/// Makes the folder, and checks that it is this log's; returns its lock.
+pub(crate) fn enter(path: &Path, signer: &NoteSigner) -> Result<Arc<File>, LogError> {
+    let at = |fault| LogError::Io { path: path.to_owned(), fault };
+    std::fs::create_dir_all(path).map_err(at)?;
+    // The names of the folder and of the one around it, which may have been made with it.
+    path.ancestors().skip(1).take(2).filter(|folder| folder.is_dir()).try_for_each(sync_folder).map_err(at)?;
+    let folder = LogFolder::new(path);
+    let lock = Arc::new(lock(&folder, path)?);
+    own(&folder, path, signer)?;
+    Ok(lock)
 }
 
 fn lock(folder: &LogFolder, path: &Path) -> Result<File, LogError> {

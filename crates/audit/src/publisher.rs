@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::checkpoint::Checkpoint;
 use crate::error::LogError;
 use crate::folder::{CHECKPOINT, FilesWriting, LogFolder, remove};
+use crate::frames::KeptFrames;
 use crate::journal::segment_path;
 use crate::merkle::{Hashes as _, MerkleTree, ROW_BITS, TileRow, row_width};
 use crate::note::{NoteSigner, VerifierKey};
@@ -43,12 +44,23 @@ pub(crate) struct LogPublisher {
     signer: NoteSigner,
     /// What could not be written yet.
     pending: Option<Publication>,
+    /// Where entries are kept besides.
+    frames: Option<KeptFrames>,
     _lock: Arc<File>,
 }
 
 impl LogPublisher {
     pub(crate) fn new(path: &Path, signer: NoteSigner, lock: Arc<File>) -> Self {
-        Self { path: path.to_owned(), folder: LogFolder::new(path), signer, pending: None, _lock: lock }
+        Self { path: path.to_owned(), folder: LogFolder::new(path), signer, pending: None, frames: None, _lock: lock }
+    }
+
+    /// Prunes these, too.
+    pub(crate) fn keep_frames(&mut self, frames: KeptFrames) {
+        self.frames = Some(frames);
+    }
+
+    pub(crate) fn sign(&self, statement: &PruneStatement) -> String {
+        statement.sign(&self.signer)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -92,7 +104,13 @@ impl LogPublisher {
         let root = reader.root(0, minimum).map_err(failed)?;
         let origin = self.signer.public().name().to_owned();
         let statement = PruneStatement { origin, minimum, root, size: reader.size() };
-        prune(&self.path, &self.signer, &statement).map_err(|fault| LogError::Io { path: self.path.clone(), fault })
+        let removed = prune(&self.path, &self.signer, &statement);
+        let removed = removed.map_err(|fault| LogError::Io { path: self.path.clone(), fault })?;
+        if let Some(frames) = &self.frames {
+            // Tried again with the next, and by a start.
+            frames.prune(&reader, minimum)?;
+        }
+        Ok(removed)
     }
 
     pub(crate) fn key(&self) -> &VerifierKey {

@@ -73,13 +73,6 @@ pub struct RecordTicket {
     pub(crate) number: u64,
 }
 
-impl RecordTicket {
-    /// How many records the recorder took before this one, gaps included.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
-
 /// Why a record was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RecordRefusal {
@@ -197,11 +190,6 @@ impl Recorder {
     /// Whether a record is durable.
     pub fn is_durable(&self, ticket: RecordTicket) -> bool {
         self.shared.rings.is_durable(ticket)
-    }
-
-    /// How many records are durable.
-    pub fn durable(&self) -> u64 {
-        self.shared.lock().durable
     }
 
     /// Calls `then` once a record is durable, or the disk refuses: at once if that is so, else on the writing thread, which it must not

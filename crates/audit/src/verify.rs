@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use crate::checkpoint::{Checkpoint, CheckpointFault};
-use crate::folder::{CARRIED, CHECKPOINT, COSIGNED, JOURNAL, KEY, LOCK, MINIMUM};
+use crate::folder::{CARRIED, CHECKPOINT, COSIGNED, JOURNAL, KEY, LOCK, MINIMUM, STORED};
 use crate::merkle::{Hashes as _, ROW_BITS, ROW_WIDTH, leaf_hash};
 use crate::note::{Note, VerifierKey};
 use crate::reader::{LogReader, ReadError, statement};
@@ -266,7 +266,7 @@ fn compare(reader: &LogReader, key: &VerifierKey, number: usize, note: &[u8]) ->
 /// What is wrong with a file that lies in the folder, beyond what reading all entries has shown.
 fn file_fault(reader: &LogReader, key: &VerifierKey, name: &str) -> Option<LogFault> {
     let is_journal = name.strip_prefix(JOURNAL).is_some_and(|rest| rest.starts_with('/'));
-    if [CARRIED, CHECKPOINT, COSIGNED, LOCK, MINIMUM].contains(&name) || is_journal {
+    if [CARRIED, CHECKPOINT, COSIGNED, LOCK, MINIMUM, STORED].contains(&name) || is_journal {
         return None;
     }
     if name == KEY {

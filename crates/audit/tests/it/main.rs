@@ -9,4 +9,5 @@ mod place;
 mod pruning;
 mod reading;
 mod recording;
+mod stored;
 mod witnesses;

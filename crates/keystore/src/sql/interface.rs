@@ -13,6 +13,7 @@ use crate::accepted::AcceptedSchemes;
 use crate::escrowed::{EscrowImport, EscrowImported};
 use crate::history::{ChangeKind, ChangeNote, StoreHistory};
 use crate::life::KeyLife;
+use crate::log_frames::LogFrames;
 use crate::memory::{MemoryStatus, PeerSighting};
 use crate::model::{
     ApiKey, AppKeys, AppSummary, CheckReport, ClientGrant, KeyState, Migration, NewApiKey, NewClient, NewKeys,
@@ -282,6 +283,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
 
     fn sighting(&self, challenge: &str) -> Option<String> {
         self.seen_line(challenge)
+    }
+
+    fn log_frames(&self, origin: &str) -> Result<Option<Box<dyn LogFrames>>, StoreError> {
+        self.backend.log_frames(&self.limits, origin)
     }
 
     fn record_key(&self, signer: &str, epoch: Option<u32>) -> Result<Option<RecordKey>, StoreError> {
