@@ -29,6 +29,7 @@ mod file;
 mod gatherer;
 mod inspect;
 mod keyring;
+mod log_frames;
 mod log_origin;
 mod long;
 mod long_rewrap;

@@ -39,8 +39,9 @@ pub use leafseal_http::HttpSettings;
 pub use metrics::{OutcomeCounts, RequestOutcome, ServerCounters};
 pub use server::{Server, ShutdownReport, check_identity};
 pub use settings::{
-    ApiSettings, ApiSettingsError, AuditSettings, AuditWait, CertificateFingerprint, InvalidFingerprint,
-    RelayDestination, RelayInformation, ServerSettings, SettingsError, SharedRelayInformation, TlsSettings,
+    ApiSettings, ApiSettingsError, AuditDurability, AuditSettings, AuditWait, CertificateFingerprint,
+    InvalidFingerprint, RelayDestination, RelayInformation, ServerSettings, SettingsError, SharedRelayInformation,
+    TlsSettings,
 };
 pub use start_error::StartError;
 pub use tls::HandshakeFailure;

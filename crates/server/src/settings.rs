@@ -20,7 +20,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 pub use api::{ApiSettings, ApiSettingsError, RelayDestination, RelayInformation, SharedRelayInformation};
-pub use audit::{AuditSettings, AuditWait};
+pub use audit::{AuditDurability, AuditSettings, AuditWait};
 pub use unsealers::{CertificateFingerprint, InvalidFingerprint};
 
 /// The server's certificate and key, and the client authorities that it trusts, in PEM (RFC 7468).

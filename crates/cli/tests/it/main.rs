@@ -5,6 +5,7 @@ mod abandoned;
 mod api_keys;
 mod audit;
 mod audit_sinks;
+mod audit_stored;
 mod bench;
 mod canaries;
 #[cfg(target_os = "linux")]

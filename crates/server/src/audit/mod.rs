@@ -28,7 +28,7 @@ use leafseal_net::AccessRecord;
 use thiserror::Error;
 
 use crate::request_facts::without_app;
-use crate::settings::{AuditSettings, AuditWait};
+use crate::settings::{AuditDurability, AuditSettings, AuditWait};
 use administration::{CarriedFault, ChangeCarrier};
 use following::ReportedFaults;
 pub(crate) use forwarding::ForwardingFigures;
@@ -64,6 +64,9 @@ pub enum AuditError {
     /// What it has of the keystore's changes.
     #[error(transparent)]
     Carried(#[from] CarriedFault),
+    /// The keystore does not keep records.
+    #[error("audit.durable keystore needs a keystore on PostgreSQL")]
+    NoFrames,
     /// The name of the engine.
     #[error("the audit log's origin: {0}")]
     Origin(#[from] NoteFault),
@@ -145,7 +148,7 @@ impl ServerAudit {
     }
 
     fn open_log(&self, engine: &Engine) -> Result<(), AuditError> {
-        let FoundLog { name, is_new, instead_of } = FoundLog::find(engine, &self.folder, &self.name)?;
+        let FoundLog { name, is_new, instead_of } = FoundLog::find(engine, &self.folder, &self.name, self.settings.durable)?;
         let key = engine.record_key(&name.signer())?.ok_or(AuditError::NoKey)?;
         if key.epoch() != name.epoch {
             // The root was replaced meanwhile.
@@ -162,11 +165,14 @@ impl ServerAudit {
         };
         let (shown, path) = (signer.public().to_text(), folder.display().to_string());
         let verifier = signer.public().clone();
-        let (mut log, recovery) = AuditLog::open(
-            &folder,
-            signer,
-            LogRules { segment_bytes: self.settings.segment_bytes, ..LogRules::default() },
-        )?;
+        let rules = LogRules { segment_bytes: self.settings.segment_bytes, ..LogRules::default() };
+        let (mut log, recovery) = match self.settings.durable {
+            AuditDurability::Disk => AuditLog::open(&folder, signer, rules)?,
+            AuditDurability::Keystore => {
+                let frames = engine.log_frames(&origin)?.ok_or(AuditError::NoFrames)?;
+                AuditLog::open_stored(&folder, signer, rules, frames)?
+            }
+        };
         tracing::info!(
             folder = path,
             key = shown,

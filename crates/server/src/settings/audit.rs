@@ -37,6 +37,15 @@ pub enum AuditWait {
     All,
 }
 
+/// Where records are durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditDurability {
+    /// On the disk of the log's folder.
+    Disk,
+    /// In the keystore's database.
+    Keystore,
+}
+
 settings! {
     /// Where the audit log is, and what waits for it.
     #[derive(Clone)]
@@ -49,6 +58,11 @@ settings! {
         /// lacks.
         pub wait: AuditWait = AuditWait::Decrypt,
             one of { "none" => AuditWait::None, "decrypt" => AuditWait::Decrypt, "all" => AuditWait::All };
+        /// Where a record has to be before it counts as durable. `disk`: in the log's folder. `keystore`: in the PostgreSQL database of the
+        /// keystore, for machines whose disks do not outlive a restart; the folder may then be on a `tmpfs`, and is written again from
+        /// there. A keystore in a file cannot do that.
+        pub durable: AuditDurability = AuditDurability::Disk,
+            one of { "disk" => AuditDurability::Disk, "keystore" => AuditDurability::Keystore };
         /// How long records gather that no answer waits for, so that the disk flushes many at once. A machine that stops loses as much.
         pub gathering: Duration = ms(20), in ms(0)..;
         /// How long the disk may take for one write. Then it counts as a disk that refuses, until the write has ended.
