@@ -13,9 +13,9 @@ use crate::slots::{MadeSlot, RemainingSlots, SlotId, SlotProvider, SlotSummary};
 use crate::store_id::StoreId;
 use crate::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant,
-    ClientName, EscrowImport, EscrowImported, Generation, KeyLife, Keystore, LogFrames, MemoryFault, MemoryStatus, Migration,
-    NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreError, StoreHistory,
-    StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    ClientName, EscrowImport, EscrowImported, Generation, KeyLife, Keystore, LogFrames, MemoryFault, MemoryStatus,
+    Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreError,
+    StoreHistory, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Opens a store with what is given.

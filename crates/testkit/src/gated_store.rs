@@ -6,9 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use leafseal_engine::admin::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName,
-    EscrowImport, EscrowImported, Generation, Keystore, LogFrames, MemoryStatus, Migration, NewApiKey, NewClient, NewKeys,
-    PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreHistory, StoreId, StoreScan, TOKEN_SECRET_SIZE,
-    VersionSummary,
+    EscrowImport, EscrowImported, Generation, Keystore, LogFrames, MemoryStatus, Migration, NewApiKey, NewClient,
+    NewKeys, PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreHistory, StoreId, StoreScan,
+    TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 type Holds = Box<dyn Fn(&str) -> bool + Send>;

@@ -33,7 +33,7 @@ pub(crate) struct LogPlace {
     /// Public key of the log, as the engine prints it in its own log when it starts; without one, the key comes from the keystore
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Origin that each log must have, the first part of its key, such as leafseal/…/engine-0/0. Without one, and without --key, the
+    /// Origin that each log must have, the first part of its key, such as leafseal/…/engine-0/1/3f9c0a1b2c3d4e5f. Without one, and without --key, the
     /// folder must have the name that its engine gives it
     #[arg(long, value_name = "ORIGIN")]
     pub origin: Option<String>,
@@ -43,8 +43,8 @@ pub(crate) struct LogPlace {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  leafseal audit verify audit/engine-0-0
-  leafseal audit verify audit/engine-0-0 --kept checkpoint-of-monday --key leafseal/…+7c5d2f10+AX…
+  leafseal audit verify audit/engine-0-1-3f9c0a1b2c3d4e5f
+  leafseal audit verify audit/engine-0-1-3f9c0a1b2c3d4e5f --kept checkpoint-of-monday --key leafseal/…+7c5d2f10+AX…
 
 A checkpoint that was kept where the log's host could not change it shows that the log was not cut off or replaced since.
 Exit code 1: the log is not what it was, or has removed so many records that a kept checkpoint is too old to be compared.")]
@@ -76,7 +76,7 @@ pub(crate) struct VerifyLogArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  leafseal audit show audit/engine-0-0 --from 2026-11-28T09:00:00Z --to 2026-11-28T10:00:00Z --client shop
+  leafseal audit show audit/engine-0-1-3f9c0a1b2c3d4e5f --from 2026-11-28T09:00:00Z --to 2026-11-28T10:00:00Z --client shop
   leafseal audit show audit/* --app acme --outcome forbidden")]
 pub(crate) struct ShowLogArguments {
     #[command(flatten)]
@@ -113,7 +113,7 @@ pub(crate) struct RecordFilter {
 #[command(after_help = "\
 Examples:
   leafseal audit export audit/* --format ocsf --from 2026-11-28T09:00:00Z > records.jsonl
-  leafseal audit export audit/engine-0-0 --format ecs --follow | filebeat -e
+  leafseal audit export audit/engine-0-1-3f9c0a1b2c3d4e5f --format ecs --follow | filebeat -e
 
 Each line has the log's origin, the record's number and its exact bytes, so that the record can be proved.")]
 pub(crate) struct ExportLogArguments {
@@ -144,7 +144,7 @@ pub(crate) enum RecordFormat {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  leafseal audit prove audit/engine-0-0 1234 > record.tlog-proof
+  leafseal audit prove audit/engine-0-1-3f9c0a1b2c3d4e5f 1234 > record.tlog-proof
 
 The proof has the record, the hashes that lead from it to the root, and the signed checkpoint (C2SP tlog-proof). Whoever has the log's key
 checks it with `audit check`, without the log.")]
@@ -180,8 +180,8 @@ pub(crate) struct CheckProofArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  leafseal audit prune audit/engine-0-0 --before 2026-01-01T00:00:00Z
-  leafseal audit prune audit/engine-0-0 --keep 1000000
+  leafseal audit prune audit/engine-0-1-3f9c0a1b2c3d4e5f --before 2026-01-01T00:00:00Z
+  leafseal audit prune audit/engine-0-1-3f9c0a1b2c3d4e5f --keep 1000000
 
 The engine must not run, since a log has one writer. An engine that runs prunes its log itself with audit.retention_days.
 Records are removed in bundles of 256. The statement is signed with the log's key, from the keystore.")]

@@ -50,6 +50,7 @@ use value::{Sql, SqlRow};
 use crate::StoreError;
 use crate::edit::{EditKind, EditedPart, StoreEdit};
 use crate::history::{ChangeAuthor, ChangeNote};
+use crate::log_frames::LogFrames;
 use crate::memory::StoreSighting;
 use crate::model::StoreFault;
 use crate::schema_version::{SCHEMA_VERSION, TREE_SCHEMA_VERSION};

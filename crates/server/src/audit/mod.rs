@@ -148,7 +148,8 @@ impl ServerAudit {
     }
 
     fn open_log(&self, engine: &Engine) -> Result<(), AuditError> {
-        let FoundLog { name, is_new, instead_of } = FoundLog::find(engine, &self.folder, &self.name, self.settings.durable)?;
+        let FoundLog { name, is_new, instead_of } =
+            FoundLog::find(engine, &self.folder, &self.name, self.settings.durable)?;
         let key = engine.record_key(&name.signer())?.ok_or(AuditError::NoKey)?;
         if key.epoch() != name.epoch {
             // The root was replaced meanwhile.
