@@ -12,6 +12,7 @@ use std::fmt;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::appender::{LogAppender, LogRules, Recovery};
 use crate::error::LogError;
@@ -20,6 +21,10 @@ use crate::journal::FRAME_SIZE_MAX;
 use crate::note::NoteSigner;
 use crate::publisher::LogPublisher;
 use crate::tile::{ENTRY_SIZE_MAX, push_entry};
+
+/// How often, and after which pauses, the lock of a log is tried again.
+const LOCK_RETRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// A log that is open for writing.
 pub struct AuditLog {
@@ -134,11 +139,16 @@ pub(crate) fn enter(path: &Path, signer: &NoteSigner) -> Result<Arc<File>, LogEr
 fn lock(folder: &LogFolder, path: &Path) -> Result<File, LogError> {
     let at = |fault| LogError::Io { path: folder.path(LOCK), fault };
     let file = File::options().create(true).truncate(false).write(true).open(folder.path(LOCK)).map_err(at)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(LogError::InUse { path: path.to_owned() }),
-        Err(TryLockError::Error(fault)) => Err(at(fault)),
+    for attempt in 0..=LOCK_RETRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            // Another engine holds the log of one that has ended for a moment, to sign what that one could not.
+            Err(TryLockError::WouldBlock) if attempt < LOCK_RETRIES => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => break,
+            Err(TryLockError::Error(fault)) => return Err(at(fault)),
+        }
     }
+    Err(LogError::InUse { path: path.to_owned() })
 }
 
 /// Checks that the folder's log has this key; in a folder without one, writes it.

@@ -34,8 +34,15 @@ fn webhook(statuses: &'static [u16]) -> (String, Receiver<WebhookMessage>) {
 }
 
 /// A server of HTTP that answers with a status for each body, and hands on what it takes.
-fn webhook_that(mut answer: impl FnMut(&str) -> u16 + Send + 'static) -> (String, Receiver<WebhookMessage>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+fn webhook_that(answer: impl FnMut(&str) -> u16 + Send + 'static) -> (String, Receiver<WebhookMessage>) {
+    webhook_at("127.0.0.1:0", answer)
+}
+
+fn webhook_at(
+    address: &str,
+    mut answer: impl FnMut(&str) -> u16 + Send + 'static,
+) -> (String, Receiver<WebhookMessage>) {
+    let listener = TcpListener::bind(address).expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let (sender, received) = channel();
     std::thread::spawn(move || {
@@ -425,4 +432,37 @@ fn a_follower_notices_that_the_log_was_cut_off() {
     follower.stderr.take().expect("piped").read_to_string(&mut message).expect("text");
     assert!(!follower.wait().expect("waited").success());
     assert!(message.contains("the newest were cut off"), "{message}");
+}
+
+/// An engine that ended before a sink had its records, and before they were signed: the next one, with another name, sends them first. It
+/// leaves alone the log of an engine that runs.
+#[test]
+fn what_an_engine_has_left_is_sent_by_the_next() {
+    let folder = TestFolder::with_app();
+    let address = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").to_string();
+    let sink = format!("audit.sinks=webhook+http://{address}/x");
+    let unsigned = [sink.clone(), "audit.wait=all".to_owned(), "audit.checkpoint_interval=1h".to_owned()];
+    let one = engine(&folder, "one", &unsigned);
+    encrypt(&one, 5);
+    // Ends without a word.
+    drop(one);
+    let running = engine(&folder, "running", &["audit.wait=all".to_owned()]);
+    encrypt(&running, 1);
+    let (_, posts) = webhook_at(&address, |_| 204);
+    let two = engine(&folder, "two", &[sink, "audit.wait=all".to_owned()]);
+    encrypt(&two, 2);
+    let mut seen = Vec::<(String, u64)>::new();
+    let has_all = |seen: &[(String, u64)], engine: &str, count: usize| {
+        seen.iter().filter(|(origin, _)| origin.split('/').nth(2) == Some(engine)).count() >= count
+    };
+    while !has_all(&seen, "two", 3) {
+        let post = posts.recv_timeout(Duration::from_secs(60)).expect("a message");
+        let body: Value = serde_json::from_str(&post.body).expect("JSON");
+        let origin = body["origin"].as_str().expect("text").to_owned();
+        seen.extend(indexes_of(&post.body).into_iter().map(|index| (origin.clone(), index)));
+    }
+    assert!(has_all(&seen, "one", 6), "{seen:?}");
+    let first_of_two = seen.iter().position(|(origin, _)| origin.split('/').nth(2) == Some("two")).expect("some");
+    assert!(seen[first_of_two..].iter().all(|(origin, _)| origin.split('/').nth(2) == Some("two")), "{seen:?}");
+    assert!(!has_all(&seen, "running", 1), "{seen:?}");
 }

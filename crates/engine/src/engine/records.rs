@@ -13,6 +13,14 @@ impl Engine {
         self.store().record_key(signer, None)
     }
 
+    /// The same under the root of an epoch; `None` for a root from which the store does not come.
+    ///
+    /// # Errors
+    /// As [`Keystore::record_key`].
+    pub fn record_key_of(&self, signer: &str, epoch: u32) -> Result<Option<RecordKey>, StoreError> {
+        self.store().record_key(signer, Some(epoch))
+    }
+
     /// Differs whenever the store may have changed.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use leafseal_engine::Engine;
 use leafseal_engine::audit::Recorder;
 
 use super::forwarding::{ForwardingFigures, ForwardingThread, is_followed};
+use super::older::OlderLog;
 use super::{AuditError, ServerAudit};
 
 /// How long the end of the thread is waited for at the least.
@@ -32,7 +33,11 @@ impl ServerAudit {
             return Ok(());
         }
         let witness = self.witness(engine)?;
-        let thread = ForwardingThread::start(&self.settings, followed, witness, recorder.kept_from())?;
+        let older = match self.settings.sinks.is_empty() {
+            true => Vec::new(),
+            false => OlderLog::find_all(engine, &self.folder, &followed.folder),
+        };
+        let thread = ForwardingThread::start(&self.settings, followed, older, witness, recorder.kept_from())?;
         if let Some(address) = thread.witness_address {
             tracing::info!(%address, "witness started");
         }

@@ -7,6 +7,7 @@ mod administration;
 mod following;
 mod forwarding;
 mod naming;
+mod older;
 mod request;
 mod strangers;
 mod tally;

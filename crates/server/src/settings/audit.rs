@@ -77,7 +77,7 @@ settings! {
         /// How often the log's size and root are signed while there are new records.
         pub checkpoint_interval: Duration = secs(1), in ms(10)..;
         /// Days for which records are kept. Older ones are removed in bundles of 256, after a signed statement from which one on the log
-        /// still is. With 0, all are kept.
+        /// still is, unless a sink or a witness has not had them yet. With 0, all are kept.
         pub retention_days: u32 = 0, in 0..=36_500;
         /// Where records are sent to as they are signed: `KIND+TRANSPORT://ADDRESS[;format=json|ocsf|ecs][;kinds=KIND,…][;ca=FILE]
         /// [;secret=FILE]`, with absolute paths. Kinds and transports: `syslog+tls`, `syslog+tcp`, `syslog+udp`, `syslog+unix`,

@@ -1,5 +1,6 @@
 //! Sends the records of a log to a sink, one batch at a time, from the log's files.
 
+use std::collections::VecDeque;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(crate) struct FollowedFolder {
 enum DeliveryFault {
     /// The sink is there, and refuses this batch for what is in it.
     Refused(u16),
+    /// The log cannot be read.
+    Log(String),
     Other(String),
 }
 
@@ -52,7 +55,8 @@ impl From<String> for DeliveryFault {
 
 /// A sink, and how far it is.
 pub(super) struct SinkDelivery {
-    log: FollowedFolder,
+    /// Older logs, of which it gets the rest, and then the engine's own, for ever.
+    logs: VecDeque<FollowedFolder>,
     target: SinkTarget,
     /// Of the target.
     name: String,
@@ -69,15 +73,16 @@ pub(super) struct SinkDelivery {
 }
 
 impl SinkDelivery {
+    /// A sink for some logs, of which there is at least the last, the engine's own.
     pub(super) fn new(
-        log: FollowedFolder,
+        logs: VecDeque<FollowedFolder>,
         target: SinkTarget,
         limit: Duration,
         number: usize,
         progress: Arc<ForwardingProgress>,
     ) -> Self {
         let (name, checkpoint) = (target.name(), String::new());
-        Self { log, target, name, limit, cursor: None, checkpoint, stream: None, refusals: 0, number, progress }
+        Self { logs, target, name, limit, cursor: None, checkpoint, stream: None, refusals: 0, number, progress }
     }
 
     /// Sends for ever. A failure is logged once, until it is over or another one.
@@ -86,6 +91,12 @@ impl SinkDelivery {
         let sink = self.name.clone();
         loop {
             match self.send_new().await {
+                Ok(()) if self.logs.len() > 1 => self.begin_next_log(),
+                Err(DeliveryFault::Log(error)) if self.logs.len() > 1 => {
+                    let folder = self.logs[0].folder.display();
+                    tracing::error!(sink, %folder, error, "the rest of an older audit log cannot be sent");
+                    self.begin_next_log();
+                }
                 Ok(()) => {
                     if fault.take().is_some() {
                         tracing::info!(sink, "records of the audit log are sent again");
@@ -100,7 +111,7 @@ impl SinkDelivery {
                             self.refusals += 1;
                             format!("it refuses records with status {status}")
                         }
-                        DeliveryFault::Other(error) => error,
+                        DeliveryFault::Log(error) | DeliveryFault::Other(error) => error,
                     };
                     if fault.as_ref() != Some(&error) {
                         tracing::warn!(sink, error, "records of the audit log are not sent; they are tried again");
@@ -113,8 +124,21 @@ impl SinkDelivery {
         }
     }
 
+    fn begin_next_log(&mut self) {
+        self.logs.pop_front();
+        (self.cursor, self.checkpoint, self.refusals) = (None, String::new(), 0);
+    }
+
+    /// How far it is in the log, of `size` signed records.
+    fn report(&self, next: u64, size: u64) {
+        match self.logs.len() {
+            1 => self.progress.sent(self.number, next, size),
+            _ => self.progress.sends_older(self.number, size.saturating_sub(next)),
+        }
+    }
+
     fn open_cursor(&self) -> Result<LogCursor, String> {
-        let FollowedFolder { cursors, key, cursor_key, .. } = &self.log;
+        let FollowedFolder { cursors, key, cursor_key, .. } = &self.logs[0];
         let cursor = LogCursor::open(cursors, &self.name, key.name(), cursor_key).map_err(|error| error.to_string())?;
         if cursor.was_forged() {
             self.progress.count_forged_cursor();
@@ -126,11 +150,11 @@ impl SinkDelivery {
 
     /// Sends everything that is in the newest checkpoint and was not sent.
     async fn send_new(&mut self) -> Result<(), DeliveryFault> {
-        let reader = match LogReader::open(&self.log.folder, &self.log.key) {
+        let reader = match LogReader::open(&self.logs[0].folder, &self.logs[0].key) {
             Ok(reader) => reader,
             // Nothing is signed yet.
             Err(ReadError::Absent) => return Ok(()),
-            Err(error) => return Err(error.to_string().into()),
+            Err(error) => return Err(DeliveryFault::Log(error.to_string())),
         };
         if self.cursor.is_none() {
             self.cursor = Some(self.open_cursor()?);
@@ -142,12 +166,12 @@ impl SinkDelivery {
                     format!("{next} records were sent, and the log has {}: it was cut off", reader.size()).into()
                 );
             }
-            self.progress.sent(self.number, next, reader.size());
+            self.report(next, reader.size());
             if next < reader.minimum() {
                 tracing::warn!(from = next, to = reader.minimum(), "records were removed before they were sent");
             }
             let batch = RecordBatch::read(&reader, next.max(reader.minimum()), |entry| self.target.wants(entry));
-            let batch = batch.map_err(|error| error.to_string())?;
+            let batch = batch.map_err(|error| DeliveryFault::Log(error.to_string()))?;
             let is_new = self.target.wants_checkpoints() && batch.checkpoint != self.checkpoint;
             let is_last = batch.next >= reader.size();
             if !batch.records.is_empty() || is_new && is_last {
@@ -160,7 +184,7 @@ impl SinkDelivery {
             {
                 cursor.advance(batch.next).map_err(|error| format!("its cursor cannot be written: {error}"))?;
             }
-            self.progress.sent(self.number, batch.next, reader.size());
+            self.report(batch.next, reader.size());
             if is_last {
                 return Ok(());
             }

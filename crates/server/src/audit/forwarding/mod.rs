@@ -7,6 +7,7 @@ mod listener;
 mod progress;
 mod witnesses;
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,6 +21,7 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
+use super::older::OlderLog;
 use crate::settings::AuditSettings;
 pub(super) use delivery::FollowedFolder;
 use delivery::SinkDelivery;
@@ -62,10 +64,11 @@ struct RunningThread {
 }
 
 impl ForwardingThread {
-    /// Starts it. `kept_from` is the first record that must not be removed.
+    /// Starts it. What sinks lack of `older` logs is sent first. `kept_from` is the first record that must not be removed.
     pub(super) fn start(
         settings: &AuditSettings,
         log: &FollowedFolder,
+        older: Vec<OlderLog>,
         witness: Option<(SocketAddr, LogWitness)>,
         kept_from: Arc<AtomicU64>,
     ) -> io::Result<Self> {
@@ -89,8 +92,10 @@ impl ForwardingThread {
         let work = move || {
             let _end = end;
             let tasks = LocalSet::new();
+            let mut logs: VecDeque<_> = older.into_iter().filter_map(|older| older.finish(&log.cursors)).collect();
+            logs.push_back(log.clone());
             for (number, sink) in sinks.into_iter().enumerate() {
-                tasks.spawn_local(SinkDelivery::new(log.clone(), sink, limit, number, Arc::clone(&shared)).run());
+                tasks.spawn_local(SinkDelivery::new(logs.clone(), sink, limit, number, Arc::clone(&shared)).run());
             }
             if !asked.is_empty() {
                 let asked = asked.into_iter().map(AskedWitness::new).collect();

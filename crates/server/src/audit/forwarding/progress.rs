@@ -78,6 +78,13 @@ impl ForwardingProgress {
         self.update_kept_from();
     }
 
+    /// A sink lacks so many records of an older log, and it is not known yet what it lacks of the engine's own.
+    pub(super) fn sends_older(&self, sink: usize, waiting: u64) {
+        let sink = &self.sinks[sink];
+        sink.waiting.store(waiting, Ordering::Relaxed);
+        sink.behind_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+    }
+
     /// A sink has refused records for good.
     pub(super) fn refused(&self, sink: usize, records: u64) {
         self.sinks[sink].refused.fetch_add(records, Ordering::Relaxed);
