@@ -30,7 +30,7 @@ use ChangeEffect::{Create, Delete, Disable, Enable, Grant, Read, Update};
 use ChangedThing::{App, Caller, Keystore, Log, Slot, Version};
 
 /// Changes by name.
-const CHANGES: [(&str, ChangeEffect, ChangedThing); 34] = [
+const CHANGES: [(&str, ChangeEffect, ChangedThing); 37] = [
     ("create-store", Create, Keystore),
     ("migrate", Update, Keystore),
     ("create-app", Create, App),
@@ -59,6 +59,9 @@ const CHANGES: [(&str, ChangeEffect, ChangedThing); 34] = [
     ("rotate-root", Update, Keystore),
     ("remove-root-links", Update, Keystore),
     ("accept-generation", Update, Keystore),
+    ("add-canary", Update, App),
+    ("remove-canary", Update, App),
+    ("open-canary", Read, App),
     ("begin-log", Create, Log),
     ("export", Read, App),
     ("extract", Read, Keystore),

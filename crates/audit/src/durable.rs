@@ -13,8 +13,8 @@ pub(crate) trait Journal: Send {
     /// As [`Journal::append`].
     fn begin(&mut self, tree: &MerkleTree) -> Result<(), LogError>;
 
-    /// Appends entries, as in a bundle, with their hashes, after those of a tree. They are durable when this returns; after an error none of them counts, and
-    /// they may be tried again.
+    /// Appends entries, as in a bundle, with their hashes, after those of a tree. They are durable when this returns; after an error none
+    /// of them counts, and they may be tried again.
     ///
     /// # Errors
     /// Why they are not durable.

@@ -103,9 +103,14 @@ impl ExportedRecord<'_> {
         match self.text("outcome") {
             Some(outcome) => Some(outcome == "ok"),
             // A change that fails leaves no row.
-            None if self.kind() == CHANGE => Some(true),
-            None => ["strangers", "gap", "canary"].contains(&self.kind()).then_some(false),
+            None if self.is_change() => Some(true),
+            None => ["strangers", "gap"].contains(&self.kind()).then_some(false),
         }
+    }
+
+    /// Whether it is of a change of the keystore: also a canary that a command has opened.
+    fn is_change(&self) -> bool {
+        self.kind() == CHANGE || self.text("change").is_some()
     }
 
     fn change(&self) -> NamedChange {
@@ -131,7 +136,8 @@ impl ExportedRecord<'_> {
     /// Class and activity.
     fn ocsf_type(&self) -> (u64, u64) {
         match self.kind() {
-            "request" | "refusal" | "strangers" => match self.effect() {
+            _ if self.is_change() => self.change().ocsf_type(),
+            "request" | "refusal" | "strangers" | "canary" => match self.effect() {
                 MethodEffect::Seals => (6003, 1),
                 MethodEffect::Opens => (6003, 2),
                 MethodEffect::Reseals => (6003, 3),
@@ -140,7 +146,6 @@ impl ExportedRecord<'_> {
             "start" => (6002, 3),
             "pruned" => (1008, 2),
             "gap" | "clock" => (1008, 99),
-            CHANGE => self.change().ocsf_type(),
             _ => (0, 99),
         }
     }
@@ -255,9 +260,10 @@ impl ExportedRecord<'_> {
             ("request", Some("ok")) => ("api", vec!["access", "allowed"]),
             ("request", Some(outcome)) if !denied.contains(&outcome) => ("api", vec!["access", "error"]),
             ("request" | "refusal" | "strangers", _) => ("api", vec!["access", "denied"]),
+            _ if self.is_change() => self.change().ecs_type(),
+            ("canary", _) => ("api", vec!["access"]),
             ("start", _) => ("process", vec!["start"]),
             ("pruned", _) => ("configuration", vec!["deletion"]),
-            (CHANGE, _) => self.change().ecs_type(),
             _ => ("configuration", vec!["info"]),
         };
         let outcome = match self.has_succeeded() {
@@ -286,7 +292,7 @@ impl ExportedRecord<'_> {
             event["event"]["duration"] = json!(duration.saturating_mul(1000));
         }
         match self.text("client") {
-            Some(client) if self.kind() != CHANGE => event["user"] = json!({ "name": client }),
+            Some(client) if !self.is_change() => event["user"] = json!({ "name": client }),
             client => self.ecs_change(client, &mut event, &mut mapped),
         }
         if let Some(address) = self.text("address") {
@@ -309,7 +315,7 @@ impl ExportedRecord<'_> {
 
     /// The user who has changed the keystore, on which machine, and the client that was changed.
     fn ecs_change(&self, client: Option<&str>, event: &mut Value, mapped: &mut Vec<&str>) {
-        if self.kind() != CHANGE {
+        if !self.is_change() {
             return;
         }
         mapped.extend(["user", "uid", "host", "changed_at"]);

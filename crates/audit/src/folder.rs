@@ -208,10 +208,11 @@ mod tests {
         fs::create_dir_all(folder.path("tmp")).expect("a folder");
         let victim = place.path().join("victim");
         fs::write(&victim, "precious").expect("written");
-        for name in ["tmp/file", COSIGNED_TEMPORARY] {
+        for name in ["tmp/file-0", COSIGNED_TEMPORARY] {
             std::os::unix::fs::symlink(&victim, folder.path(name)).expect("a link");
         }
-        FilesWriting::begin(&folder).expect("begun").write("x", b"new").expect_err("a link");
+        let mut writing = FilesWriting::begin(&folder).expect("begun");
+        writing.write("x", b"new").expect_err("a link");
         write_cosigned(&folder, "new").expect_err("a link");
         assert_eq!(fs::read_to_string(&victim).expect("there"), "precious");
     }

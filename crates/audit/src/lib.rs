@@ -2,11 +2,12 @@
 //! removed, added or moved unnoticed.
 //!
 //! `merkle` hashes (RFC 6962), `tile` and `note` are the formats of C2SP, `journal` makes records durable before anything is signed.
-//! `log` is the one writer of a folder: its half `appender` writes the journal, its half `publisher` tiles and checkpoints. `recorder` is
-//! what many threads give records to, `rings` holds these until `writing`, on a thread of its own, takes them, `publishing` the one that publishes them. `reader` finds records, `verify` checks all of a
-//! log, `pruning` and `retention` remove what is old. `export` has records in the forms
-//! of others, `proof` proofs of one record, `witness` the
-//! cosignatures of other logs, `sink` and `cursor` what goes to others while the log grows.
+//! `durable` says where that is: in the folder, or as `frames` in a store elsewhere, from which `stored` writes the folder again. `log` is
+//! the one writer of a folder: its half `appender` makes records durable, its half `publisher` writes tiles and checkpoints. `recorder` is
+//! what many threads give records to, `rings` hold these until `writing` takes them, on a thread of its own, and `publishing` is the thread
+//! that publishes them. `reader` finds records, `verify` checks all of a log, `pruning` and `retention` remove what is old. `export` has
+//! records in the forms of others, `proof` proofs of one record, `witness` the cosignatures of other logs, `sink` and `cursor` what goes to
+//! others while the log grows.
 
 mod appender;
 mod change_export;
@@ -29,6 +30,7 @@ mod publisher;
 mod publishing;
 mod reader;
 mod recorder;
+mod recorder_state;
 mod retention;
 mod rings;
 mod sink;
@@ -55,7 +57,9 @@ pub use merkle::{Hashes, MerkleTree, NodeHash, leaf_hash, verify_consistency, ve
 pub use note::{NoteFault, NoteSigner, VerifierKey};
 pub use proof::{ProofFault, ProvedRecord, prove_record, verify_proof};
 pub use reader::{LogReader, ReadError};
-pub use recorder::{Clock, Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket, Recorder, RecorderRules};
+pub use recorder::Recorder;
+pub use recorder_state::{Clock, RecorderRules};
+pub use rings::{Durability, RECORD_SIZE_MAX, RecordRefusal, RecordTicket};
 pub use sink::{SinkTarget, SinkTransport, SinkUrl, WitnessTarget, webhook_signature};
 pub use text::{RecordText, printable};
 pub use time::{record_time, time_of_record, unix_time_text};

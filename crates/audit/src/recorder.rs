@@ -13,123 +13,25 @@
 //! ```
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use thiserror::Error;
-
-use crate::figures::{RecorderFigures, RecorderTally};
+use crate::figures::RecorderFigures;
 use crate::journal::FRAME_SIZE_MAX;
 use crate::log::AuditLog;
-use crate::retention::PruningLog;
-use crate::rings::RecordRings;
-use crate::sleep::WakeReason;
-use crate::tile::ENTRY_SIZE_MAX;
+use crate::recorder_state::{Clock, RecorderRules, RecorderShared, RecorderState};
+use crate::rings::{Durability, RECORD_SIZE_MAX, RecordRefusal, RecordRings, RecordTicket};
 use crate::writing::write_records;
 
-/// Bytes that the writer adds to a record at most.
-const ADDED_SIZE_MAX: usize = 128;
-/// Longest text of a record, without its time.
-pub const RECORD_SIZE_MAX: usize = ENTRY_SIZE_MAX - ADDED_SIZE_MAX;
 /// Room in a frame for records that the recorder adds itself.
 const OWN_RECORDS_SIZE: usize = 4096;
-
-/// Bounds and pace of a recorder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecorderRules {
-    /// Bytes of records that wait to be written.
-    pub waiting_bytes_max: usize,
-    /// How long records gather that nobody waits for, so that the disk flushes many at once.
-    pub gathering: Duration,
-    /// How long a write may last until nobody waits for it any more.
-    pub write_wait_max: Duration,
-    /// Between two checkpoints, while there are new records.
-    pub checkpoint_interval: Duration,
-    /// Between two attempts while a disk refuses.
-    pub retry_interval: Duration,
-    /// How long records are kept; all without.
-    pub retention: Option<Duration>,
-}
-
-impl Default for RecorderRules {
-    fn default() -> Self {
-        Self {
-            waiting_bytes_max: 8 << 20,
-            gathering: Duration::from_millis(20),
-            write_wait_max: Duration::from_secs(5),
-            checkpoint_interval: Duration::from_secs(1),
-            retry_interval: Duration::from_millis(500),
-            retention: None,
-        }
-    }
-}
-
-/// Which record: its ring, and its number there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RecordTicket {
-    pub(crate) ring: usize,
-    pub(crate) number: u64,
-}
-
-/// Why a record was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum RecordRefusal {
-    /// The log's disk refuses, or is too slow: what waits to be written has reached its bound.
-    #[error("the audit log takes no records: its disk is full or does not answer")]
-    Full,
-    /// Longer than [`RECORD_SIZE_MAX`], or no JSON object.
-    #[error("not a record of at most {RECORD_SIZE_MAX} bytes")]
-    Malformed,
-    /// The recorder ends.
-    #[error("the audit log is closed")]
-    Closed,
-}
-
-/// Unix time in microseconds.
-pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
-
-/// Whether a record that was waited for is durable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
-    /// It is.
-    Durable,
-    /// The disk refuses, or has not answered in time. The record is kept, and may become durable later.
-    Refused,
-}
-
-pub(crate) type Waiter = Box<dyn FnOnce(Durability) + Send>;
 
 /// A log that many threads write to.
 pub struct Recorder {
     shared: Arc<RecorderShared>,
     thread: Option<JoinHandle<Option<AuditLog>>>,
-}
-
-pub(crate) struct RecorderShared {
-    pub(crate) rules: RecorderRules,
-    pub(crate) clock: Clock,
-    pub(crate) rings: RecordRings,
-    /// The index from which on records are kept, whatever their age.
-    kept_from: Arc<AtomicU64>,
-    state: Mutex<RecorderState>,
-    ended: Condvar,
-}
-
-#[derive(Default)]
-pub(crate) struct RecorderState {
-    pub(crate) fault: Option<String>,
-    /// Why no checkpoint can be written. Records are durable without.
-    pub(crate) checkpoint_fault: Option<String>,
-    pub(crate) tally: RecorderTally,
-    pub(crate) is_closed: bool,
-    /// The writing thread has ended.
-    has_ended: bool,
-    /// Everything that was taken has become durable.
-    pub(crate) is_complete: bool,
-    /// It is not waited for any more.
-    is_abandoned: bool,
 }
 
 impl Recorder {
@@ -291,37 +193,5 @@ impl Drop for EndOfWriting {
         let waiters = self.0.rings.end();
         self.0.ended.notify_all();
         waiters.into_iter().for_each(|then| then(Durability::Refused));
-    }
-}
-
-impl RecorderShared {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, RecorderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn close(&self) {
-        self.lock().is_closed = true;
-        self.rings.close();
-    }
-
-    /// Another thread has news for the writer.
-    pub(crate) fn wake_writer(&self) {
-        self.rings.writer.wake(WakeReason::Control);
-    }
-}
-
-impl PruningLog for RecorderShared {
-    type Ticket = RecordTicket;
-
-    fn announce(&self, text: &str) -> Option<RecordTicket> {
-        self.rings.put((self.clock)(), &text.as_bytes()[1..], true).ok()
-    }
-
-    fn is_durable(&self, ticket: RecordTicket) -> bool {
-        self.rings.is_durable(ticket)
-    }
-
-    fn kept_from(&self) -> u64 {
-        self.kept_from.load(Ordering::Relaxed)
     }
 }

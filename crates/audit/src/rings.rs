@@ -10,8 +10,46 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::recorder::{Durability, RecordRefusal, RecordTicket, Waiter};
+use thiserror::Error;
+
 use crate::sleep::{Sleep, WakeReason};
+use crate::tile::ENTRY_SIZE_MAX;
+
+/// Bytes that the writer adds to a record at most.
+const ADDED_SIZE_MAX: usize = 128;
+/// Longest text of a record, without its time.
+pub const RECORD_SIZE_MAX: usize = ENTRY_SIZE_MAX - ADDED_SIZE_MAX;
+/// Which record: its ring, and its number there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordTicket {
+    pub(crate) ring: usize,
+    pub(crate) number: u64,
+}
+
+/// Why a record was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum RecordRefusal {
+    /// The log's disk refuses, or is too slow: what waits to be written has reached its bound.
+    #[error("the audit log takes no records: its disk is full or does not answer")]
+    Full,
+    /// Longer than [`RECORD_SIZE_MAX`], or no JSON object.
+    #[error("not a record of at most {RECORD_SIZE_MAX} bytes")]
+    Malformed,
+    /// The recorder ends.
+    #[error("the audit log is closed")]
+    Closed,
+}
+
+/// Whether a record that was waited for is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// It is.
+    Durable,
+    /// The disk refuses, or has not answered in time. The record is kept, and may become durable later.
+    Refused,
+}
+
+pub(crate) type Waiter = Box<dyn FnOnce(Durability) + Send>;
 
 /// What a record counts for besides its text. What the writer adds to a record, with a record about its clock, is at most this and as much
 /// as the record counts for.

@@ -171,8 +171,8 @@ mod tests {
             .texts("roles", ["pci", hostile])
             .finish();
         let expected = json!({
-            "kind": "request", "text": hostile, "some": "", "address": "::1", "many": u64::MAX, "digest": "a5".repeat(32), "versions": [1, 20],
-            "roles": ["pci", hostile],
+            "kind": "request", "text": hostile, "some": "", "address": "::1", "many": u64::MAX, "digest": "a5".repeat(32),
+            "versions": [1, 20], "roles": ["pci", hostile],
         });
         assert_eq!(serde_json::from_slice::<Value>(&record).expect("JSON"), expected);
     }

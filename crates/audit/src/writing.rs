@@ -8,9 +8,9 @@ use crate::error::LogError;
 use crate::log::AuditLog;
 use crate::publisher::LogPublisher;
 use crate::publishing::{Publishing, PublishingThread};
-use crate::recorder::{Durability, RecordTicket, RecorderShared};
+use crate::recorder_state::RecorderShared;
 use crate::retention::Retention;
-use crate::rings::{Losses, TakenRecords};
+use crate::rings::{Durability, Losses, RecordTicket, TakenRecords};
 use crate::sleep::WakeReason;
 use crate::tile::push_entry_of;
 use crate::time::{TimeText, entry_era, entry_time, time_text};
@@ -31,8 +31,8 @@ pub(crate) fn write_records(shared: Arc<RecorderShared>, log: AuditLog) -> Optio
     let AuditLog { appender, publisher } = log;
     let publishing = PublishingThread::start(publisher, shared.rules.retry_interval, Box::new(besides));
     let now = Instant::now();
-    let (taken, pace) = (TakenRecords::default(), GroupPace { wrote_at: None, awaited: Duration::ZERO });
-    RecordWriter { shared, appender, publishing, handed_over_at: now, forming, taken, pace }.run()
+    let (taken, gathering) = (TakenRecords::default(), GroupWait { wrote_at: None, awaited: Duration::ZERO });
+    RecordWriter { shared, appender, publishing, handed_over_at: now, forming, taken, gathering }.run()
 }
 
 /// What the thread that publishes does for the recorder.
@@ -109,7 +109,7 @@ impl EntryForming {
 }
 
 /// When the last group was written, and how long the next one gathers.
-struct GroupPace {
+struct GroupWait {
     wrote_at: Option<Instant>,
     /// If someone waits.
     awaited: Duration,
@@ -132,7 +132,7 @@ struct RecordWriter {
     handed_over_at: Instant,
     forming: EntryForming,
     taken: TakenRecords,
-    pace: GroupPace,
+    gathering: GroupWait,
 }
 
 impl RecordWriter {
@@ -197,13 +197,13 @@ impl RecordWriter {
     /// Waits for more records: for as long as the rules say since the last write, or as the last write has taken if someone waits.
     fn gather(&self) {
         let rings = &self.shared.rings;
-        let since = self.pace.wrote_at.map_or(Duration::MAX, |at| at.elapsed());
+        let since = self.gathering.wrote_at.map_or(Duration::MAX, |at| at.elapsed());
         let left = self.shared.rules.gathering.saturating_sub(since);
         if !left.is_zero() && !rings.is_urgent() {
             rings.writer.until(WakeReason::Awaited, left, || rings.is_urgent() || self.shared.lock().is_closed);
         }
-        let since = self.pace.wrote_at.map_or(Duration::MAX, |at| at.elapsed());
-        let left = self.pace.awaited.saturating_sub(since);
+        let since = self.gathering.wrote_at.map_or(Duration::MAX, |at| at.elapsed());
+        let left = self.gathering.awaited.saturating_sub(since);
         if !left.is_zero() {
             rings.writer.until(WakeReason::Control, left, || self.shared.lock().is_closed);
         }
@@ -257,9 +257,9 @@ impl RecordWriter {
         drop(state);
         // One record alone was not held up by a write before, so that the next one may not have to wait either.
         let is_busy = waiters.len() > 1;
-        let gathering = (now - began).clamp(AWAITED_GATHERING_MIN, AWAITED_GATHERING_MAX);
-        self.pace.awaited = if is_busy { gathering } else { Duration::ZERO };
-        self.pace.wrote_at = Some(now);
+        let awaited = (now - began).clamp(AWAITED_GATHERING_MIN, AWAITED_GATHERING_MAX);
+        self.gathering.awaited = if is_busy { awaited } else { Duration::ZERO };
+        self.gathering.wrote_at = Some(now);
         waiters.into_iter().for_each(|then| then(Durability::Durable));
         self.forming.group = group;
         true

@@ -16,12 +16,14 @@ pub(crate) use audit::{
 pub(crate) use bench::{
     BenchArguments, BenchCommand, CertificateKey, HandshakesArguments, OperationName, SchemeName, TableArguments,
 };
+pub(crate) use canaries::{AddCanaryArguments, CanariesCommand};
 pub(crate) use load::{LoadArguments, LoadCommand, LoadReportArguments, LoadRunArguments};
 use options::OptionArguments;
 pub(crate) use slots::{SlotAddArguments, SlotCommand};
 
 mod audit;
 mod bench;
+mod canaries;
 mod load;
 mod options;
 mod slots;
@@ -103,6 +105,9 @@ pub(crate) enum Command {
     /// Manage API keys, which programs use to call the engine over HTTP
     #[command(subcommand)]
     ApiKeys(ApiKeysCommand),
+    /// Manage canaries: envelopes that raise an alarm when someone decrypts them
+    #[command(subcommand)]
+    Canaries(CanariesCommand),
     /// Verify audit logs, or print their records
     #[command(subcommand)]
     Audit(AuditCommand),

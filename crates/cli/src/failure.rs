@@ -216,6 +216,7 @@ fn way_out(counted: admin::LimitedEntries) -> &'static str {
         C::GrantEntries => ": grant all apps or every role, or raise keystore.grant_entry_count_max",
         C::Slots => ": remove one with leafseal slot remove, or raise keystore.slot_count_max",
         C::ApiKeys => ": raise keystore.api_key_count_max (revoked keys count)",
+        C::Canaries => ": remove one with leafseal canaries remove",
     }
 }
 

@@ -18,6 +18,7 @@ pub struct RequestAccount {
     caller: OnceLock<AccountedCaller>,
     sealed: ValueTotals,
     opened: ValueTotals,
+    canaries: AtomicU64,
     /// The version that was noted last, with a mark that there is one: most requests have one.
     last_version: AtomicU64,
     versions: Mutex<Named<u32>>,
@@ -152,6 +153,10 @@ impl RequestAccount {
         self.opened.add(counts);
     }
 
+    pub(crate) fn add_canaries(&self, count: u64) {
+        self.canaries.fetch_add(count, Ordering::Relaxed);
+    }
+
     /// A key version with which values were sealed or opened.
     pub(crate) fn add_version(&self, version: u32) {
         let marked = u64::from(version) + 1;
@@ -187,6 +192,11 @@ impl RequestAccount {
     /// Values that were opened.
     pub fn opened(&self) -> ValueCounts {
         self.opened.now()
+    }
+
+    /// How often canaries were opened.
+    pub fn canaries(&self) -> u64 {
+        self.canaries.load(Ordering::Relaxed)
     }
 
     /// Key versions of these values.

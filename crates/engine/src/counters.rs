@@ -28,6 +28,8 @@ pub struct EngineCounters {
     pub sealed: ValueCounts,
     /// Values that were opened since the engine's start: to decrypt or rewrap them, or to find those that `skip_sealed` skips.
     pub opened: ValueCounts,
+    /// How often canaries were opened since the engine's start.
+    pub canaries: u64,
     /// Key agreements for decryption since the engine's start.
     pub opening_agreements: u64,
     /// Key versions tried without success on a value, or on a piece of a long one, since the engine's start.

@@ -12,6 +12,7 @@ use leafseal_pool::{is_inline, others_wait, yield_slice};
 
 use crate::app::App;
 use crate::bindings::OwnBindings;
+use crate::canaries::OpenedEnvelope;
 use crate::cost::SearchBudget;
 use crate::counters::ValueCounts;
 pub use crate::decrypt_options::DecryptOptions;
@@ -272,7 +273,7 @@ impl Decryptor {
                 Ok(Some(FoundOpening { key, opened: Some(opened) })) => {
                     *done += 1;
                     counts.public_key += 1;
-                    if hand_over(permit, role.as_ref(), index, Ok(opened), receiver).is_break() {
+                    if hand_over(permit, role.as_ref(), (index, first.into()), Ok(opened), receiver).is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                     (key, rest)
@@ -295,7 +296,7 @@ impl Decryptor {
             let mut flow = ControlFlow::Continue(());
             key.open_many(rest, scratch, |i, result| {
                 counts.public_key += u64::from(result.is_ok());
-                if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
+                if hand_over(permit, role.as_ref(), (index + i, (&rest[i]).into()), result, receiver).is_break() {
                     flow = ControlFlow::Break(());
                 }
             });
@@ -332,7 +333,7 @@ impl Decryptor {
                 SymmetricOpening::bound(&found.key, bindings).open_many(run, scratch, |i, result| {
                     let result = result.and_then(|opened| accept.check(opened));
                     counts.symmetric += u64::from(result.is_ok());
-                    if hand_over(permit, role.as_ref(), index + i, result, receiver).is_break() {
+                    if hand_over(permit, role.as_ref(), (index + i, (&run[i]).into()), result, receiver).is_break() {
                         flow = ControlFlow::Break(());
                     }
                 });
@@ -435,12 +436,12 @@ impl Decryptor {
 fn hand_over(
     permit: &Permit,
     role: Option<&Role>,
-    index: usize,
+    (index, envelope): (usize, OpenedEnvelope<'_>),
     result: Result<OpenedValue<'_>, OpenError>,
     receiver: &mut impl OutcomeReceiver,
 ) -> ControlFlow<()> {
     let error = match result {
-        Ok(opened) => match permit.check_role(role, opened.metadata) {
+        Ok(opened) => match permit.check_role(envelope, role, opened.metadata) {
             Ok(()) => {
                 receiver.opened(index, Some(opened));
                 return ControlFlow::Continue(());

@@ -67,6 +67,7 @@ struct EngineShared {
     observers: Observers,
     sealed: ValueTotals,
     opened: ValueTotals,
+    canaries: AtomicU64,
 }
 
 /// The last known state of the store, for non-blocking queries.
@@ -117,6 +118,7 @@ impl Engine {
             spares: Spares::default(),
             sealed: ValueTotals::default(),
             opened: ValueTotals::default(),
+            canaries: AtomicU64::new(0),
             openings,
             recipients,
             settings,
@@ -267,6 +269,7 @@ impl Engine {
             opening_keys: openings.counters(),
             sealed: self.shared.sealed.now(),
             opened: self.shared.opened.now(),
+            canaries: self.shared.canaries.load(Ordering::Relaxed),
             opening_agreements: opening_work.agreements(),
             opening_trials: opening_work.trials(),
             store_silence: self.store_silence(),

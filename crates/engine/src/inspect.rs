@@ -308,7 +308,7 @@ impl Inside {
         };
         let opening = SymmetricOpening::bound(&found.key, binding.of(own)?);
         let opened = accept.check(opening.open(envelope, scratch)?)?;
-        permit.check_role(None, opened.metadata)?;
+        permit.check_role(envelope.into(), None, opened.metadata)?;
         inspected.fill(opened.metadata, Some(found.version));
         Ok(true)
     }
@@ -333,7 +333,7 @@ impl Inside {
             Some(FoundOpening { opened: Some(opened), .. }) => opened,
             Some(FoundOpening { key, opened: None }) => key.open(envelope, scratch)?,
         };
-        permit.check_role(None, opened.metadata)?;
+        permit.check_role(envelope.into(), None, opened.metadata)?;
         // Anyone may have written the mark into one to a public key.
         let metadata = opened.metadata.map(|metadata| OpenedMetadata { is_from_public_key: false, ..metadata });
         inspected.fill(metadata, opening.version());
@@ -351,7 +351,7 @@ impl Inside {
             step.map_err(|unopened| self.keyring.error(unopened, |error| error))?;
             return Ok(false);
         }
-        self.permit.check_role(None, long.metadata())?;
+        self.permit.check_role(envelope.into(), None, long.metadata())?;
         inspected.fill(long.metadata(), long.opener().version());
         self.long = None;
         Ok(true)

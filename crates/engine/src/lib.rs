@@ -15,6 +15,7 @@ mod api_key;
 mod app;
 mod apps;
 mod bindings;
+mod canaries;
 mod clock;
 mod cost;
 mod counters;
@@ -62,6 +63,7 @@ mod wanted;
 pub use account::{AccountedCaller, NAMED_MAX, Named, RequestAccount};
 pub use api_key::{ApiCaller, ApiKeySecret, read_api_key};
 pub use bindings::{DocumentBinding, OwnBindings, PathBinding};
+pub use canaries::canary_identity;
 pub use clock::{EngineClock, SystemClock};
 pub use cost::{document_work, request_work, values_work};
 pub use counters::{CacheCounters, EngineCounters, LookupCounters, ScanCounters, ValueCounts};
@@ -78,7 +80,7 @@ pub use inspect::{EnginePublicKeys, EnvelopeMetadata, InspectOptions, Inspector}
 pub use leafseal_crypto::random::system_random;
 pub use leafseal_crypto::symmetric::SymmetricKeyId;
 pub use leafseal_crypto::{
-    Curve, CurveLanes, EcContext, GuardedMemory, Implementations, LanesUnavailable, ProcessMark, PublicKey,
+    CryptoRng, Curve, CurveLanes, EcContext, GuardedMemory, Implementations, LanesUnavailable, ProcessMark, PublicKey,
     WipingAllocator, guard_secrets, use_curve_lanes, use_lanes,
 };
 pub use leafseal_document::{

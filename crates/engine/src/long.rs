@@ -510,7 +510,7 @@ impl Decryptor {
         }
         let (value_type, opened) = (envelope.value_type(), long.open.text());
         let Some(written) = &mut long.written else {
-            let role = self.permit.check_role(self.role.as_ref(), long.open.metadata());
+            let role = self.permit.check_role((&envelope).into(), self.role.as_ref(), long.open.metadata());
             role.and_then(|()| shape.begin(value_type, long.open.open().size, out)).map_err(of_the_value)?;
             long.written = Some(WrittenText { done: 0, left: long.open.open().size });
             return Ok(LongStep::More);

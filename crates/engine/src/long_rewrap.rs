@@ -68,7 +68,7 @@ impl Rewrapper {
         out: &mut Vec<u8>,
     ) -> Result<LongStep, Error> {
         let metadata = long.open.metadata();
-        self.permit.check_role(None, metadata).map_err(of_the_value)?;
+        self.permit.check_role(envelope.into(), None, metadata).map_err(of_the_value)?;
         self.permit.engine.count_opened(ValueCounts::of(envelope.scheme(), 1));
         let (form, by_newest) = (long.open.open().form, long.open.opener().is_newest(&self.permit.app));
         let Some((key, metadata)) = self.target(&Old { envelope, form, metadata, by_newest })? else {

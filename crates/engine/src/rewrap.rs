@@ -284,7 +284,7 @@ impl Rewrapper {
                 (opened.map_err(|error| at(error.into()))?, permit.app.seals_with(envelope.key_id))
             }
         };
-        permit.check_role(None, opened.metadata).map_err(at)?;
+        permit.check_role((&envelope).into(), None, opened.metadata).map_err(at)?;
         let old = Old { envelope: &envelope, form: opened.form, metadata: opened.metadata, by_newest };
         let target = self.wish.target(&old, self.permit.engine.now_unix_s());
         let Some((kind, metadata)) = target else { return Ok(RewrapStep::Kept(envelope.scheme())) };

@@ -465,6 +465,8 @@ pub enum LimitedEntries {
     ApiKeys,
     /// Key slots of a store.
     Slots,
+    /// Canaries of an app.
+    Canaries,
 }
 
 /// A fault of a backup.
@@ -529,6 +531,7 @@ impl fmt::Display for LimitedEntries {
             Self::GrantEntries => "apps or roles in the grant",
             Self::ApiKeys => "API keys in the store",
             Self::Slots => "key slots of the store",
+            Self::Canaries => "canaries",
         })
     }
 }

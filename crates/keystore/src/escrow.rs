@@ -139,7 +139,7 @@ mod tests {
             symmetric: Some(SymmetricRoot::generate(&mut rng)),
         };
         let name = AppName::parse("acme").expect("valid");
-        let app = AppKeys { name, disabled: false, accept: AcceptedSchemes::ALL, versions: Vec::new() };
+        let app = AppKeys { name, disabled: false, accept: AcceptedSchemes::ALL, versions: Vec::new(), canaries: None };
         let jwe = recipient.seal((&app, &version), &signer, &context, &mut rng);
         let (header, opened) = open(&jwe, &private, &context);
         assert_eq!((&header["kid"], &header["cty"]), (&"acme/3".into(), &"text/plain".into()));

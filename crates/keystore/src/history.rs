@@ -137,6 +137,12 @@ change_kinds! {
     RemoveRootLinks = "remove-root-links",
     /// An older state of the store was confirmed.
     AcceptGeneration = "accept-generation",
+    /// An envelope was marked as a canary.
+    AddCanary = "add-canary",
+    /// A canary was forgotten.
+    RemoveCanary = "remove-canary",
+    /// A command opened a canary.
+    OpenCanary = "open-canary",
     /// An engine began an audit log.
     BeginLog = "begin-log",
     /// Keys were read out to escrow.
@@ -154,7 +160,7 @@ change_kinds! {
 impl ChangeKind {
     /// Whether nothing else of the store changes.
     pub(crate) fn is_reading(self) -> bool {
-        matches!(self, Self::Export | Self::Extract | Self::BackUp | Self::Copy)
+        matches!(self, Self::Export | Self::Extract | Self::BackUp | Self::Copy | Self::OpenCanary)
     }
 
     pub(crate) fn is_recorded(self) -> bool {
@@ -269,6 +275,12 @@ pub trait StoreHistory {
     /// # Errors
     /// [`StoreError::Busy`], [`StoreError::Full`].
     fn record_export(&self, app: &AppName, versions: &[u32]) -> Result<(), StoreError>;
+
+    /// Records that canaries of an app were opened by a command, which has no engine that would.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`], [`StoreError::Full`].
+    fn record_canary(&self, app: &AppName) -> Result<(), StoreError>;
 
     /// Which audit log an engine of this name writes.
     ///

@@ -14,8 +14,8 @@ use crate::store_id::StoreId;
 use crate::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppPublicKeys, AppSummary, CheckReport, ClientGrant,
     ClientName, EscrowImport, EscrowImported, Generation, KeyLife, Keystore, LogFrames, MemoryFault, MemoryStatus,
-    Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreError,
-    StoreHistory, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
+    Migration, NewApiKey, NewClient, NewKeys, PeerSighting, RecordKey, RootRotation, ScanStep, StoreCanaries,
+    StoreError, StoreHistory, StoreScan, TOKEN_SECRET_SIZE, VersionSummary,
 };
 
 /// Opens a store with what is given.
@@ -163,6 +163,10 @@ impl Keystore for LateKeystore {
 
     fn life(&self) -> Option<&dyn KeyLife> {
         self.store.opened.get().and_then(|store| store.life())
+    }
+
+    fn canaries(&self) -> Option<&dyn StoreCanaries> {
+        self.store.opened.get().and_then(|store| store.canaries())
     }
 
     fn history(&self) -> Option<&dyn StoreHistory> {

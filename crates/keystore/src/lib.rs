@@ -13,6 +13,7 @@
 mod accepted;
 mod attributes;
 mod backup;
+mod canary;
 mod copying;
 mod drafts;
 mod edit;
@@ -55,6 +56,7 @@ pub use leafseal_errors::Operation;
 pub use accepted::AcceptedSchemes;
 pub use attributes::{Attributes, AttributesError};
 pub use backup::{BackedUp, Restored, back_up, restore};
+pub use canary::{CANARY_COUNT_MAX, Canary, CanarySet, StoreCanaries};
 pub use copying::{Copied, StoreAddress, copy_store};
 pub use drafts::{remove_abandoned, remove_abandoned_in};
 pub use edit::{EditKind, EditedPart, MemoryFault, StoreEdit};

@@ -1,11 +1,13 @@
 //! The plain data that a store takes and returns: apps, key versions, grants, reports.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use leafseal_crypto::{Curve, EcContext, PrivateKey, PublicKey};
 use leafseal_errors::Operation;
 
 use crate::accepted::AcceptedSchemes;
+use crate::canary::CanarySet;
 use crate::edit::StoreEdit;
 use crate::error::KeyFault;
 use crate::root_key::RootKeyId;
@@ -83,6 +85,8 @@ pub struct AppKeys {
     pub disabled: bool,
     /// The envelopes that are decrypted for it.
     pub accept: AcceptedSchemes,
+    /// Envelopes whose opening raises an alarm; `None` if there are none.
+    pub canaries: Option<Arc<CanarySet>>,
     /// The active ones, newest first. Disabled versions stay encrypted in the store.
     pub versions: Vec<KeyVersion>,
 }

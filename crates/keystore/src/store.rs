@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use leafseal_config::{ms, secs, settings};
 use leafseal_crypto::{CryptoRng, Secret};
 
+use crate::canary::StoreCanaries;
 use crate::history::{ChangeAuthor, StoreHistory};
 use crate::life::KeyLife;
 use crate::log_frames::LogFrames;
@@ -305,6 +306,11 @@ pub trait Keystore: Send + Sync {
 
     /// The part of the store that rotates and deletes keys when their time has come, where it has one.
     fn life(&self) -> Option<&dyn KeyLife> {
+        None
+    }
+
+    /// The part of the store that knows canaries, where it has one.
+    fn canaries(&self) -> Option<&dyn StoreCanaries> {
         None
     }
 

@@ -171,6 +171,8 @@ record! {
     opened: Option<u64>,
     /// Those of them with a symmetric key.
     opened_symmetric: Option<u64>,
+    /// How often canaries were opened.
+    canary: Option<u64>,
     /// Envelopes that failed to decrypt in a request that went on.
     failed: Option<u64>,
     /// Places of the first of them.
@@ -233,6 +235,12 @@ impl<'r> AccessRecord<'r> {
             request: origin.request.map(u64::from),
             ..Self::of_principal(decision.principal)
         }
+    }
+
+    /// Who causes it, as far as that is known: for limits of lines.
+    pub fn source(&self) -> Option<Cow<'_, str>> {
+        let name = self.key.as_deref().or(self.client.as_deref()).map(Cow::Borrowed);
+        name.or_else(|| self.address.map(|address| address.to_string().into()))
     }
 
     /// Adds every field to a line.

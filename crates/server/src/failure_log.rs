@@ -1,7 +1,6 @@
 //! Logs requests in which envelopes failed to decrypt, whether they continued or not. The rate is limited, because anybody who can write a
 //! text field can plant such strings.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use leafseal_engine::{Caller, RequestReport};
@@ -29,8 +28,7 @@ impl FailureLogger {
     }
 
     fn line(&self, record: &AccessRecord<'_>, message: &str) {
-        let name = record.key.as_deref().or(record.client.as_deref()).map(Cow::Borrowed);
-        let source = name.or_else(|| record.address.map(|address| address.to_string().into()));
+        let source = record.source();
         if let Some(suppressed) = self.0.admit(clock::now(), &source) {
             record.warn(message, suppressed);
         }

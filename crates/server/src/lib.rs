@@ -9,6 +9,7 @@
 mod api;
 mod attempts;
 mod audit;
+mod canary_alarm;
 mod client_slots;
 mod clock;
 mod failure_log;

@@ -91,6 +91,7 @@ fn worked<'r>(account: &'r RequestAccount, record: AccessRecord<'r>) -> AccessRe
         sealed_symmetric: counted(sealed.symmetric),
         opened: counted(opened.public_key + opened.symmetric),
         opened_symmetric: counted(opened.symmetric),
+        canary: counted(account.canaries()),
         refused: counted(account.refused()),
         versions: versions.names,
         roles: owned(roles),

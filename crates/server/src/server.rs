@@ -312,7 +312,7 @@ enum MaintenanceTurn {
 impl Maintenance {
     fn start<S: Service>(service: Arc<S>, server_state: &ServerState) -> io::Result<Maintenance> {
         let (refusals, decision_log) = (Arc::clone(&server_state.refusals), Arc::clone(&server_state.decision_log));
-        let audit = server_state.audit.clone();
+        let (audit, canaries) = (server_state.audit.clone(), Arc::clone(&server_state.canaries));
         // Requests that arrive while one waits are covered by it.
         let (turns, next) = sync_channel(1);
         let due = turns.clone();
@@ -328,6 +328,9 @@ impl Maintenance {
                 }
                 refusals.log_overdue(clock::now());
                 decision_log.log_overdue();
+                if let Some(engine) = service.engine() {
+                    canaries.raise(engine, audit.as_deref());
+                }
                 if let Some(audit) = &audit {
                     maintain_audit(audit, service.engine());
                 }

@@ -13,6 +13,7 @@ use leafseal_net::tls::{Expiries, GroupCounters};
 use leafseal_net::{BulkQueue, ConnectionSlots, DecisionLog, Full, ShutdownNotice, ShutdownPhase};
 
 use crate::audit::ServerAudit;
+use crate::canary_alarm::CanaryAlarms;
 use crate::client_slots::ClientSlots;
 use crate::clock;
 use crate::failure_log::FailureLogger;
@@ -40,6 +41,8 @@ pub(crate) struct ServerState {
     pub(crate) api: ApiCounters,
     /// Logs requests that failed because an envelope did not open.
     pub(crate) failures: FailureLogger,
+    /// Reports requests that have opened canaries.
+    pub(crate) canaries: Arc<CanaryAlarms>,
     /// The audit log, if there is one.
     pub(crate) audit: Option<Arc<ServerAudit>>,
     /// The queue of bulk RPC connections, by the numbers of their clients.
@@ -111,6 +114,7 @@ impl ServerState {
         let handshakes = ConnectionSlots::new(settings.handshakes_max, settings.handshake_clients());
         let refusals = ServerRefusalLog::new(settings.refusal_lines_max);
         let failures = FailureLogger::new(settings.refusal_lines_max);
+        let canaries = Arc::new(CanaryAlarms::new(settings.refusal_lines_max));
         let decision_log = DecisionLog::with_clock(settings.refusal_lines_max, clock::now);
         let audit = ServerAudit::new(&settings.audit, &signer_name(&settings.name));
         ServerState {
@@ -126,6 +130,7 @@ impl ServerState {
             decisions: Arc::default(),
             api: ApiCounters::default(),
             failures,
+            canaries,
             audit,
             bulk: BulkQueue::default(),
             certificates: Expiries::default(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use leafseal_engine::admin::{
     AcceptedSchemes, ApiKey, ApiKeyId, AppKeys, AppName, AppSummary, CheckReport, ClientGrant, ClientName,
     EscrowImport, EscrowImported, Generation, Keystore, LogFrames, MemoryStatus, Migration, NewApiKey, NewClient,
-    NewKeys, PeerSighting, RecordKey, ScanStep, Secret, StoreError, StoreHistory, StoreId, StoreScan,
+    NewKeys, PeerSighting, RecordKey, ScanStep, Secret, StoreCanaries, StoreError, StoreHistory, StoreId, StoreScan,
     TOKEN_SECRET_SIZE, VersionSummary,
 };
 
@@ -206,6 +206,10 @@ impl Keystore for GatedStore {
     fn token_secret(&self) -> Result<Secret<TOKEN_SECRET_SIZE>, StoreError> {
         self.gate.pass("token secret");
         self.store.token_secret()
+    }
+
+    fn canaries(&self) -> Option<&dyn StoreCanaries> {
+        self.store.canaries()
     }
 
     fn history(&self) -> Option<&dyn StoreHistory> {

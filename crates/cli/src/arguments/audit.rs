@@ -33,8 +33,8 @@ pub(crate) struct LogPlace {
     /// Public key of the log, as the engine prints it in its own log when it starts; without one, the key comes from the keystore
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
-    /// Origin that each log must have, the first part of its key, such as leafseal/…/engine-0/1/3f9c0a1b2c3d4e5f. Without one, and without --key, the
-    /// folder must have the name that its engine gives it
+    /// Origin that each log must have, the first part of its key, such as leafseal/…/engine-0/1/3f9c0a1b2c3d4e5f. Without one, and without
+    /// --key, the folder must have the name that its engine gives it
     #[arg(long, value_name = "ORIGIN")]
     pub origin: Option<String>,
 }

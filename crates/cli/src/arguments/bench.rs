@@ -157,6 +157,15 @@ pub(crate) enum SchemeName {
     Symmetric,
 }
 
+impl From<SchemeName> for leafseal_engine::Scheme {
+    fn from(name: SchemeName) -> Self {
+        match name {
+            SchemeName::PublicKey => Self::PublicKey,
+            SchemeName::Symmetric => Self::Symmetric,
+        }
+    }
+}
+
 /// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OperationName {

@@ -11,6 +11,7 @@ use leafseal_engine::{Caller, Engine, Error, Inspector, Selection};
 use leafseal_service::{inspect_options, other_case};
 use serde_json::json;
 
+use super::canaries::CanaryNote;
 use super::rewrite::{advise_lines, second_line_start};
 use crate::arguments::{InputFormat, InspectArguments};
 use crate::context::RunContext;
@@ -77,9 +78,14 @@ fn texts(
             "give either envelopes, which begin with ev: and must be quoted in a shell, or one file",
         ));
     }
+    let mut canaries = None;
     let mut backend = match &arguments.engine.connect {
         Some(address) => InspectBackend::Remote(connect(context, address, &arguments.engine)?),
-        None => InspectBackend::Local(Box::new(inspector(&engine(context, arguments)?, options)?)),
+        None => {
+            let engine = engine(context, arguments)?;
+            canaries.replace(CanaryNote::of(&engine, options.app));
+            InspectBackend::Local(Box::new(inspector(&engine, options)?))
+        }
     };
     if are_envelopes {
         return inputs.iter().try_for_each(|text| shown.add(backend.inspect(options, text.as_bytes())));
@@ -109,6 +115,7 @@ fn documents(
         return Err(CommandFailure::usage(format!("{flag} is for documents: give one file")));
     }
     let engine = engine(context, arguments)?;
+    let _canaries = CanaryNote::of(&engine, options.app);
     let selection = match arguments.select.as_slice() {
         [] => None,
         select => {

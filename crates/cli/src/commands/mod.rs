@@ -3,6 +3,7 @@
 mod api_keys;
 mod audit;
 mod bench;
+mod canaries;
 mod certs;
 mod config;
 mod dev;
@@ -66,6 +67,7 @@ pub(crate) fn run(arguments: Arguments) -> CommandOutcome {
         Command::Keys(command) => keys::run(&context, command),
         Command::Certs(command) => certs::run(&context, command),
         Command::ApiKeys(command) => api_keys::run(&context, command),
+        Command::Canaries(command) => canaries::run(&context, &command),
         Command::Audit(command) => audit::run(&context, &command),
         Command::Store(command) => store::run(&context, &command),
         Command::Slot(command) => slots::run(&context, &command),

@@ -5,6 +5,7 @@ use std::time::Instant;
 use leafseal_client::{Field, Keying, OnFailure, OptionValue};
 use serde_json::{Value, json};
 
+use super::canaries::CanaryNote;
 use crate::arguments::{
     ConnectArguments, DecryptArguments, EncryptArguments, InputFormat, RewrapArguments, StreamArguments,
 };
@@ -94,12 +95,18 @@ fn rewrite(
 ) -> CommandOutcome {
     let (operation, check) = (job.operation, job.clone());
     let select = &check.select;
+    let mut canaries = None;
     let backend: Box<dyn TransformBackend> = match &engine.connect {
         Some(address) => {
             let limits = context.config().engine.document.clone();
             Box::new(Remote::new(connect(context, address, engine)?, job, limits)?)
         }
-        None => Box::new(Local::new(context.engine()?, job)?),
+        None => {
+            let engine = context.engine()?;
+            // Until the command ends.
+            canaries.replace(CanaryNote::of(&engine, &job.app));
+            Box::new(Local::new(engine, job)?)
+        }
     };
     let input = InputFile::new(stream.input.as_deref());
     if stream.output.is_some() {

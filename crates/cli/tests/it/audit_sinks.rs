@@ -15,9 +15,9 @@ use crate::common::{Running, TestFolder, until};
 use crate::reload::Log;
 
 /// What a webhook has received.
-struct WebhookMessage {
+pub(crate) struct WebhookMessage {
     headers: Vec<String>,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl WebhookMessage {
@@ -28,7 +28,7 @@ impl WebhookMessage {
 }
 
 /// A server of HTTP that answers with these statuses, then with 204.
-fn webhook(statuses: &'static [u16]) -> (String, Receiver<WebhookMessage>) {
+pub(crate) fn webhook(statuses: &'static [u16]) -> (String, Receiver<WebhookMessage>) {
     let mut statuses = statuses.iter();
     webhook_that(move |_| statuses.next().copied().unwrap_or(204))
 }

@@ -10,7 +10,7 @@ use crate::common::{TestFolder, finish};
 const COMMANDS: &str = include_str!("../../../../docs/cli.md");
 
 /// Commands that change nothing in the keystore, or act through an engine.
-const READING: [&str; 30] = [
+const READING: [&str; 31] = [
     "unseal",
     "relay",
     "probe",
@@ -24,6 +24,7 @@ const READING: [&str; 30] = [
     "certs relay-ca",
     "certs list",
     "api-keys list",
+    "canaries list",
     "audit verify",
     "audit show",
     "store check",
@@ -47,7 +48,7 @@ const READING: [&str; 30] = [
 type Case = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
 
 /// The others. A command without a case fails the test.
-const CHANGING: [(&str, Case); 24] = [
+const CHANGING: [(&str, Case); 26] = [
     ("keys create", (&[], &["shop"], &["create-app"])),
     (
         "keys import",
@@ -106,6 +107,8 @@ const CHANGING: [(&str, Case); 24] = [
     ),
     ("api-keys create", (&[], &["acme", "--allow", "encrypt"], &["create-api-key"])),
     ("api-keys revoke", (&["api-keys create acme --allow encrypt --json"], &["ID"], &["revoke-api-key"])),
+    ("canaries add", (&[], &["acme"], &["add-canary"])),
+    ("canaries remove", (&["canaries add acme --json"], &["acme", "ID"], &["remove-canary"])),
     ("store migrate", (&["keystore of schema 2"], &[], &["migrate"])),
     ("store backup", (&[], &["backup"], &["back-up"])),
     ("store copy", (&[], &["--to", "copy.db"], &["copy"])),

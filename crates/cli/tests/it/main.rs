@@ -8,6 +8,7 @@ mod audit_sinks;
 mod audit_stored;
 mod bench;
 mod canaries;
+mod canary_envelopes;
 #[cfg(target_os = "linux")]
 mod cluster;
 mod common;

@@ -1,5 +1,7 @@
 //! What requests note for their accounts, and so for their audit records.
 
+use std::sync::atomic::Ordering;
+
 use super::Engine;
 use crate::error::Error;
 
@@ -9,6 +11,15 @@ impl Engine {
     pub(crate) fn note_version(&self, version: u32) {
         if let Some(account) = self.account() {
             account.add_version(version);
+        }
+    }
+
+    /// Counts canaries that were opened: 0 as any other number, so that a hit takes no other steps.
+    #[inline]
+    pub(crate) fn count_canaries(&self, count: u64) {
+        self.shared.canaries.fetch_add(count, Ordering::Relaxed);
+        if let Some(account) = self.account() {
+            account.add_canaries(count);
         }
     }
 

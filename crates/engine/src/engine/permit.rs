@@ -15,6 +15,7 @@ use leafseal_keystore::{AcceptedSchemes, AppName};
 use leafseal_pool::finish_step;
 
 use crate::app::App;
+use crate::canaries::OpenedEnvelope;
 use crate::engine::{Engine, app_name};
 use crate::error::{Error, ErrorCode, Side};
 use crate::permissions::{Caller, Operation, PayloadDigest, Rights};
@@ -193,9 +194,18 @@ impl Permit {
         self.app.accepted().and(self.rights.accepted())
     }
 
-    /// Checks that the caller may read the role of a value, and that it equals the requested role. Every value that is opened passes here.
+    /// Checks that the caller may read the role of a value, and that it equals the requested role. Every value that is opened passes here;
+    /// if it is a canary, that is noted, whether the caller may read it or not.
     #[inline]
-    pub(crate) fn check_role(&self, wanted: Option<&Role>, metadata: Option<OpenedMetadata<'_>>) -> Result<(), Error> {
+    pub(crate) fn check_role(
+        &self,
+        opened: OpenedEnvelope<'_>,
+        wanted: Option<&Role>,
+        metadata: Option<OpenedMetadata<'_>>,
+    ) -> Result<(), Error> {
+        if let Some(is_canary) = self.app.is_canary(opened) {
+            self.engine.count_canaries(u64::from(is_canary));
+        }
         let carried = metadata.and_then(|metadata| metadata.role);
         if let Some(role) = carried {
             self.rights.check_role(role).map_err(|refusal| self.role_refused(carried, refusal))?;

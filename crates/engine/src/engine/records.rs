@@ -1,6 +1,6 @@
 //! What an engine reads of its store for its audit log. Every call waits for the store.
 
-use leafseal_keystore::{ChangePage, EngineLog, Generation, RecordKey, StoreError};
+use leafseal_keystore::{AppName, ChangePage, EngineLog, Generation, RecordKey, StoreError};
 
 use super::Engine;
 
@@ -35,6 +35,17 @@ impl Engine {
     /// Those of the store.
     pub fn store_changes(&self, after: u64, limit: u32) -> Result<Option<ChangePage>, StoreError> {
         self.store().history().map(|history| history.changes(after, limit)).transpose()
+    }
+
+    /// Records in the history of the store that canaries of an app were opened, if any were: for programs that have no audit log.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn record_opened_canaries(&self, app: &AppName) -> Result<(), StoreError> {
+        match self.store().history() {
+            Some(history) if self.counters().canaries > 0 => history.record_canary(app),
+            _ => Ok(()),
+        }
     }
 
     /// Which audit log an engine of this name writes, as the store has it.

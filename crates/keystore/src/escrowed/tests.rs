@@ -43,7 +43,7 @@ fn texts_of_another_implementation_are_read_and_written_byte_for_byte() {
         let read = vector(index);
         assert!(is_signed(&read) && !read.is_signed_by(&signer(2).public_key()));
         let EscrowStatement { app, version, created_at, accept, .. } = read.statement().clone();
-        let keys = AppKeys { name: app, disabled: false, accept, versions: Vec::new() };
+        let keys = AppKeys { name: app, disabled: false, accept, versions: Vec::new(), canaries: None };
         let (r1, k1, symmetric) = (read.r1.clone(), read.k1.clone(), read.symmetric.clone());
         let version = KeyVersion { version, created_at, state: KeyState::Active, r1, k1, symmetric };
         assert_eq!(*EscrowedVersion::sign(&keys, &version, &signer(1)).text(), text);

@@ -180,6 +180,13 @@ const THIRD: &str = r#"
         epoch BIGINT NOT NULL,
         opened_at BIGINT NOT NULL CHECK (opened_at >= 0)
     );
+    CREATE TABLE app_canary (
+        app TEXT COLLATE "C" NOT NULL REFERENCES app (name),
+        digest BYTEA NOT NULL CHECK (length(digest) = 32),
+        created_at BIGINT NOT NULL CHECK (created_at >= 0),
+        scheme TEXT COLLATE "C" NOT NULL,
+        PRIMARY KEY (app, digest)
+    );
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BYTEA NOT NULL CHECK (length(digest) = 32),
@@ -206,7 +213,7 @@ const THIRD: &str = r#"
             WHERE table_schema = 'leafseal' AND table_name = 'app' AND grantee <> current_user
         LOOP EXECUTE format(
             'GRANT %s ON client_certificate, symmetric_key, app_accept, client_accept, api_key_accept, slot, root_link, app_life,
-                store_change, change_count, audit_log, tree_root, tree_node, tree_leaf TO %s',
+                store_change, change_count, audit_log, app_canary, tree_root, tree_node, tree_leaf TO %s',
             held.privilege_type,
             CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END); END LOOP;
     END $$;
@@ -238,7 +245,7 @@ pub(super) fn lines(schema: u32) -> BTreeMap<String, SqlValue> {
 }
 
 /// Table, its columns that refer to another, that other, and its columns.
-pub(super) const REFERENCES: [[&str; 4]; 13] = [
+pub(super) const REFERENCES: [[&str; 4]; 14] = [
     ["key_version", "app", "app", "name"],
     ["key_pair", "app, version", "key_version", "app, version"],
     ["symmetric_key", "app, version", "key_version", "app, version"],
@@ -250,6 +257,7 @@ pub(super) const REFERENCES: [[&str; 4]; 13] = [
     ["api_key_role", "api_key", "api_key", "id"],
     ["app_life", "app", "app", "name"],
     ["app_accept", "app", "app", "name"],
+    ["app_canary", "app", "app", "name"],
     ["client_accept", "client", "client", "name"],
     ["api_key_accept", "api_key", "api_key", "id"],
 ];

@@ -6,6 +6,7 @@ use leafseal_crypto::{Curve, PrivateKey, PublicKey};
 
 use super::accepted;
 use super::bounds;
+use super::canary_row::{CANARIES, CanaryRow};
 use super::session::{StoreSession, VersionSelection};
 use super::slots::OpenRoot;
 use super::table::{EntryKey, EntryKind, EntryRows};
@@ -25,6 +26,7 @@ pub(super) struct AppRow {
     created_at: u64,
     pub(super) disabled: bool,
     pub(super) accept: AcceptedSchemes,
+    pub(super) canaries: Vec<CanaryRow>,
 }
 
 /// The table of an app's entry with what is accepted.
@@ -97,6 +99,7 @@ pub(super) fn app_row(rows: &EntryRows) -> Result<AppRow, StoreError> {
         created_at: row.unix_s(1)?,
         disabled: row.flag(2)?,
         accept: accepted::read(rows, ACCEPT)?,
+        canaries: rows.rows(CANARIES).iter().map(CanaryRow::read).collect::<Result<_, _>>()?,
     })
 }
 
@@ -185,7 +188,7 @@ fn summary_of(row: AppRow, versions: &[VersionRow]) -> Result<AppSummary, StoreE
     let versions = versions.into_iter().map(|version| version_summary(&row.name, version)).collect::<Result<_, _>>()?;
     let trimmed_version = |row: &VersionRow| TrimmedVersion { version: row.version, created_at: row.created_at };
     let trimmed = trimmed.into_iter().map(trimmed_version).collect();
-    let AppRow { name, created_at, disabled, accept } = row;
+    let AppRow { name, created_at, disabled, accept, .. } = row;
     Ok(AppSummary { name, created_at, disabled, accept, versions, trimmed })
 }
 
@@ -296,6 +299,7 @@ pub(crate) fn write_app(
 ) -> Result<(), StoreError> {
     let row = SqlRow(params![app.as_str(), created_at, false].to_vec());
     let mut rows = EntryRows(vec![vec![row]]);
+    rows.0.resize(EntryKind::App.tables_in(session.schema).len(), Vec::new());
     accepted::put(&mut rows, ACCEPT, (app.as_str(), accept), session.schema)?;
     session.put(&app_key(app), false, &rows)
 }
@@ -490,6 +494,6 @@ impl<B: SqlBackend> SqlKeystore<B> {
     ) -> Result<AppKeys, StoreError> {
         let versions =
             versions.iter().map(|row| self.open_version(open, &app.name, row)).collect::<Result<_, StoreError>>()?;
-        Ok(AppKeys { name: app.name, disabled: app.disabled, accept: app.accept, versions })
+        Ok(AppKeys { name: app.name, disabled: app.disabled, accept: app.accept, versions, canaries: None })
     }
 }

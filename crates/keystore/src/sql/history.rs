@@ -112,6 +112,10 @@ impl<B: SqlBackend> StoreHistory for SqlKeystore<B> {
         })
     }
 
+    fn record_canary(&self, app: &AppName) -> Result<(), StoreError> {
+        self.record_reading(ChangeNote::of(ChangeKind::OpenCanary).app(app))
+    }
+
     fn record_export(&self, app: &AppName, versions: &[u32]) -> Result<(), StoreError> {
         self.record_reading(ChangeNote::of(ChangeKind::Export).app(app).list(versions))
     }

@@ -8,8 +8,11 @@ use std::time::Duration;
 use leafseal_crypto::Secret;
 
 use super::session::VersionSelection;
-use super::{EnabledState, SqlBackend, SqlKeystore, api_keys, apps, clients, descent, life, rotation, schema};
+use super::{
+    EnabledState, SqlBackend, SqlKeystore, api_keys, apps, canaries, clients, descent, life, rotation, schema,
+};
 use crate::accepted::AcceptedSchemes;
+use crate::canary::StoreCanaries;
 use crate::escrowed::{EscrowImport, EscrowImported};
 use crate::history::{ChangeKind, ChangeNote, StoreHistory};
 use crate::life::KeyLife;
@@ -90,10 +93,15 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
                 return Ok(None);
             };
             // A disabled version is for nothing: its keys stay wrapped.
-            Ok(Some((row, apps::versions(session, app, VersionSelection::Active)?)))
+            let canaries = canaries::set(session, &row.canaries)?;
+            Ok(Some((row, apps::versions(session, app, VersionSelection::Active)?, canaries)))
         })?;
         // The keys are opened outside the transaction: it takes some 100 µs a version.
-        found.map(|(row, versions)| self.open_app(&open, row, &versions)).transpose()
+        let opened = found.map(|(row, versions, canaries)| {
+            let keys = self.open_app(&open, row, &versions)?;
+            Ok(AppKeys { canaries, ..keys })
+        });
+        opened.transpose()
     }
 
     fn disable_app(&self, app: &AppName) -> Result<(), StoreError> {
@@ -254,6 +262,10 @@ impl<B: SqlBackend> Keystore for SqlKeystore<B> {
     }
 
     fn life(&self) -> Option<&dyn KeyLife> {
+        Some(self)
+    }
+
+    fn canaries(&self) -> Option<&dyn StoreCanaries> {
         Some(self)
     }
 

@@ -7,6 +7,8 @@ mod accepted;
 mod api_keys;
 pub(crate) mod apps;
 mod bounds;
+mod canaries;
+mod canary_row;
 pub(crate) mod change_record;
 pub(crate) mod check;
 mod clients;

@@ -5,6 +5,7 @@
 
 use super::value::{RANGE, Sql, SqlRow, SqlValue, Type};
 use crate::StoreError;
+use crate::canary::CANARY_COUNT_MAX;
 
 /// A table and its columns, of which the first `key_size` are the primary key.
 #[derive(Debug)]
@@ -174,6 +175,10 @@ const STORE_CHANGE: Table = table(
 /// Which log an engine writes, by the engine's name.
 const AUDIT_LOG: Table =
     table("audit_log", 3, 1, &[("engine", Text), ("log_id", Text), ("epoch", Integer), ("opened_at", Integer)]);
+/// Envelopes whose opening raises an alarm, by a digest.
+const APP_CANARY: Table =
+    table("app_canary", 3, 2, &[("app", Text), ("digest", Blob), ("created_at", Integer), ("scheme", Text)])
+        .with_entry_size(CANARY_COUNT_MAX as u32);
 const CHANGE_COUNT: Table = table("change_count", 3, 1, &[("name", Text), ("number", Integer)]);
 
 /// The tables of a schema; those that others refer to come first.
@@ -203,6 +208,7 @@ pub(crate) fn tables(schema: u32) -> impl Iterator<Item = &'static Table> {
         &STORE_CHANGE,
         &CHANGE_COUNT,
         &AUDIT_LOG,
+        &APP_CANARY,
     ];
     all.into_iter().filter(move |table| table.since <= schema)
 }
@@ -402,7 +408,7 @@ impl EntryKind {
     /// The tables with the rows of an entry. Their first column is its name; an entry has one row in the first table.
     pub(crate) fn tables(self) -> &'static [&'static Table] {
         match self {
-            Self::App => &[&APP, &APP_ACCEPT],
+            Self::App => &[&APP, &APP_ACCEPT, &APP_CANARY],
             Self::KeyVersion => &[&KEY_VERSION, &KEY_PAIR, &SYMMETRIC_KEY],
             Self::Client => &[&CLIENT, &CLIENT_APP, &CLIENT_ROLE, &CLIENT_CERTIFICATE, &CLIENT_ACCEPT],
             Self::ApiKey => &[&API_KEY, &API_KEY_ROLE, &API_KEY_ACCEPT],

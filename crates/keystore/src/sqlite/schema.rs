@@ -170,6 +170,13 @@ const THIRD: &str = "
         epoch INTEGER NOT NULL,
         opened_at INTEGER NOT NULL CHECK (opened_at >= 0)
     ) STRICT, WITHOUT ROWID;
+    CREATE TABLE app_canary (
+        app TEXT NOT NULL REFERENCES app (name),
+        digest BLOB NOT NULL CHECK (length(digest) = 32),
+        created_at INTEGER NOT NULL CHECK (created_at >= 0),
+        scheme TEXT NOT NULL,
+        PRIMARY KEY (app, digest)
+    ) STRICT, WITHOUT ROWID;
     CREATE TABLE tree_root (
         only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
         digest BLOB NOT NULL CHECK (length(digest) = 32),

@@ -72,7 +72,11 @@ fn filled(place: &Place, older: &Path) -> Store {
     for name in ["a", "c", "d"] {
         store.set_accepted(&app(name), ENGINES_ALONE).expect("set");
     }
+    for name in ["a", "c"] {
+        store.canaries().expect("has some").add_canary(&app(name), b"one", "symmetric").expect("added");
+    }
     std::fs::copy(place.path(), older).expect("copied");
+    store.canaries().expect("has some").add_canary(&app("a"), b"two", "symmetric").expect("added");
     store.rotate(&app("c")).expect("rotated");
     store.disable_version(&app("a"), 1).expect("disabled");
     store.trim_versions(&app("b"), &BTreeSet::from([1])).expect("trimmed");

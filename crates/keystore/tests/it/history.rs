@@ -97,6 +97,24 @@ fn each_change_leaves_one_row(place: &Place) {
     assert!(matches!(history.begin_engine_log("e", None), Err(StoreError::Busy)), "it has one by now");
     let next = history.begin_engine_log("e", Some(&begun.id)).expect("begun");
     assert!(next.id != begun.id && next.id.len() == 16);
+    let canaries = store.canaries().expect("has some");
+    let canary = std::cell::RefCell::new(None);
+    one("add-canary", &|| {
+        drop(canary.replace(Some(canaries.add_canary(&app("a"), b"one", "symmetric").expect("added"))))
+    });
+    let canary = canary.into_inner().expect("added");
+    assert_eq!(canaries.canaries(&app("a")).expect("read"), std::slice::from_ref(&canary));
+    let has = |identity: &[u8]| {
+        store.load_app(&app("a")).expect("read").expect("there").canaries.is_some_and(|set| set.has(identity))
+    };
+    assert!(has(b"one") && !has(b"two"));
+    one("rotate-root", &|| {
+        let _ = store.rotate_root(None, &mut |_, _| ()).expect("rotated");
+    });
+    assert!(has(b"one"), "under another root");
+    one("remove-canary", &|| assert!(canaries.remove_canary(&app("a"), &canary.id).expect("removed")));
+    assert!(!has(b"one") && !canaries.remove_canary(&app("a"), &canary.id).expect("nothing"));
+    one("open-canary", &|| history.record_canary(&app("a")).expect("recorded"));
     one("export", &|| store.history().expect("has one").record_export(&app("a"), &[2]).expect("recorded"));
     let plan = DeletionPlan { delay: Duration::ZERO, unused_for: Duration::ZERO };
     one("schedule-deletion", &|| _ = life.schedule_deletion(&app("a"), plan).expect("planned"));

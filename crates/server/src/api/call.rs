@@ -122,8 +122,9 @@ impl Api {
         cancellation.set_deadline(submission.began + server_state.settings.api.call_timeout);
         let (sender, receiver) = oneshot::channel();
         let arrival = Arrival { method: submission.method, size: submission.bytes, at: now };
-        let ServerState { audit, failures, .. } = server_state;
-        let reported = ReportedRequest { facts: submission.facts, audit: audit.clone(), failures: failures.clone() };
+        let ServerState { audit, failures, canaries, .. } = server_state;
+        let (audit, failures, canaries) = (audit.clone(), failures.clone(), Arc::clone(canaries));
+        let reported = ReportedRequest { facts: submission.facts, audit, failures, canaries };
         let record = RequestRecord::new(Arc::clone(&server_state.requests), arrival, Arc::clone(&cancellation));
         let record = record.reported(reported);
         let reply = Reply::new(CallReceiver { sender, record }).with_retry_after(server_state.settings.retry_after);

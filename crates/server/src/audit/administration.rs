@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use leafseal_engine::Engine;
-use leafseal_engine::admin::{Generation, HistoryEntry, Readers, RecordKey, StoreChange, StoreError, replace_file};
+use leafseal_engine::admin::{
+    ChangeKind, Generation, HistoryEntry, Readers, RecordKey, StoreChange, StoreError, replace_file,
+};
 use leafseal_engine::audit::{CARRIED, LogReader, ReadError, RecordText, RecordTicket, Recorder, VerifierKey};
 use leafseal_engine::system_random;
+
+use super::CANARY;
 
 /// Longest file that is read.
 const FILE_SIZE_MAX: usize = 1024;
@@ -161,17 +165,33 @@ fn read(file: &Path, log: &str, key: &RecordKey) -> Option<(u64, CarriedMark)> {
 
 /// The change that a record is of.
 fn mark_of(entry: &[u8]) -> Option<CarriedMark> {
-    // Most are of requests.
-    let kind = format!("\"kind\":\"{KIND}\"");
-    entry.windows(kind.len()).any(|window| window == kind.as_bytes()).then_some(())?;
-    let record: serde_json::Value =
-        serde_json::from_slice(entry).ok().filter(|it: &serde_json::Value| it["kind"] == KIND)?;
+    // Most are of requests. Those of canaries are of requests or of changes.
+    let has = |kind: &str| {
+        let kind = format!("\"kind\":\"{kind}\"");
+        entry.windows(kind.len()).any(|window| window == kind.as_bytes())
+    };
+    (has(KIND) || has(CANARY)).then_some(())?;
+    let record: serde_json::Value = serde_json::from_slice(entry).ok()?;
+    (record["kind"] == KIND || record["kind"] == CANARY).then_some(())?;
     Some(CarriedMark { generation: record["generation"].as_u64()?, number: record["number"].as_u64().unwrap_or(0) })
 }
 
 fn text_of(change: &StoreChange) -> RecordText {
     let author = &change.author;
-    let mut text = RecordText::new(KIND);
+    let is_canary = change.kind == ChangeKind::OpenCanary.as_str();
+    if is_canary {
+        let (app, user) = (change.app.as_deref().unwrap_or_default(), author.user.as_deref().unwrap_or_default());
+        let host = author.host.as_deref().unwrap_or_default();
+        tracing::warn!(
+            app,
+            command = author.command,
+            user,
+            uid = author.uid,
+            host,
+            "a canary was decrypted by a command"
+        );
+    }
+    let mut text = RecordText::new(if is_canary { CANARY } else { KIND });
     text.text("change", &change.kind)
         .maybe("app", change.app.as_deref())
         .maybe("client", change.client.as_deref())

@@ -4,6 +4,7 @@
 //! no certificate and no key, is counted by address and recorded once in a while, so that they cannot fill the log.
 
 mod administration;
+mod followed_folder;
 mod following;
 mod forwarding;
 mod naming;
@@ -31,9 +32,10 @@ use thiserror::Error;
 use crate::request_facts::without_app;
 use crate::settings::{AuditDurability, AuditSettings, AuditWait};
 use administration::{CarriedFault, ChangeCarrier};
+use followed_folder::FollowedFolder;
 use following::ReportedFaults;
 pub(crate) use forwarding::ForwardingFigures;
-use forwarding::{FollowedFolder, ForwardingThread, beside, is_followed};
+use forwarding::{ForwardingThread, beside, is_followed};
 use naming::FoundLog;
 pub(crate) use request::AnswerRelease;
 use strangers::{StrangerSource, Strangers};
@@ -43,6 +45,9 @@ use text::text_of;
 
 /// Before the name of an engine, for the key of the witness that it is: no engine can have such a name.
 const WITNESS_PREFIX: &str = "witness+";
+
+/// The kind of records of canaries that were opened, by requests and by commands.
+const CANARY: &str = "canary";
 
 /// Why an audit log is not written.
 #[derive(Debug, Error)]
@@ -264,6 +269,11 @@ impl ServerAudit {
             // A record that is refused is counted, and the log will say so.
             let _ = recorder.record(&text.finish());
         }
+    }
+
+    /// Records a request that has opened a canary, besides its record as a request.
+    pub(crate) fn record_canary(&self, record: &AccessRecord<'_>) {
+        self.record(text_of(CANARY, record));
     }
 
     /// Records what was changed in the keystore. On a thread that may wait.

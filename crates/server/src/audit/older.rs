@@ -8,7 +8,7 @@ use leafseal_engine::Engine;
 use leafseal_engine::audit::{AuditLog, LogError, LogName, LogRules, NoteSigner, VerifierKey};
 
 use super::AuditError;
-use super::forwarding::FollowedFolder;
+use super::followed_folder::FollowedFolder;
 
 /// A log that this engine does not write.
 #[derive(Debug)]

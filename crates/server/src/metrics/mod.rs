@@ -284,11 +284,16 @@ impl MetricsSnapshot {
             "opening_trials",
             "Key versions tried without success on values to decrypt, or on pieces of long ones: values of other apps or older versions",
         );
-        let engine::EngineCounters { sealed, opened, opening_agreements, opening_trials, .. } = self.engine;
+        const CANARIES: MetricName = MetricName::plain(
+            "canary_decryptions",
+            "How often canaries were opened: envelopes that nobody has a reason to decrypt (leafseal canaries)",
+        );
+        let engine::EngineCounters { sealed, opened, canaries, opening_agreements, opening_trials, .. } = self.engine;
         let values = [("sealed", sealed), ("opened", opened)].map(|(action, counts)| {
             [([action, "public-key"], counts.public_key), ([action, "symmetric"], counts.symmetric)]
         });
         out.counters(VALUES, ["action", "scheme"], values.as_flattened().iter().copied())?;
+        out.counter(CANARIES, canaries)?;
         out.counter(AGREEMENTS, opening_agreements)?;
         out.counter(TRIALS, opening_trials)
     }

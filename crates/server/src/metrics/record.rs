@@ -7,6 +7,7 @@ use leafseal_protocol::{ErrorCode, ErrorObject};
 
 use super::requests::{Arrival, RequestOutcome, Requests};
 use crate::audit::{AnswerRelease, ServerAudit};
+use crate::canary_alarm::CanaryAlarms;
 use crate::clock;
 use crate::failure_log::FailureLogger;
 use crate::request_facts::{EndedRequest, RequestFacts};
@@ -28,6 +29,7 @@ pub(crate) struct ReportedRequest {
     /// If there is an audit log.
     pub(crate) audit: Option<Arc<ServerAudit>>,
     pub(crate) failures: FailureLogger,
+    pub(crate) canaries: Arc<CanaryAlarms>,
 }
 
 impl RequestRecord {
@@ -71,10 +73,12 @@ impl RequestRecord {
 }
 
 impl ReportedRequest {
-    fn end(&self, outcome: RequestOutcome, ended: &EndedRequest) -> AnswerRelease {
+    fn end(self, outcome: RequestOutcome, ended: &EndedRequest) -> AnswerRelease {
         if outcome == RequestOutcome::Failed(ErrorCode::DecryptFailed) {
             self.failures.failed(&self.facts.record(ended));
         }
-        self.audit.as_ref().map_or(AnswerRelease::Now, |audit| audit.end(&self.facts, ended))
+        let release = self.audit.as_ref().map_or(AnswerRelease::Now, |audit| audit.end(&self.facts, ended));
+        self.canaries.note(self.facts, *ended);
+        release
     }
 }

@@ -1,6 +1,5 @@
 //! The counters of `/metrics`: each outcome of a request once, to the byte; connections; and that the documentation lists exactly these.
 
-use crate::common;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -290,6 +289,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
         opening_trials,
         sealed,
         opened,
+        canaries,
         store_silence: _,
         store_is_sealed,
         store_resyncs,
@@ -327,6 +327,7 @@ fn assert_cache_metrics(counters: &EngineCounters, metrics: &str) {
     }
     assert!(opening_agreements > 0);
     assert_eq!(sample(metrics, "leafseal_opening_agreements_total"), opening_agreements as f64);
+    assert_eq!(sample(metrics, "leafseal_canary_decryptions_total"), canaries as f64);
     assert_eq!(sample(metrics, "leafseal_opening_trials_total"), opening_trials as f64);
     assert_eq!(sample(metrics, "leafseal_keystore_resyncs_total"), store_resyncs as f64);
     assert_eq!(sample(metrics, "leafseal_keystore_deletions_put_off_total"), deletions_put_off as f64);

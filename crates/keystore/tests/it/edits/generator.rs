@@ -22,10 +22,11 @@ const fn table(name: &'static str, key: usize, types: &'static str, columns: &'s
     EditedTable { name, key, types, columns }
 }
 
-pub(super) const TABLES: [EditedTable; 19] = [
+pub(super) const TABLES: [EditedTable; 20] = [
     table("store", 1, "iibb", &["only_row", "schema_version", "store_id", "root_key_id"]),
     table("app", 1, "tif", &["name", "created_at", "disabled"]),
     table("app_accept", 1, "tfff", &["app", "accepts_public_key", "accepts_symmetric", "accepts_from_public_key"]),
+    table("app_canary", 2, "tbit", &["app", "digest", "created_at", "scheme"]),
     table("key_version", 2, "tiif", &["app", "version", "created_at", "disabled"]),
     table("key_pair", 3, "titbb", &["app", "version", "curve", "public_key", "wrapped_private_key"]),
     table(

@@ -35,6 +35,11 @@ pub(super) fn view(store: &Store, ids: &[ApiKeyId]) -> View {
         view.push((format!("app {name}"), keys));
         let summary = store.app_summary(&app(name)).map(|found| format!("{found:?}"));
         view.push((format!("app {name}"), summary));
+        let canaries = match store.canaries().expect("has some").canaries(&app(name)) {
+            Err(StoreError::UnknownApp(_)) => Ok("no app".to_owned()),
+            other => other.map(|found| format!("{found:?}")),
+        };
+        view.push((format!("app {name}"), canaries));
     }
     for name in ["one", "two", "three"].into_iter().chain(ADDED) {
         view.push((format!("client {name}"), store.client(&client(name)).map(|found| format!("{found:?}"))));
@@ -52,7 +57,7 @@ pub(super) fn view(store: &Store, ids: &[ApiKeyId]) -> View {
 /// The entity that a row is about, as [`view`] names it; `None` for the rows that describe the store as a whole.
 fn entity(table: &str, row: &[String]) -> Option<String> {
     Some(match table {
-        "app" | "app_accept" | "key_version" | "key_pair" => format!("app {}", row[0]),
+        "app" | "app_accept" | "app_canary" | "key_version" | "key_pair" => format!("app {}", row[0]),
         "client" | "client_app" | "client_role" | "client_certificate" | "client_accept" => {
             format!("client {}", row[0])
         }
@@ -113,7 +118,10 @@ impl Truth {
                 Ok(answer) => assert_eq!(&answer, expected.as_ref().expect("an answer"), "{name}: {edit:#?}"),
                 Err(error) => {
                     let is_of_whole = name.starts_with("all ") || touched.contains(&None);
-                    assert!(is_of_whole || touched.contains(&Some(name.clone())), "{name}: {error}: {edit:#?}");
+                    // An app with canaries is not served without the secret that they need.
+                    let needs_secret = name.starts_with("app ") && touched.contains(&Some("secret".to_owned()));
+                    let is_touched = touched.contains(&Some(name.clone()));
+                    assert!(is_of_whole || needs_secret || is_touched, "{name}: {error}: {edit:#?}");
                 }
             }
         }

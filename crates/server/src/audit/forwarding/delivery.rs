@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leafseal_engine::audit::{
-    CursorKey, LogCursor, LogReader, ReadError, RecordBatch, SinkTarget, SinkTransport, VerifierKey, webhook_signature,
+    LogCursor, LogReader, ReadError, RecordBatch, SinkTarget, SinkTransport, webhook_signature,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UdpSocket, UnixDatagram};
 use tokio::time::{sleep, timeout};
 
+use super::super::followed_folder::FollowedFolder;
 use super::connection::{ByteStream, PostedMessage, connect, post};
 use super::progress::ForwardingProgress;
 
@@ -26,16 +27,6 @@ const SECRET_SIZE_MAX: u64 = 4096;
 const REFUSALS: [u16; 3] = [400, 413, 422];
 /// Attempts after which records that a sink refuses are not sent any more, though it takes no others either: some minutes.
 const ATTEMPTS_MAX: u32 = 10;
-
-/// A log that is followed.
-#[derive(Debug, Clone)]
-pub(crate) struct FollowedFolder {
-    pub(crate) folder: PathBuf,
-    pub(crate) key: VerifierKey,
-    /// Where cursors are.
-    pub(crate) cursors: PathBuf,
-    pub(crate) cursor_key: CursorKey,
-}
 
 /// Why a batch was not taken.
 #[derive(Debug)]

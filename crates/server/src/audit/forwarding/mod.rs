@@ -21,9 +21,9 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
+use super::followed_folder::FollowedFolder;
 use super::older::OlderLog;
 use crate::settings::AuditSettings;
-pub(super) use delivery::FollowedFolder;
 use delivery::SinkDelivery;
 pub(crate) use progress::ForwardingFigures;
 use progress::ForwardingProgress;

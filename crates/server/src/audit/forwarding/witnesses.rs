@@ -8,8 +8,8 @@ use leafseal_engine::audit::{
 };
 use tokio::time::sleep;
 
+use super::super::followed_folder::FollowedFolder;
 use super::connection::{PostedMessage, post};
-use super::delivery::FollowedFolder;
 use super::progress::ForwardingProgress;
 
 /// How often witnesses are asked for a checkpoint that they have cosigned already: the time of the newest cosignature shows that the log

@@ -77,8 +77,9 @@ impl<S: Service, W: Wire> RpcConnection<S, W> {
     }
 
     fn reported(&self, facts: RequestFacts) -> ReportedRequest {
-        let ServerState { audit, failures, .. } = &*self.server_state;
-        ReportedRequest { facts, audit: audit.clone(), failures: failures.clone() }
+        let ServerState { audit, failures, canaries, .. } = &*self.server_state;
+        let (audit, failures, canaries) = (audit.clone(), failures.clone(), Arc::clone(canaries));
+        ReportedRequest { facts, audit, failures, canaries }
     }
 }
 
