@@ -6,7 +6,9 @@
     benches/audit.py --program target/release/leafseal --fill target/release/examples/fill_log --rounds 0 --records 10000,100000,10000000
 
 Serving: three engines take turns, so that a noisy machine slows all alike; every figure is the median of all rounds, and every ratio and
-difference the median of the rounds' own, with its quartiles. Values under a known key, over mTLS; the logs are on the disk of TMPDIR.
+difference the median of the rounds' own, with its quartiles. Over mTLS; the logs are on the disk of TMPDIR. Keying session: values under a
+key that is known, the least work that a request can be; field: a key of its own for each value, as the published SDKs encrypt. What an
+answer waits for at least is measured in each round as well: 12 kB that lengthen a file of that disk, and are flushed.
 
 Reading: `leafseal audit show --from --to` of one hour, and of 100,000 records, each of which it checks, in a process of its own with a warm file
 cache. Bytes and calls of read are those of the process, which reads its own files once, too. `fill_log` writes the logs below TMPDIR, of 10,000,000
@@ -16,6 +18,7 @@ Builds: cargo build --release --package leafseal-cli; cargo build --release --pa
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -44,27 +47,43 @@ DAYS = 30
 MANY = 100_000
 
 
-def measure(program: Path, setting: str, load: str, fields: str, duration: str) -> dict[str, float]:
+def flush() -> float:
+    """The median microseconds of a flush of 12 kB that lengthen a file."""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        took = []
+        for _ in range(100):
+            began = time.perf_counter()
+            file.write(b"x" * 12_000)
+            os.fdatasync(file.fileno())
+            took.append((time.perf_counter() - began) * 1e6)
+    return statistics.median(took)
+
+
+def measure(program: Path, setting: str, load: str, keying: str, fields: str, duration: str) -> dict[str, float]:
     """The figures of one round, by row."""
     connections, in_flight = LOADS[load]
-    options = ["--fields", fields, "--curve", "r1", "--keying", "session", "--duration", duration, "--rounds", "1", "--json"]
+    options = ["--fields", fields, "--curve", "r1", "--keying", keying, "--duration", duration, "--rounds", "1", "--json"]
     options += ["--connections", connections, "--in-flight", in_flight, *SETTINGS[setting]]
     output = subprocess.run([program, "bench", *options], check=True, capture_output=True).stdout
     rows = json.loads(output)["rows"]
-    return {f"{row['operation']}, {row['fields']:,} values, {load}: {figure}": get(row) for row in rows for figure, get in FIGURES.items()}
+    name = "{operation}, {fields:,} values, {keying}"
+    return {f"{name.format(**row)}, {load}: {figure}": get(row) for row in rows for figure, get in FIGURES.items()}
 
 
-def serving(program: Path, rounds: int, fields: str, duration: str) -> list[dict[str, object]]:
+def serving(program: Path, rounds: int, keyings: str, fields: str, duration: str) -> tuple[list[dict[str, object]], list[float]]:
+    """The rows, and the flushes of the rounds."""
     figures: dict[str, dict[str, list[float]]] = {}
+    flushes = []
     for number in range(rounds):
-        for load in LOADS:
+        flushes.append(flush())
+        for keying, load in itertools.product(keyings.split(","), LOADS):
             # Each setting is the first, second and third as often as the others.
             names = list(SETTINGS)
             for setting in names[number % 3 :] + names[: number % 3]:
-                for row, figure in measure(program, setting, load, fields, duration).items():
+                for row, figure in measure(program, setting, load, keying, fields, duration).items():
                     figures.setdefault(row, {name: [] for name in SETTINGS})[setting].append(figure)
         print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-    return [compared(row, of) for row, of in figures.items()]
+    return [compared(row, of) for row, of in figures.items()], flushes
 
 
 def quartiles(values: list[float]) -> list[float]:
@@ -135,18 +154,21 @@ def main() -> None:
     parser.add_argument("--fill", type=Path, help="the program fill_log; without it nothing is read")
     parser.add_argument("--rounds", type=int, default=12, help="of serving; 0 for none")
     parser.add_argument("--fields", default="1,30", help="values per request")
+    parser.add_argument("--keying", default="session,field", help="how often values have a new key")
     parser.add_argument("--duration", default="1500ms", help="of each row in a round")
     parser.add_argument("--records", default="10000,100000,10000000", help="of each log that is read")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     program = options.program.resolve()
-    rows = serving(program, options.rounds, options.fields, options.duration)
+    rows, flushes = serving(program, options.rounds, options.keying, options.fields, options.duration)
     sizes = options.records.split(",") if options.fill else []
     logs = [row for records in sizes for row in reading(program, options.fill.resolve(), int(records))]
     if options.json:
-        print(json.dumps({"rounds": options.rounds, "serving": rows, "reading": logs}, indent=1))
+        print(json.dumps({"rounds": options.rounds, "flush_us": quartiles(flushes) if flushes else [], "serving": rows, "reading": logs}, indent=1))
         return
     if rows:
+        low, middle, high = quartiles(flushes)
+        print(f"A flush takes {middle:,.0f} µs ({low:,.0f} to {high:,.0f}).\n")
         print("| | off | none | decrypt | none / off | decrypt / off | decrypt - off |\n|---|---|---|---|---|---|---|")
     for row in rows:
         ratios = [f"{middle:.3f} ({low:.3f} to {high:.3f})" for low, middle, high in (row["none / off"], row["decrypt / off"])]

@@ -3,6 +3,7 @@ each."""
 
 import json
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -146,11 +147,15 @@ ATTEMPTS_OF: dict[str, tuple[Attempt, bool]] = {
 def fixture_records(listeners: Listeners) -> tuple[dict[str, int], list[dict[str, object]]]:
     """How often strangers were counted for each kind of attempt, and the log at the end."""
     counted = {}
-    for name, (prepare, _) in ATTEMPTS_OF.items():
+    for name, (prepare, is_counted) in ATTEMPTS_OF.items():
         attempt = prepare(listeners)
         before = strangers(listeners)
         for _ in range(ATTEMPTS):
             attempt()
+        # A handshake fails some time after what its peer has sent.
+        deadline = time.monotonic() + SECONDS_MAX
+        while is_counted and strangers(listeners) - before < ATTEMPTS and time.monotonic() < deadline:
+            time.sleep(0.01)
         counted[name] = strangers(listeners) - before
     listeners.engine.process.terminate()
     listeners.engine.process.wait()
@@ -176,7 +181,7 @@ def test_each_attempt_is_counted(records: tuple[dict[str, int], list[dict[str, o
 def test_no_attempt_has_a_record_of_its_own(records: tuple[dict[str, int], list[dict[str, object]]]) -> None:
     counted, log = records
     by_kind = {kind: [record for record in log if record["kind"] == kind] for kind in {record["kind"] for record in log}}
-    assert set(by_kind) <= {"start", "strangers", "admin"}, by_kind
+    assert set(by_kind) <= {"start", "strangers", "change"}, by_kind
     assert sum(record["requests"] for record in by_kind["strangers"]) == sum(counted.values())
     sources = {(record.get("caller"), record.get("client")) for record in by_kind["strangers"]}
     assert {("on-behalf", "relay"), ("client", "dev"), ("api-key", None), ("anonymous", None)} <= sources, sources

@@ -1,7 +1,7 @@
 //! The folder of a log: its files by name, read within bounds, and written so that a file is whole or not there.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,12 @@ impl LogFolder {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_SIZE_MAX} bytes")));
         }
         Ok(Some(content))
+    }
+
+    /// Whether a writer has it open.
+    pub(crate) fn is_being_written(&self) -> bool {
+        let lock = File::open(self.path(LOCK));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Removes a folder of files, if it is there.

@@ -73,8 +73,10 @@ impl RecorderShared {
     }
 
     pub(crate) fn close(&self) {
-        self.lock().is_closed = true;
+        // First no ring takes any more: once the writer sees that the recorder is closed, it sees every record that was taken.
         self.rings.close();
+        self.lock().is_closed = true;
+        self.wake_writer();
     }
 
     /// Another thread has news for the writer.

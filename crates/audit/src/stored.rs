@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::appender::{LogAppender, LogRules, Recovery};
 use crate::error::LogError;
-use crate::folder::{FilesWriting, LogFolder, MINIMUM, STORED};
+use crate::folder::{CHECKPOINT, FilesWriting, LogFolder, MINIMUM, STORED, TILES};
 use crate::frames::{FrameStore, KeptFrames, StoredJournal};
-use crate::journal::frame_hashes;
+use crate::journal::{frame_hashes, segments};
 use crate::log::{AuditLog, enter};
 use crate::merkle::{Hashes as _, MerkleTree, ROW_BITS};
 use crate::note::NoteSigner;
@@ -34,6 +34,7 @@ impl AuditLog {
     ) -> Result<(Self, Recovery), LogError> {
         let lock = enter(path, &signer)?;
         let folder = LogFolder::new(path);
+        forget_begun(&folder, &*store)?;
         let frames = KeptFrames::new(store, &signer);
         let (appender, old_segments, mut recovery) = LogAppender::load(path, &signer, rules, Arc::clone(&lock))?;
         let mut log = Self { appender, publisher: LogPublisher::new(path, signer, lock) };
@@ -46,6 +47,19 @@ impl AuditLog {
         mark().map_err(|fault| LogError::Io { path: folder.path(STORED), fault })?;
         Ok((log, recovery))
     }
+}
+
+/// Removes tiles of a first publication that did not end, in a folder that was being written again: the store has all of it.
+fn forget_begun(folder: &LogFolder, store: &dyn FrameStore) -> Result<(), LogError> {
+    let at = |fault| LogError::Io { path: folder.path(TILES), fault };
+    let is_begun = folder.path(TILES).exists() && !folder.path(CHECKPOINT).exists();
+    if is_begun
+        && segments(folder).map_err(at)?.is_empty()
+        && store.is_known().map_err(|fault| LogError::NotStored { fault })?
+    {
+        folder.remove_folder(TILES).map_err(at)?;
+    }
+    Ok(())
 }
 
 /// Brings the folder of a log and its frames to the same entries; from then on, entries are durable as frames. Returns how many entries the

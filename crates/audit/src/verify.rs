@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::checkpoint::{Checkpoint, CheckpointFault};
 use crate::folder::{CARRIED, CHECKPOINT, COSIGNED, JOURNAL, KEY, LOCK, MINIMUM, STORED};
@@ -12,6 +13,10 @@ use crate::reader::{LogReader, ReadError, statement};
 use crate::tile::{TileKind, TileName, bundle_entries};
 use crate::time::time_text;
 
+/// How often the checkpoint of a log that is being written is read again, if files are beyond it.
+const LOOKS_MAX: u32 = 50;
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
 /// What is wrong with a log.
 #[derive(Debug)]
 pub enum LogFault {
@@ -19,7 +24,7 @@ pub enum LogFault {
     Read(ReadError),
     /// A file that no log has.
     Unknown(String),
-    /// A tile or bundle beyond the checkpoint. One of a log that is being written may be there for a moment.
+    /// A tile or bundle beyond the checkpoint.
     Beyond(String),
     /// The log says that entries before this number were pruned, and more than may be.
     Pruned(u64),
@@ -193,7 +198,7 @@ pub fn verify_log(
     match reader.folder().files() {
         Ok(files) => {
             // The files may be of a checkpoint that was written since: of the next reader, all that it does not know are beyond.
-            let newest = LogReader::open(path, key).unwrap_or(reader);
+            let newest = covering(LogReader::open(path, key).unwrap_or(reader), path, key, &files);
             report.faults.extend(files.iter().filter_map(|name| file_fault(&newest, key, name)));
             if !files.iter().any(|name| name == KEY) {
                 report.faults.push(LogFault::Read(ReadError::Missing(KEY.to_owned())));
@@ -202,6 +207,19 @@ pub fn verify_log(
         Err(fault) => report.faults.push(LogFault::Read(ReadError::Io { name: path.display().to_string(), fault })),
     }
     report
+}
+
+/// A reader of a checkpoint that covers all of these files, if a writer is about to write one: it has the files for a moment before.
+fn covering(mut reader: LogReader, path: &Path, key: &VerifierKey, files: &[String]) -> LogReader {
+    for _ in 0..LOOKS_MAX {
+        let is_beyond = |name: &String| matches!(file_fault(&reader, key, name), Some(LogFault::Beyond(_)));
+        if !files.iter().any(is_beyond) || !reader.folder().is_being_written() {
+            break;
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+        reader = LogReader::open(path, key).unwrap_or(reader);
+    }
+    reader
 }
 
 /// Whether the newest statement of the log says that everything before `end` was pruned.

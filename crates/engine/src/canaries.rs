@@ -1,13 +1,14 @@
 //! Canaries: envelopes that nobody has a reason to open. Every envelope that is opened passes here, and all alike: an app without canaries
 //! costs one branch, one with them the digest of what identifies the envelope and a comparison with each of them, hit or not.
 
+use leafseal_envelope::file::EncryptedFile;
 use leafseal_envelope::{Envelope, PublicKeyEnvelope, SymmetricEnvelope};
 use leafseal_keystore::CanarySet;
 
 use crate::app::{App, CachedAppKeys};
 
-/// Bytes of what identifies an envelope, at most: a letter, an ephemeral key and a nonce.
-const IDENTITY_SIZE_MAX: usize = 1 + 33 + 12;
+/// Bytes of what identifies an envelope, at most: a letter, the X coordinate of an ephemeral key and a nonce.
+const IDENTITY_SIZE_MAX: usize = 1 + 32 + 12;
 
 /// An envelope that was opened, by what identifies it.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +21,18 @@ pub(crate) enum OpenedEnvelope<'e> {
         key_id: &'e [u8; 16],
         nonce: &'e [u8; 24],
     },
-    /// An encrypted file, which is never a canary.
-    File,
+    /// A file with a symmetric key, which no value has: it is never a canary.
+    SymmetricFile,
+}
+
+impl<'e> From<&'e EncryptedFile<'_>> for OpenedEnvelope<'e> {
+    /// To a public key, a value without metadata opens as a file, too.
+    fn from(file: &'e EncryptedFile<'_>) -> Self {
+        match file {
+            EncryptedFile::PublicKey(file) => Self::PublicKey { ephemeral: &file.ephemeral, nonce: &file.iv },
+            EncryptedFile::Symmetric(_) => Self::SymmetricFile,
+        }
+    }
 }
 
 impl<'e> From<&'e PublicKeyEnvelope<'_>> for OpenedEnvelope<'e> {
@@ -46,12 +57,13 @@ impl<'e> From<&'e Envelope<'_>> for OpenedEnvelope<'e> {
 }
 
 impl OpenedEnvelope<'_> {
-    /// What identifies it. Whatever else of an envelope is changed, it does not open.
+    /// What identifies it. Whatever else of an envelope is changed, it does not open. Of the ephemeral key that is its X coordinate: some
+    /// versions derive their key from that of the shared point alone, and bind nothing, so that the envelope opens with either point.
     fn identity(self, bytes: &mut [u8; IDENTITY_SIZE_MAX]) -> &[u8] {
         let (label, parts): (u8, [&[u8]; 2]) = match self {
-            Self::PublicKey { ephemeral, nonce } => (b'p', [ephemeral, nonce]),
+            Self::PublicKey { ephemeral, nonce } => (b'p', [&ephemeral[1..], nonce]),
             Self::Symmetric { key_id, nonce } => (b's', [key_id, nonce]),
-            Self::File => return &[],
+            Self::SymmetricFile => return &[],
         };
         let size = 1 + parts[0].len() + parts[1].len();
         bytes[0] = label;

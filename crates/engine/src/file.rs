@@ -11,7 +11,6 @@ use leafseal_envelope::{
 };
 
 use crate::bindings::BindingWish;
-use crate::canaries::OpenedEnvelope;
 use crate::counters::ValueCounts;
 use crate::document::Progress;
 use crate::engine::Engine;
@@ -231,7 +230,7 @@ impl FileDecryption {
         }
         // No value shares the key of symmetric files.
         if file.scheme() == Scheme::PublicKey {
-            self.permit.check_role(OpenedEnvelope::File, None, metadata_in_file(&out[self.start..]))?;
+            self.permit.check_role(file.into(), None, metadata_in_file(&out[self.start..]))?;
         }
         self.permit.engine.count_opened(ValueCounts::of(file.scheme(), 1));
         Ok(Progress::Done)

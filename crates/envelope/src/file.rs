@@ -49,7 +49,8 @@ pub struct PublicKeyFile<'a> {
     pub marking: Marking,
     /// The ephemeral public key, compressed; not yet checked to be a point.
     pub ephemeral: [u8; COMPRESSED_SIZE],
-    iv: [u8; NONCE_SIZE],
+    /// The nonce.
+    pub iv: [u8; NONCE_SIZE],
     sealed: &'a [u8],
 }
 

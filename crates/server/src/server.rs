@@ -57,7 +57,7 @@ pub struct Server {
     acceptor: Acceptor,
     /// The certificate and key of the API, if it is enabled.
     api_acceptor: Option<Acceptor>,
-    _maintenance: Maintenance,
+    maintenance: Maintenance,
     _store_threads: [StoreThread; 2],
     _peers: Option<PeersThread>,
 }
@@ -134,7 +134,7 @@ impl Server {
             api,
             acceptor,
             api_acceptor,
-            _maintenance: maintenance,
+            maintenance,
             _store_threads: [scan, upkeep],
             _peers: peers,
         })
@@ -218,7 +218,9 @@ impl Server {
         }
         let drained_by = Instant::now() + settings.drain_timeout;
         let drained = self.server_state.pool.shutdown(settings.drain_timeout);
-        // No request runs any more. Answers that wait for their records leave, or are withheld, before connections close.
+        // No request runs any more: the last alarms, and the records of all. Answers that wait for theirs leave, or are withheld, before
+        // connections close.
+        (self.maintenance.raise_alarms)();
         if let Some(audit) = &self.server_state.audit {
             audit.close(drained_by.max(Instant::now() + CLOSE_MARGIN));
         }
@@ -300,6 +302,8 @@ fn bind_on(runtime: &Runtime, address: SocketAddr) -> io::Result<(SocketAddr, Tc
 struct Maintenance {
     turns: SyncSender<MaintenanceTurn>,
     thread: Option<JoinHandle<()>>,
+    /// Reports canaries that were decrypted since the last turn.
+    raise_alarms: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Why the thread of [`Maintenance`] wakes before its period is over.
@@ -320,6 +324,15 @@ impl Maintenance {
             // Full: a turn is due already. Disconnected: the thread has ended.
             let _ = due.try_send(MaintenanceTurn::Due);
         }));
+        let raise_alarms: Arc<dyn Fn() + Send + Sync> = {
+            let (service, audit) = (Arc::clone(&service), audit.clone());
+            Arc::new(move || {
+                if let Some(engine) = service.engine() {
+                    canaries.raise(engine, audit.as_deref());
+                }
+            })
+        };
+        let raise = Arc::clone(&raise_alarms);
         let thread = std::thread::Builder::new().name("leafseal-tidy".to_owned()).spawn(move || {
             while wait_for_turn(&next) {
                 let call = std::panic::AssertUnwindSafe(|| service.maintain());
@@ -328,15 +341,13 @@ impl Maintenance {
                 }
                 refusals.log_overdue(clock::now());
                 decision_log.log_overdue();
-                if let Some(engine) = service.engine() {
-                    canaries.raise(engine, audit.as_deref());
-                }
+                raise();
                 if let Some(audit) = &audit {
                     maintain_audit(audit, service.engine());
                 }
             }
         })?;
-        Ok(Maintenance { turns, thread: Some(thread) })
+        Ok(Maintenance { turns, thread: Some(thread), raise_alarms })
     }
 }
 

@@ -126,6 +126,30 @@ fn a_lost_folder_is_written_again() {
     }
 }
 
+/// A folder that was being written again when the writer ended: tiles without a checkpoint, any part of them.
+#[test]
+fn a_folder_that_was_begun_is_written_again() {
+    let (place, frames) = (Place::new(), Arc::<Frames>::default());
+    let mut log = open(&place.path(), &frames).expect("opened");
+    append(&mut log, 700);
+    log.publish().expect("published");
+    drop(log);
+    let tiles = ["tile/entries/000", "tile/entries/001", "tile/entries/002.p/188", "tile/0/000", "tile/1/000.p/2"];
+    for missing in tiles {
+        std::fs::remove_file(place.path().join("checkpoint")).expect("removed");
+        std::fs::remove_file(place.path().join(missing)).expect("removed");
+        let log = open(&place.path(), &frames).expect("opened");
+        assert_eq!(log.size(), 700);
+        drop(log);
+        let report = place.verify(&VerifyOptions::default());
+        assert!(report.faults.is_empty(), "{:?}", report.faults);
+    }
+    // Without frames, nothing says that the checkpoint was not there.
+    std::fs::remove_file(place.path().join("checkpoint")).expect("removed");
+    let other = open(&place.path(), &Arc::default());
+    assert!(matches!(other, Err(LogError::Damaged { .. })), "{other:?}");
+}
+
 /// A store that someone changed: no start goes on as if nothing was, except without the newest.
 #[test]
 fn changed_frames_stop_the_start() {

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD_NO_PAD as STANDARD_NO_PAD;
+use leafseal_client::{Client, DecryptFileOptions, DecryptOptions, Scalar};
 use serde_json::Value;
 
 use crate::audit_sinks::webhook;
@@ -185,4 +188,44 @@ fn a_canary_outlives_restarts_and_is_noticed_through_the_api_the_relay_and_comma
         let lines = |what: &str| log.lines().filter(|line| line.contains(what)).count();
         lines("a canary was decrypted by a command") == 2 && lines("a canary was decrypted") == 5
     });
+}
+
+/// CRC-32 as at the end of a file (docs/format.md, rule 12).
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc: u32, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// What else opens: the content as a file, and secp256k1 without associated data with the other point of the same X coordinate.
+#[test]
+fn a_canary_in_another_form_is_one() {
+    let folder = TestFolder::with_app();
+    let add = |curve: &str| {
+        let setting = format!("engine.curve={curve}");
+        folder.run(&["canaries", "add", "acme", "--text", "4242", "--set", &setting]).text().trim().to_owned()
+    };
+    let canaries = [(add("r1"), 3), (add("k1"), 2)];
+    let engine = folder.engine(&[]);
+    let client = Client::new(engine.client_settings()).expect("a client");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut expected = 0;
+    for (envelope, version) in canaries {
+        let parts: Vec<&str> = envelope.split(':').collect();
+        let [iv, ephemeral, content] = [2, 3, 4].map(|part| STANDARD_NO_PAD.decode(parts[part]).expect("Base64"));
+        let mut file = [b"%EVENC", &[version, 55, 0][..], &ephemeral, &iv, &[0], &content].concat();
+        file.extend(crc32(&file).to_le_bytes());
+        let opened = runtime.block_on(client.decrypt_file(&DecryptFileOptions::new("acme"), &file));
+        assert_eq!(opened.expect("opened"), b"4242", "{envelope}");
+        expected += 1;
+        assert_eq!(count(&engine), expected, "{envelope}");
+        let mut other = ephemeral.clone();
+        other[0] ^= 1;
+        let other = envelope.replace(parts[3], &STANDARD_NO_PAD.encode(other));
+        let opened = runtime.block_on(client.decrypt(&DecryptOptions::new("acme"), &[Scalar::from(other.as_str())]));
+        assert_eq!(opened.is_ok(), version == 2, "{other}: {opened:?}");
+        expected += u64::from(opened.is_ok());
+        assert_eq!(count(&engine), expected, "{other}");
+    }
+    assert_eq!(expected, 3);
 }
