@@ -62,7 +62,9 @@ fn records_of_many_threads_are_durable_and_in_the_order_of_their_times() {
     let last = recorder.record(b"{\"last\":true}").expect("taken");
     recorder.when_durable(last, move |durability| sender.send(durability).expect("heard"));
     assert_eq!(durable.recv(), Ok(Durability::Durable));
-    assert!(recorder.is_durable(last) && woken.load(Ordering::Relaxed) == tickets.len());
+    assert!(recorder.is_durable(last));
+    // Others of its group may be called after it.
+    until(|| woken.load(Ordering::Relaxed) == tickets.len());
     drop(recorder);
     let found = records(&place);
     assert_eq!(found.len(), tickets.len() + 1);

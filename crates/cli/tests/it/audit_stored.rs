@@ -91,8 +91,9 @@ fn a_machine_that_is_lost_loses_no_record() {
         fs::copy(log(&place).join("checkpoint"), &kept).expect("copied");
         fs::remove_dir_all(folder(&place)).expect("removed");
         let engine = place.serve(&SETTINGS);
-        drop(engine);
+        // While it runs: an end at any moment may leave tiles of a checkpoint that is not there yet, which the next start writes.
         let records = records(&place, &["--kept", kept.to_str().expect("text")]);
+        drop(engine);
         let recorded = records.iter().filter(|record| record["method"] == "decrypt" && record["outcome"] == "ok");
         let recorded = recorded.count();
         assert!(answered > 0 && recorded >= answered, "{recorded} records of {answered} answers");
