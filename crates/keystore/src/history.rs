@@ -12,7 +12,7 @@ const TEXT_SIZE_MAX: usize = 255;
 /// The users of this machine, as far as they are in a file.
 const USERS: &str = "/etc/passwd";
 
-/// Who changes a store: a program, and the user of the operating system who runs it. As the program has it: whoever can open the store can
+/// Who changes a store: a program, and the user of the operating system who runs it. As the program has it: all who can open the store can
 /// write another one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChangeAuthor {

@@ -1,4 +1,4 @@
-//! Canaries: whoever decrypts one gets the ordinary answer, and the engine raises an alarm, whatever the door.
+//! Canaries: their decryption is answered as any other, and raises an alarm, by RPC, API, relay and commands.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -107,7 +107,7 @@ impl Truth {
             assert!(self.dump.row_of_store() != edited.row_of_store(), "{edit:#?}");
             return;
         };
-        // The root of an older copy, with what belongs to it, is an older state of the store: only a memory of a newer one can tell.
+        // The root of an older copy, with what belongs to it, is an older state of the store: only a memory of a newer one shows that.
         if edited.row_of_root() == self.older.row_of_root() {
             assert!(store.remember(self.memory.path()).is_err(), "{edit:#?}");
             return;
